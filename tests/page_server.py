@@ -111,7 +111,8 @@ class InventedCluster:
             Identity(f"pod-{at}", 1, f"10.0.{at // 250}.{at % 250 + 1}", self.zones[at], f"rack-{at // 16}"),
         )
         yield "latency", self.latency(at)
-        yield "hardware", Hardware({name: round(self._rng.random(), 3) for name in _METRICS})
+        ratios = {name: round(self._rng.random(), 3) for name in _RATIOS}
+        yield "hardware", Hardware(ratios | {metric_names.TEMPERATURE: round(self._rng.uniform(35, 70), 1)})
 
     def heartbeat(self, at: int, seq: int) -> Put:
         record = Heartbeat(1, seq, PUSH_SECONDS)
@@ -123,8 +124,9 @@ class InventedCluster:
                 yield Put(str(keys.NodeKey(name, kind)), codec.encode(record))
             if at % 3 == 0:
                 for pod_type in ("web", "batch", "cache")[: 1 + at % 2]:
-                    failed = float(at % 7 == 0) * 6
-                    reward = Reward(time.time(), 20.0, failed, recent=10.0)
+                    reward = Reward(time.time(), healthy=20.0, recent=10.0)
+                    if at % 7 == 0:
+                        reward = Reward(time.time(), healthy=14.0, failed=6.0)
                     yield Put(str(keys.NodeKey(name, keys.REWARDS_KIND, pod_type)), codec.encode(reward))
 
     def be_hostile(self) -> None:
@@ -132,12 +134,11 @@ class InventedCluster:
         self.zones = [HOSTILE if zone == self.zones[0] else zone for zone in self.zones]
 
 
-_METRICS = (
+_RATIOS = (
     metric_names.CPU_PRESSURE,
     metric_names.MEMORY_PRESSURE,
     metric_names.CPU_BUSY,
     metric_names.MEMORY_AVAILABLE,
-    metric_names.TEMPERATURE,
 )
 
 

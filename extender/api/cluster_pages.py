@@ -20,11 +20,13 @@ def reward_matrix(inputs: DecisionInputs, search: str, query: ListQuery) -> Rewa
     text = search.lower()
     selected = [row for row in rows if not text or text in row.type.lower() or text in row.node.lower()]
     pod_types = sorted({row.type for row in selected})
-    page = query.page(sorted({row.node for row in selected}))
+    worst_first = sorted(selected, key=lambda row: (row.value, -row.failed, row.node))
+    page = query.page(list(dict.fromkeys(row.node for row in worst_first)))
     cells = {
         (row.type, row.node): RewardCell(
             round(row.value, 3),
             round(row.healthy + row.failed, 1),
+            round(row.failed, 1),
             round(max(0.0, 1 - (row.upper_ratio - row.lower_ratio)), 3),
         )
         for row in selected

@@ -14,6 +14,7 @@ from extender.journal import JournalEntry
 from leadsman.decision import explain
 from leadsman.decision.decide import MAX_SCORE
 from leadsman.decision.explain import KEPT, Explanation, NodeExplanation
+from leadsman.decision.explain_text import reason_with_delays
 from leadsman.decision.model import DelayEvidence
 
 FILTER, PRIORITIZE = "filter", "prioritize"
@@ -70,16 +71,19 @@ def newest(details: Sequence[DecisionDetail]) -> DecisionDetail:
     return max(details, key=lambda each: (each.at, each.kind == PRIORITIZE))
 
 
-def decision_detail(entry: JournalEntry, replica: str, wall_time: WallTime, query: ListQuery) -> DecisionDetail:
-    """Some 10 ms at 5,000 nodes."""
+def decision_detail(
+    entry: JournalEntry, replica: str, wall_time: WallTime, search: str, query: ListQuery
+) -> DecisionDetail:
+    """Some 10 ms at 5,000 nodes. search: nodes whose name or reason has the text; "" for all."""
     inputs = entry.score_inputs or entry.filter_inputs
     assert inputs
     explanation = explain.explain(entry.decision, inputs, entry.filter_inputs)
     row = decision_row(entry, replica, wall_time)
+    nodes, text = [_decided_node(node, explanation) for node in explanation.nodes], search.lower()
     return DecisionDetail(
         **{field: getattr(row, field) for field in row.__struct_fields__},
         headline=explanation.headline,
-        nodes=query.page([_decided_node(node, explanation) for node in explanation.nodes]),
+        nodes=query.page([node for node in nodes if text in f"{node.node}\n{node.reason}".lower()]),
         runner_up=explanation.runner_up,
         fixes=fixes(explanation),
         partial=(),
@@ -98,7 +102,7 @@ def _decided_node(node: NodeExplanation, explanation: Explanation) -> DecidedNod
         for part in counted
         if part.plugin in node.values
     ]
-    return DecidedNode(node.node, node.verdict == KEPT, node.reason, node.score, parts)
+    return DecidedNode(node.node, node.verdict == KEPT, reason_with_delays(node), node.score, parts)
 
 
 def fixes(explanation: Explanation) -> list[str]:

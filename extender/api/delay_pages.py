@@ -74,7 +74,9 @@ def _estimated_groups(view: ClusterView, cells: np.ndarray) -> list[Floats]:
 
 
 def _outliers(view: ClusterView) -> list[OutlierPair]:
-    table, rows = view.table, outlier_rows(view.table, view.grouping, view.groups)
+    table = view.table
+    slow = slow_nodes(view.excess_ms, table.node_medians)
+    rows = outlier_rows(table, view.grouping, view.groups, slow)
     outliers = []
     for source, target, rtt_ms in zip(table.source[rows], table.target[rows], table.rtt_ms[rows], strict=True):
         groups = int(view.grouping.group_of[source]), int(view.grouping.group_of[target])

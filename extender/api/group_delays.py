@@ -43,11 +43,15 @@ def group_matrix(table: DelayTable, grouping: NodeGrouping) -> GroupMatrix:
     return GroupMatrix(median, low, high, measured, lost)
 
 
-def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix) -> Indices:
-    """The rows of the table that are far above the median of their groups, the farthest first."""
+def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix, slow: Indices) -> Indices:
+    """The rows of the table that are far above the median of their groups, the farthest first.
+
+    slow: nodes that are far from everybody: their pairs say no more, and would hide the others'.
+    """
     expected = matrix.median_ms.ravel()[_cells(table, grouping)]
     excess = np.nan_to_num(table.rtt_ms - expected, nan=0.0)
     outlying = (excess > OUTLIER_MS) & (table.rtt_ms > OUTLIER_FACTOR * expected)
+    outlying &= ~(np.isin(table.source, slow) | np.isin(table.target, slow))
     order = np.argsort(-excess, kind="stable")
     return order[outlying[order]][:MAX_OUTLIERS]
 

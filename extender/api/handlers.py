@@ -94,7 +94,8 @@ class ApiHandlers:
     def _node_rows(self, view: ClusterView) -> list[NodeRow]:
         pods = node_rows.bounded_pods_by_node(self._sources.journal.newest(MAX_PODS), view.snapshot.nodes)
         implausible = self._sources.inputs.delay_status.implausible
-        return node_rows.node_rows(view, self._live.history.shifts, pods, implausible)
+        history = self._live.history
+        return node_rows.node_rows(view, history.shifts, history.steady, pods, implausible)
 
     async def delay_groups(self, _: web.Request) -> Struct:
         view, shifts = await self._live.view(), self._live.history.shifts
@@ -190,10 +191,9 @@ class ApiHandlers:
         return [await self._detail(entry, request)] if entry else []
 
     async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
-        query, replica = ListQuery(request.query), self._sources.replica
-        return await self._on_worker(
-            lambda: decision_pages.decision_detail(entry, replica, self._sources.wall_time, query)
-        )
+        page, search = ListQuery(request.query), request.query.get("search", "")
+        replica, wall_time = self._sources.replica, self._sources.wall_time
+        return await self._on_worker(lambda: decision_pages.decision_detail(entry, replica, wall_time, search, page))
 
     async def measure(self, request: web.Request) -> Struct:
         asked = await _body(request, MeasureRequest)
@@ -237,7 +237,7 @@ class ApiHandlers:
 
 
 def _page_of(request: web.Request) -> Mapping[str, str]:
-    return {name: request.query[name] for name in ("limit", "cursor") if name in request.query}
+    return {name: request.query[name] for name in ("search", "limit", "cursor") if name in request.query}
 
 
 def _not_kept(what: str, field: str, value: str, silent: Sequence[SilentReplica]) -> RequestError:

@@ -6,7 +6,7 @@ the process ends, and begins again when more than MAX_NODES names were met.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -45,7 +45,8 @@ class MomentMedians(Struct, frozen=True, eq=False):
 class DelayHistory:
     """One thread adds, others read; at 5,000 nodes a reader may wait for a second while a minute is added.
 
-    since: Unix seconds at which it begins. shifts: as of the last `add`, the largest first.
+    since: Unix seconds at which it begins. shifts: as of the last `add`, the largest first. steady: nodes
+    that stayed where they were; what is in neither has too few pairs to tell.
     """
 
     def __init__(self, since: float) -> None:
@@ -55,6 +56,7 @@ class DelayHistory:
     def _begin(self, since: float) -> None:
         self.since = since
         self.shifts: Sequence[NodeShift] = ()
+        self.steady: Collection[str] = frozenset()
         self._names = dict[str, int]()
         self._minutes, self._half_hours, self._pairs = NodeRing(MINUTES), NodeRing(HALF_HOURS), PairRing(MAX_NODES)
 
@@ -78,7 +80,7 @@ class DelayHistory:
         measured = ~table.is_lost
         source, target = number[table.source[measured]], number[table.target[measured]]
         self._pairs.add(at, source, target, table.rtt_ms[measured])
-        self.shifts = self._find_shifts()
+        self.shifts, self.steady = self._find_shifts()
 
     def _is_half_hour_over(self, at: float) -> bool:
         before = self._minutes.newest_at
@@ -131,20 +133,22 @@ class DelayHistory:
         slower = np.fmax(there, back).tolist()
         return [_moment(at, rtt_ms) for at, rtt_ms in zip(self._pairs.times, slower, strict=True)]
 
-    def _find_shifts(self) -> Sequence[NodeShift]:
+    def _find_shifts(self) -> tuple[Sequence[NodeShift], Collection[str]]:
         """Against the oldest minute; where too few pairs of a node were measured then, against one half as old."""
         times, names = self._pairs.times, list(self._names)
         if len(times) < 2:
-            return ()
+            return (), frozenset()
         shift = self._shifts_since(0)
         shift = np.where(np.isnan(shift), self._shifts_since(len(times) // 2), shift)
         medians = self._minutes.at(times[-1])
         moved = [at for at in range(len(names)) if is_notable(float(shift[at]), float(medians[at]))]
+        judged = np.flatnonzero(~np.isnan(shift)).tolist()
+        steady = frozenset(names[at] for at in judged) - {names[at] for at in moved}
         if not moved:
-            return ()
+            return (), steady
         since = self._since(np.array(moved, np.intp))
         shifts = (NodeShift(names[at], float(shift[at]), since[at]) for at in moved)
-        return sorted(shifts, key=lambda each: -abs(each.shift_ms))
+        return sorted(shifts, key=lambda each: -abs(each.shift_ms)), steady
 
     def _shifts_since(self, minute: int) -> Floats:
         """minute: place in `times`."""

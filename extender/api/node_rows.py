@@ -1,7 +1,7 @@
 """Nodes of a view as rows, and one node with all its details."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -28,10 +28,15 @@ STATUS = {
 def node_rows(
     view: ClusterView,
     shifts: Sequence[NodeShift],
+    steady: Collection[str],
     bounded_pods: Mapping[str, int],
     implausible: Mapping[str, Sequence[str]],
 ) -> list[NodeRow]:
-    """All nodes, by name. bounded_pods: node → pods that have a bound to it. implausible: as in DelayStatus."""
+    """All nodes, by name.
+
+    shifts, steady: as in DelayHistory. bounded_pods: node → pods that have a bound to it.
+    implausible: as in DelayStatus.
+    """
     table, grouping = view.table, view.grouping
     lost = np.bincount(table.source[table.is_lost], minlength=len(table.names)).tolist()
     measured = np.bincount(table.source[~table.is_lost], minlength=len(table.names)).tolist()
@@ -51,7 +56,8 @@ def node_rows(
         if at in slow:
             problems.append(f"{view.excess_ms[at]:.3g} ms farther from others than the nodes of its group")
         if targets := implausible.get(name):
-            problems.append(f"reports delays to {len(targets)} nodes that other nodes' reports contradict")
+            nodes = "1 node" if len(targets) == 1 else f"{len(targets)} nodes"
+            problems.append(f"reports delays to {nodes} that other nodes' reports contradict")
         rows.append(
             NodeRow(
                 name,
@@ -64,7 +70,7 @@ def node_rows(
                 lost[at],
                 medians[at],
                 jitters[at],
-                round(shift.shift_ms, 3) if shift else None,
+                round(shift.shift_ms, 3) if shift else 0.0 if name in steady else None,
                 iso(shift.since) if shift else None,
                 x[at],
                 y[at],

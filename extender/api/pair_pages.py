@@ -80,15 +80,15 @@ def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
     """By the evidence of a pod with a bound to `a` that asks about `b`."""
     pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{_ANY_BOUND_MS:.0f}"}))
     distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
-    return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")
+    return _used_of(distances[0], a, b) if distances else UsedDelay(None, "nothing is known of this pair")
 
 
-def _used_of(evidence: DelayEvidence) -> UsedDelay:
+def _used_of(evidence: DelayEvidence, a: str, b: str) -> UsedDelay:
     if evidence.rtt_ms is None:
         return UsedDelay(None, evidence.why or "nothing is known of this pair")
     source = f"estimated by {evidence.source}" if evidence.estimated else f"measured by {evidence.source}"
-    direction = f", {evidence.direction}" if evidence.direction else ""
-    why = "; ".join(filter(None, [f"{source}{direction}", evidence.why, evidence.doubt]))
+    ends = {"forward": f", from {a} to {b}", "backward": f", from {b} to {a}"}
+    why = "; ".join(filter(None, [f"{source}{ends.get(evidence.direction, '')}", evidence.why, evidence.doubt]))
     return UsedDelay(round(evidence.rtt_ms, 3), why)
 
 

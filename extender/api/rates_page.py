@@ -40,6 +40,7 @@ def decision_rates(
         round(rates.per_minute, 2),
         _rounded(rates.p50_ms),
         _rounded(rates.p99_ms),
+        refused.total(),
         reason_counts(dict(refused.most_common(MAX_REASONS))),
         sum(each.neutral for each in all_rates),
         len(all_rates),

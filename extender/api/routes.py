@@ -25,6 +25,7 @@ PREFIX = "/api/v1"
 Handler = Callable[[web.Request], Awaitable[Struct]]
 
 PAGED = ("limit", "cursor")
+SEARCHED = ("search", *PAGED)
 
 
 class Route(Struct, frozen=True):
@@ -91,14 +92,14 @@ ROUTES: Sequence[Route] = (
         "The decisions that are kept, the newest first.",
         ("search", "kind", *PAGED),
     ),
-    Route("/decisions/{id}", lambda h: h.decision, DecisionDetail, "One decision; nodes are paged.", PAGED),
-    Route("/pods/{namespace}/{name}", lambda h: h.pod, DecisionDetail, "The newest decision on a pod.", PAGED),
+    Route("/decisions/{id}", lambda h: h.decision, DecisionDetail, "One decision; nodes are paged.", SEARCHED),
+    Route("/pods/{namespace}/{name}", lambda h: h.pod, DecisionDetail, "The newest decision on a pod.", SEARCHED),
     Route(
         "/what-if",
         lambda h: h.what_if,
         DecisionDetail,
         "What would be decided on a pasted pod. Nothing is kept.",
-        PAGED,
+        SEARCHED,
         takes=WhatIfRequest,
     ),
     Route(
@@ -109,7 +110,7 @@ ROUTES: Sequence[Route] = (
         takes=MeasureRequest,
         status=202,
     ),
-    Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", ("search", *PAGED)),
+    Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", SEARCHED),
     Route("/policies", lambda h: h.policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
     Route("/plan", lambda h: h.plan, Plan, "What the leading controller does and holds back, and why."),
     Route("/health", lambda h: h.health, HealthChecks, "Checks of this process, the failing ones first."),

@@ -29,11 +29,11 @@ def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[s
             for quantity in quantities
         ),
         _age(node),
-        _reason(node),
+        reason_with_delays(node),
     ]
 
 
-def _reason(node: NodeExplanation) -> str:
+def reason_with_delays(node: NodeExplanation) -> str:
     """The reason, for a refused node with the delays, which the reason of a refusal leaves out."""
     delays = [evidence_text.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
     return f"{node.reason}: {'; '.join(delays)}" if delays and node.verdict == REFUSED else node.reason

@@ -10,15 +10,22 @@ from leadsman.planning.plan_summary import PlannedAction
 
 
 class RewardCell(Struct, frozen=True):
-    """How pods of a type fared on a node. value: 0..1. confidence: 0..1, one less the width of the 90 % interval."""
+    """How pods of a type fared on a node. value: 0..1, what the score uses. trials, failed: faded to now.
+
+    confidence: 0..1, one less the width of the 90 % interval.
+    """
 
     value: float
     trials: float
+    failed: float
     confidence: float
 
 
 class RewardMatrix(Struct, frozen=True):
-    """Pod types by nodes. cells: a row for each pod type, with the nodes of this page; null: no evidence."""
+    """Pod types by nodes, those with the lowest value or else the most failures first.
+
+    cells: a row for each pod type, with the nodes of this page; null: no evidence.
+    """
 
     pod_types: Sequence[str]
     nodes: ListPage[str]

@@ -61,7 +61,7 @@ class ScorePart(Struct, frozen=True):
 
 
 class DecidedNode(Struct, frozen=True):
-    """One node's part in the decision. score: 0..10; null: not scored."""
+    """One node's part in the decision. reason: of a refusal, with its delays. score: 0..10; null: not scored."""
 
     node: str
     passed: bool
@@ -71,7 +71,7 @@ class DecidedNode(Struct, frozen=True):
 
 
 class DecisionDetail(DecisionRow, frozen=True):
-    """A decision with every node, the best first.
+    """A decision with its nodes, the best first; with `search`, those whose name or reason has the text.
 
     fixes: what would let the pod pass, or improve its place.
     partial: replicas that did not answer and may keep a newer decision on the pod.

@@ -14,7 +14,8 @@ class NodeRow(Struct, frozen=True):
     status: "fresh", "provisional", "stale" or "unknown" (no heartbeat).
     age_seconds: since its last report.
     median_rtt_ms, jitter_ms: medians over the peers that it measured.
-    shift_ms, shift_since: by how much it moved away from all others within the hour of history, and when.
+    shift_ms, shift_since: by how much it moved away from all others within the hour of history, and when;
+    0: it stayed; null: too few pairs were measured to tell.
     x, y: its place on the map, in ms.
     bounded_pods: pods with delay bounds that the journal knows to refer to it.
     """

@@ -37,7 +37,7 @@ class WorstChange(Struct, frozen=True):
 class DecisionRates(Struct, frozen=True):
     """Of the last minute, the sum of all replicas that answer; null: none was made.
 
-    refused_by_reason: nodes refused, by the decisions that the journals keep.
+    refused: nodes refused, by the decisions that the journals keep. refused_by_reason: for the most frequent reasons.
     neutral: decisions that let every node pass alike, since each replica's start.
     replicas: how many these are of. partial: the replicas that are missing.
     """
@@ -45,6 +45,7 @@ class DecisionRates(Struct, frozen=True):
     per_minute: float
     p50_ms: float | None
     p99_ms: float | None
+    refused: int
     refused_by_reason: Sequence[ReasonCount]
     neutral: int
     replicas: int
@@ -77,7 +78,7 @@ class ReplicaRates(Struct, frozen=True):
 
     newest_decision: its id; "": none is kept.
     window_seconds: what `buckets` are of; 0: nothing was counted yet.
-    refused_by_reason, neutral: as of DecisionRates.
+    refused_by_reason: nodes refused, for each reason. neutral: as of DecisionRates.
     bounded_pods: those that kube-scheduler may try again.
     """
 

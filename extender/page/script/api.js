@@ -10,17 +10,18 @@ export class RequestFailed extends Error {
 }
 
 export async function get(path, query = {}, signal = undefined) {
-  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const suffix = given.length ? `?${new URLSearchParams(given)}` : "";
   // The browser keeps the last answer and asks with its ETag.
-  return answer(
-    fetch(`${ROOT}${path}${suffix}`, { cache: "no-cache", signal, headers: { Accept: "application/json" } }),
-  );
+  return answer(fetch(address(path, query), { cache: "no-cache", signal, headers: { Accept: "application/json" } }));
 }
 
-export async function post(path, body, signal = undefined) {
+export async function post(path, body, query = {}, signal = undefined) {
   const headers = { Accept: "application/json", "Content-Type": "application/json" };
-  return answer(fetch(`${ROOT}${path}`, { method: "POST", body: JSON.stringify(body), signal, headers }));
+  return answer(fetch(address(path, query), { method: "POST", body: JSON.stringify(body), signal, headers }));
+}
+
+function address(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return `${ROOT}${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
 /** A path of encoded segments: path("pods", "shop", "cart-7"). */

@@ -22,9 +22,7 @@ export function change(root, _parameters, signal, query) {
   );
   const show = () => {
     keepInAddress(period);
-    return items
-      .restart()
-      .catch((error) => items.body.replaceChildren(element("p", { class: "problem" }, error.message)));
+    return items.restart();
   };
   for (const end of ["from", "to"]) {
     inputs[end].querySelector("input").addEventListener("change", (event) => {
@@ -73,7 +71,7 @@ function changeTable(rows) {
     { title: "Before", number: true, cell: (row) => orUnknown(row.before_ms, ms) },
     { title: "After", number: true, cell: (row) => orUnknown(row.after_ms, ms) },
     { title: "Change", number: true, cell: (row) => orUnknown(row.change_ms, signedMs) },
-    { title: "Nearer · farther", class: "wide-only bar-column", cell: (row) => changeBar(row.change_ms ?? 0, largest) },
+    { title: "nearer | farther", class: "wide-only bar-column centered", cell: (row) => changeBar(row.change_ms ?? 0, largest) },
   ];
   return table("Changes of nodes' median round trips", columns, rows, {
     whenEmpty: "No node has a value at both moments. Choose moments within the history.",

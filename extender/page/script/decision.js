@@ -39,38 +39,43 @@ function decisionView(root, title, ask) {
 
 /** What a decision says before its nodes: in a sentence, the funnel, and what would fix it. */
 export function decisionParts(decision) {
-  const facts = [
-    `${decision.kind}, ${moment(decision.at, true)}`,
-    decision.replica ? `by ${decision.replica}` : null,
-  ];
+  const decided = `Decided at ${moment(decision.at, true)}${decision.replica ? ` by ${decision.replica}` : ""}`;
   const funnelPanel = panel("From asked to scored", {}, funnel(decision));
   return [
     panel(
-      decision.pod,
+      decided,
       {},
       element("p", { class: "headline" }, decision.headline),
       decision.runner_up ? element("p", {}, "Runner-up: ", decision.runner_up) : null,
       decision.neutral ? element("p", { class: "problem warning" }, decision.neutral) : null,
-      element("p", { class: "quiet" }, facts.filter(Boolean).join(", ")),
     ),
     decision.passed ? funnelPanel : element("div", { class: "two" }, funnelPanel, fixes(decision)),
   ];
 }
 
-/** The nodes of a decision with the parts of their scores, as the server pages them. `ask(query)` → the decision. */
-export function nodesList(decision, ask) {
-  const first = decision.nodes;
-  let fresh = true;
-  return pagedList(
+/**
+ * The nodes of a decision with the parts of their scores, searched and paged by the server.
+ *
+ * `ask(query)` → the decision. searchOn: the event of the input that asks: "change" where requests are few.
+ */
+export function nodesList(decision, ask, searchOn = "input") {
+  let first = decision.nodes;
+  const list = pagedList(
     async (cursor) => {
-      if (!cursor && fresh) {
-        fresh = false;
-        return first;
-      }
-      return (await ask({ cursor })).nodes;
+      const page = first ?? (await ask({ search: search.value, cursor })).nodes;
+      first = null;
+      return page;
     },
-    (items) => nodesTable(items, decision),
+    (items) => nodesTable(items, decision, search.value),
   );
+  const search = element("input", {
+    type: "search",
+    placeholder: "name of a node, or a reason",
+    "aria-label": "Search the nodes of this decision",
+    class: "search",
+    on: { [searchOn]: list.restart },
+  });
+  return { body: element("div", {}, element("div", { class: "controls" }, search), list.body), refresh: list.refresh };
 }
 
 function funnel({ asked, passed, refused_by_reason: reasons, best, kind }) {
@@ -134,14 +139,15 @@ export function partsLegend(decision) {
     names.map((name, i) =>
       element("span", { class: "legend-item" }, element("i", { class: `glyph series-${i % SERIES}` }), name),
     ),
+    element("span", {}, "Points of 10, by the weights of the ", anchor(["policies"], "policy"), "."),
   );
 }
 
-function nodesTable(items, decision) {
+function nodesTable(items, decision, search) {
   const names = partNames(decision);
   const largest = Math.max(
     1,
-    ...items.map((item) => item.parts.reduce((sum, part) => sum + Math.max(0, part.points ?? 0), 0)),
+    ...items.map((item) => item.parts.reduce((sum, part) => sum + part.points, 0)),
   );
   const columns = [
     { title: "Node", cell: (item) => element("a", { href: link(["nodes", item.node]), class: "strong" }, item.node) },
@@ -159,40 +165,30 @@ function nodesTable(items, decision) {
     { title: "Reason", cell: (item) => reasons(item) },
   ];
   return table("Nodes of this decision", columns, items, {
-    whenEmpty: "kube-scheduler named no node.",
+    whenEmpty: search
+      ? `No node of this decision has “${search}” in its name or reason.`
+      : "kube-scheduler named no node.",
+    stacks: true,
     rowClass: (item) => (item.passed ? null : "row-refused"),
   });
 }
 
 function stackedBar({ parts, passed }, names, largest) {
   if (!passed || !parts.length) return "";
-  const words = parts.map((part) => `${part.name} ${points(part)}`).join(", ");
+  const words = parts.map((part) => `${part.name} ${part.points.toFixed(1)}`).join(", ");
   const pieces = parts.map((part) =>
     element("i", {
       class: `series-${names.indexOf(part.name) % SERIES}`,
-      style: { width: `${(100 * Math.max(0, part.points ?? 0)) / largest}%` },
-      title: `${part.name} ${points(part)}: ${part.reason ?? ""}`,
+      style: { width: `${(100 * part.points) / largest}%` },
     }),
   );
-  return element("span", { class: "stacked", role: "img", "aria-label": words }, pieces);
-}
-
-function points({ points: value }) {
-  return value === null ? "unknown" : value.toFixed(1);
+  return [
+    element("span", { class: "stacked", "aria-hidden": "true" }, pieces),
+    element("span", { class: "quiet part-points" }, words),
+  ];
 }
 
 function reasons({ reason, parts }) {
-  if (reason) return reason;
-  const lines = parts
-    .filter((part) => part.reason)
-    .map((part) =>
-      element("div", {}, element("span", { class: "part-name" }, `${part.name} ${points(part)}`), ` ${part.reason}`),
-    );
-  if (lines.length < 2) return lines;
-  return element(
-    "details",
-    { class: "reasons" },
-    element("summary", {}, parts.find((part) => part.reason).reason),
-    lines,
-  );
+  const unknown = parts.filter((part) => part.reason);
+  return [reason, unknown.map((part) => element("div", { class: "quiet" }, `${part.name}: ${part.reason}`))];
 }

@@ -94,6 +94,10 @@ function standsOut({ slow_nodes: slow, outliers }) {
         element("span", { class: "quiet" }, `expected ${ms(pair.expected_ms)}`),
       ),
     );
+  const more =
+    outliers.length > pairs.length
+      ? element("p", { class: "quiet" }, `The farthest ${pairs.length} of ${count(outliers.length)}.`)
+      : null;
   const none =
     slow.length || outliers.length ? null : empty("Nothing: every node and every pair is where its group expects it.");
   return panel(
@@ -103,6 +107,7 @@ function standsOut({ slow_nodes: slow, outliers }) {
     slowNodes.length ? element("ul", { class: "findings" }, slowNodes) : null,
     pairs.length ? element("h3", {}, "Pairs far above what is expected") : null,
     pairs.length ? element("ul", { class: "outliers" }, pairs) : null,
+    more,
   );
 }
 

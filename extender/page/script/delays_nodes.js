@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { element, link } from "./dom.js";
-import { ms, percent } from "./format.js";
+import { count, ms, percent, plural } from "./format.js";
 import { heatmap } from "./heatmap.js";
 import { legend } from "./legend.js";
 import { LogScale } from "./scale.js";
@@ -43,7 +43,7 @@ export async function nodeMap({ nodes, rowOffset = 0, columnOffset = 0, rows = n
 
 const NODE_MARKS = [
   ["measured", "measured"],
-  ["estimate", "estimate"],
+  ["estimate", "estimate, paler"],
   ["lost", "probe lost"],
   ["void", "unknown"],
   ["asymmetric", "the way back differs by over 25 %"],
@@ -107,6 +107,7 @@ function coverage(cells) {
   const kinds = cells.kind.flat();
   const number = (kind) => kinds.filter((each) => each === kind).length;
   const pairs = kinds.length - number("self");
-  const text = `${percent(pairs ? number("measured") / pairs : 0)} measured, ${percent(pairs ? number("estimate") / pairs : 0)} estimated, ${number("lost")} lost, ${number("unknown")} unknown`;
+  const share = (kind) => percent(pairs ? number(kind) / pairs : 0);
+  const text = `Of ${plural(pairs, "direction")} ${share("measured")} are measured, ${share("estimate")} estimated, ${count(number("lost"))} lost, ${count(number("unknown"))} unknown.`;
   return element("p", { class: "quiet coverage" }, text);
 }

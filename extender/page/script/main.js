@@ -110,8 +110,12 @@ function showError(error) {
 function markTab(first) {
   const tab = TAB_OF[first] ?? first;
   for (const each of document.querySelectorAll("#bar nav a")) {
-    if (each.dataset.tab === tab) each.setAttribute("aria-current", "page");
-    else each.removeAttribute("aria-current");
+    if (each.dataset.tab !== tab) {
+      each.removeAttribute("aria-current");
+      continue;
+    }
+    each.setAttribute("aria-current", "page");
+    each.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
   const title = VIEWS.find((name) => name.toLowerCase() === tab);
   document.title = title ? `${title} · Leadsman` : "Leadsman";
@@ -194,7 +198,10 @@ function setLive(
 ) {
   liveMark.textContent = connected ? "live" : "not live";
   liveMark.className = connected ? "live on" : "live off";
-  liveMark.title = connected ? "Changes are shown within seconds." : why;
+  liveMark.title = connected ? "Changes are shown within seconds." : "";
+  document.getElementById("not-live")?.remove();
+  if (!connected)
+    document.getElementById("notices").prepend(element("p", { class: "problem warning", id: "not-live" }, why));
 }
 
 function changed(sections) {

@@ -26,17 +26,22 @@ export function node(root, { name }, signal) {
         answer.problems.map((problem) => element("p", { class: "problem warning" }, problem)),
         nodeFacts(answer),
       ),
-      panel(
-        "Median round trip to its peers, the last hour",
-        {},
-        historyLine(
-          answer.history.map((point) => ({ at: point.at, value: point.median_rtt_ms })),
-          "Median round trip",
-        ),
-      ),
+      ...historyPanels(answer),
       element("div", { class: "two" }, peerPanel(answer), hardwarePanel(answer)),
     );
   };
+}
+
+/** Minutes of the last hour; older moments, which are half-hours, have a picture of their own. */
+function historyPanels({ history }) {
+  const points = history.map((point) => ({ at: point.at, value: point.median_rtt_ms }));
+  const hourAgo = Date.parse(points.at(-1)?.at) - 3600000;
+  const minutes = points.filter((point) => Date.parse(point.at) >= hourAgo);
+  const line = (title, shown) => panel(title, {}, historyLine(shown, "Median round trip"));
+  return [
+    line("Median round trip to its peers, the last hour", minutes),
+    points.length > minutes.length ? line("The last 48 hours", points) : null,
+  ].filter(Boolean);
 }
 
 function nodeFacts(answer) {
@@ -50,7 +55,7 @@ function nodeFacts(answer) {
     ["Status", statusMark(answer.status)],
     ["Last report", answer.age_seconds === null ? orUnknown(null) : `${duration(answer.age_seconds)} ago`],
     ["Median round trip", orUnknown(answer.median_rtt_ms, ms)],
-    ["Shift", orUnknown(shift)],
+    ["Moved in the last hour", orUnknown(shift)],
     ["Jitter", orUnknown(answer.jitter_ms, ms)],
     ["Address", answer.address || orUnknown(null)],
     [

@@ -7,9 +7,9 @@ import { pagedList, table } from "./table.js";
 const STATUSES = ["", "fresh", "provisional", "stale", "unknown"];
 const SORTS = [
   ["name", "by name"],
-  ["shift", "by shift"],
-  ["rtt", "by round trip"],
-  ["age", "by age"],
+  ["shift", "by what moved most"],
+  ["rtt", "by round trip, farthest first"],
+  ["age", "by last report, oldest first"],
 ];
 
 /** All nodes, searched, filtered and sorted by the server: #/nodes?status=stale&sort=age. */
@@ -27,17 +27,12 @@ export function nodes(root, _parameters, signal, query) {
   const ask = (changes) => {
     Object.assign(asked, changes);
     keepInAddress({ ...asked, sort: asked.sort === "name" ? "" : asked.sort });
-    list
-      .restart()
-      .catch(
-        (error) =>
-          error.name === "AbortError" || list.body.replaceChildren(element("p", { class: "problem" }, error.message)),
-      );
+    list.restart();
   };
   const search = element("input", {
     type: "search",
     value: asked.search,
-    placeholder: "name of a node",
+    placeholder: "name, zone or rack of a node",
     "aria-label": "Search nodes",
     class: "search",
     on: { input: () => ask({ search: search.value }) },
@@ -65,13 +60,13 @@ function nodeTable(items, asked) {
   const columns = [
     { title: "Node", cell: (node) => element("a", { href: link(["nodes", node.name]), class: "strong" }, node.name) },
     { title: "Status", cell: (node) => statusMark(node.status) },
-    { title: "Age", number: true, cell: (node) => orUnknown(node.age_seconds, duration) },
+    { title: "Last report", number: true, cell: (node) => orUnknown(node.age_seconds, duration) },
     { title: "Median round trip", number: true, cell: (node) => orUnknown(node.median_rtt_ms, ms) },
-    { title: "Shift", number: true, cell: shift },
+    { title: "Moved in the hour", number: true, cell: shift },
     { title: "Jitter", number: true, class: "wide-only", cell: (node) => orUnknown(node.jitter_ms, ms) },
     { title: "Peers", number: true, class: "wide-only", cell: peers },
-    { title: "Group", class: "wide-only", cell: (node) => node.group || "" },
-    { title: "Zone", class: "wide-only", cell: (node) => [node.zone, node.rack].filter(Boolean).join(" / ") },
+    { title: "Group", class: "wide-only unbroken", cell: (node) => node.group || "" },
+    { title: "Zone, rack", class: "wide-only unbroken", cell: (node) => [node.zone, node.rack].filter(Boolean).join(", ") },
     { title: "Problems", cell: (node) => node.problems.map((problem) => element("div", { class: "bad" }, problem)) },
   ];
   const filtered = asked.search || asked.status || asked.group;

@@ -39,7 +39,7 @@ export function pair(root, { a, b }, signal) {
     body.replaceChildren(
       panel(
         `${a} → ${b}`,
-        { aside: [measureNote, measure] },
+        { aside: [measure, measureNote] },
         element(
           "p",
           { class: "headline" },
@@ -122,8 +122,8 @@ async function measureNow(source, target, button, note) {
   button.disabled = true;
   note.textContent = "asking…";
   try {
-    const { reason } = await post("/measure", { source, target });
-    note.textContent = reason;
+    const { accepted, reason } = await post("/measure", { source, target });
+    note.textContent = accepted ? `The agent of ${source} is asked; its next report has the answer.` : reason;
   } catch (error) {
     note.textContent = error.message;
   }

@@ -33,19 +33,25 @@ function knownPlan({ leader, at, is_dry_run: isDryRun, actions, withheld, stoppe
     { title: "Reason", cell: (action) => action.reason },
   ];
   const why = { title: "Held back because", cell: (action) => action.why };
-  const since = { title: "Since", cell: (action) => moment(action.since, true) };
+  const since = { title: "Since", class: "unbroken", cell: (action) => moment(action.since, true) };
   const led = ["led by ", element("b", {}, leader), `, as of ${moment(at, true)}`];
   const more = leftOut ? element("p", { class: "quiet" }, `${count(leftOut)} more are not listed.`) : null;
   return [
     panel(
       isDryRun ? "Would be done (dry run)" : "Done now",
       { aside: element("span", {}, led) },
-      table("Actions", common, actions, { whenEmpty: "The plan is empty: there is nothing to do." }),
+      table("Actions", common, actions, {
+        whenEmpty: "The plan is empty: there is nothing to do.",
+        stacks: true,
+      }),
     ),
     panel(
       "Held back",
       {},
-      table("Withheld actions", [...common, why, since], withheld, { whenEmpty: "Nothing is held back." }),
+      table("Withheld actions", [...common, why, since], withheld, {
+        whenEmpty: "Nothing is held back.",
+        stacks: true,
+      }),
       more,
     ),
     stopped.length ? panel("Policies that change nothing", {}, textList(stopped)) : null,

@@ -41,12 +41,7 @@ export function pods(root, _parameters, signal, query) {
   const ask = (changes) => {
     Object.assign(asked, changes);
     keepInAddress(asked);
-    list
-      .restart()
-      .catch(
-        (error) =>
-          error.name === "AbortError" || list.body.replaceChildren(element("p", { class: "problem" }, error.message)),
-      );
+    list.restart();
   };
   const whatIf = element("a", { href: link(["what-if"]), class: "button" }, "What if …");
   root.append(
@@ -64,9 +59,9 @@ export function pods(root, _parameters, signal, query) {
 function decisionTable(items, search) {
   const columns = [
     { title: "Pod", cell: (item) => element("a", { href: podLink(item), class: "strong" }, item.pod) },
-    { title: "When", cell: (item) => moment(item.at, true) },
+    { title: "When", class: "unbroken", cell: (item) => moment(item.at, true) },
     { title: "Passed", class: "bar-column", cell: funnelBar },
-    { title: "Best node", cell: (item) => best(item) },
+    { title: "Best node (score of 10)", cell: (item) => best(item) },
     { title: "Mostly refused for", class: "wide-only", cell: (item) => mainReason(item) },
     { title: "Replica", class: "wide-only quiet", cell: (item) => item.replica },
   ];
@@ -75,6 +70,7 @@ function decisionTable(items, search) {
     : "kube-scheduler has asked nothing yet. Its configuration names this extender: `leadsman configure-scheduler` shows and edits it.";
   return table("Decisions", columns, items, {
     whenEmpty,
+    stacks: true,
     rowClass: (item) => (item.asked && !item.passed ? "row-refused" : null),
   });
 }

@@ -10,12 +10,13 @@ export function policies(root, _parameters, signal) {
     { title: "State", cell: state },
     { title: "Hash", cell: (policy) => (policy.hash ? element("code", {}, policy.hash) : "") },
     { title: "From", class: "wide-only quiet", cell: (policy) => policy.source },
-    { title: "Rules", class: "wide-only", cell: ({ rules }) => rules.map(rule) },
+    { title: "Rules", cell: ({ rules }) => rules.map(rule) },
     { title: "Replicas", cell: difference },
   ];
   const list = pagedList(
     (cursor) => get("/policies", { cursor }, signal),
-    (items) => table("Policies", columns, items, { whenEmpty: "No policy: the built-in defaults decide." }),
+    (items) =>
+      table("Policies", columns, items, { whenEmpty: "No policy: the built-in defaults decide.", stacks: true }),
   );
   root.append(panel("Policies", {}, list.body));
   return list.refresh;
@@ -29,7 +30,13 @@ function state({ accepted, problems }) {
 }
 
 function rule({ kind, name, position, hash, expression }) {
-  return element("div", { title: `${position}, ${hash}` }, `${kind} ${name}: `, element("code", {}, expression));
+  return element(
+    "div",
+    {},
+    `${kind} ${name}: `,
+    element("code", {}, expression),
+    element("div", { class: "quiet" }, `${position}, hash ${hash}`),
+  );
 }
 
 function difference({ differs_from_replica: replica }) {

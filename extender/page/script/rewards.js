@@ -2,7 +2,6 @@ import { get } from "./api.js";
 import { element, empty, link, panel } from "./dom.js";
 import { percent, plural } from "./format.js";
 import { keepInAddress } from "./router.js";
-import { css, depthColor, inkOn } from "./scale.js";
 
 /** Pod types × nodes: how well pods of a type ran, and how sure that is: #/rewards?search=…. */
 export function rewards(root, _parameters, signal, query) {
@@ -38,7 +37,7 @@ export function rewards(root, _parameters, signal, query) {
       element(
         "p",
         { class: "quiet" },
-        "1 is best: pods of the type ran well there. The bar beneath is the confidence; “no trial” is not a reward of 0.",
+        "1 is best: nothing speaks against the node for pods of this type. The worst nodes first; the bar says how sure that is. Trials fade with time, and “no trial” is not a reward of 0.",
       ),
       element("div", { class: "controls" }, search),
       body,
@@ -74,16 +73,21 @@ function matrix({ pod_types: types, nodes, cells }) {
 
 function rewardCell(cell) {
   if (!cell) return element("td", { class: "no-trial" }, element("span", { class: "unknown" }, "no trial"));
-  // A low reward is what to look at, so it has the color of what is far.
-  const rgb = depthColor(0.75 * (1 - cell.value));
+  const bad = `color-mix(in srgb, var(--lost) ${Math.round(45 * (1 - cell.value))}%, var(--void))`;
   const sure = element("i", { style: { width: `${100 * cell.confidence}%` } });
-  const words = `${plural(cell.trials, "trial")}, confidence ${percent(cell.confidence)}`;
   return element(
     "td",
-    { style: { background: css(rgb), color: inkOn(rgb) }, title: words },
+    { style: { background: bad } },
     element("span", {}, cell.value.toFixed(2)),
-    element("span", { class: "confidence", role: "img", "aria-label": words }, sure),
+    element("span", { class: "trials" }, `${trialsText(cell)}, ${percent(cell.confidence)} sure`),
+    element("span", { class: "confidence", "aria-hidden": "true" }, sure),
   );
+}
+
+/** Trials fade with time, so there are fractions of them. */
+function trialsText({ trials, failed }) {
+  const short = (value) => Number(value.toPrecision(2));
+  return failed ? `${short(failed)} of ${short(trials)} failed` : plural(short(trials), "trial");
 }
 
 function pageButtons({ next }, asked, load) {

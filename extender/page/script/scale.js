@@ -60,15 +60,15 @@ export class LogScale {
     return depthColor(this.ratio(value));
   }
 
-  /** 1, 2, 5, 10 … within the scale. */
+  /** 1, 2, 5, 10 … within the scale; of a short one more, of a long one the powers of ten. */
   ticks() {
-    const ticks = [];
-    for (let power = -2; power < 6; power += 1) {
-      for (const step of [1, 2, 5]) {
-        const tick = step * 10 ** power;
-        if (tick >= this.low && tick <= this.high) ticks.push(tick);
-      }
-    }
-    return ticks.length > 9 ? ticks.filter((tick) => Math.abs(Math.log10(tick) % 1) < 1e-9) : ticks;
+    const ticks = this.multiples([1, 2, 5]);
+    if (ticks.length < 3) return this.multiples([1, 1.5, 2, 3, 4, 5, 7]);
+    return ticks.length > 9 ? this.multiples([1]) : ticks;
+  }
+
+  multiples(steps) {
+    const powers = [-2, -1, 0, 1, 2, 3, 4, 5];
+    return powers.flatMap((power) => steps.map((step) => step * 10 ** power)).filter((tick) => tick >= this.low && tick <= this.high);
   }
 }

@@ -3,8 +3,9 @@ import { moment, ms } from "./format.js";
 
 const WIDTH = 600;
 const HEIGHT = 120;
+const LABEL = 12;
 
-/** points: [{at, value: number | null}], oldest first. Where a value is unknown the line is broken. */
+/** points: [{at, value: number | null}], oldest first, drawn by their times. Where a value is unknown the line is broken. */
 export function historyLine(points, label) {
   const values = points.map((point) => point.value).filter((value) => value !== null);
   if (values.length < 2)
@@ -13,7 +14,8 @@ export function historyLine(points, label) {
   const high = Math.max(...values);
   // At least a fifth of the value from end to end, so that noise does not look like a change.
   const margin = Math.max((high - low) * 0.12, high * 0.1, 0.01);
-  const x = (i) => (i / (points.length - 1)) * WIDTH;
+  const times = points.map((point) => Date.parse(point.at));
+  const x = (i) => ((times[i] - times[0]) / (times.at(-1) - times[0])) * WIDTH;
   const y = (value) => HEIGHT - ((value - low + margin) / (high - low + 2 * margin)) * HEIGHT;
   const line = drawing("path", { d: pathOf(points, x, y), class: "spark-line", "vector-effect": "non-scaling-stroke" });
   const text = `${label}: ${ms(low)} to ${ms(high)}, ${moment(points[0].at)} to ${moment(points.at(-1).at)}`;
@@ -25,9 +27,19 @@ export function historyLine(points, label) {
   return element(
     "figure",
     { class: "spark-figure" },
-    element("div", { class: "spark-axis" }, element("span", {}, ms(high)), element("span", {}, ms(low))),
+    axis(y(high), y(low), high, low),
     picture,
     element("figcaption", {}, element("span", {}, moment(points[0].at)), element("span", {}, moment(points.at(-1).at))),
+  );
+}
+
+/** The highest and the lowest value beside the line; one where two would cover each other. */
+function axis(top, bottom, high, low) {
+  const labels = bottom - top < LABEL ? [high] : [high, low];
+  return element(
+    "div",
+    { class: "spark-axis", style: { padding: `${top - LABEL / 2}px 0 ${HEIGHT - bottom - LABEL / 2}px` } },
+    labels.map((value) => element("span", {}, ms(value))),
   );
 }
 

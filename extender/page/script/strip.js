@@ -77,12 +77,12 @@ function changeCard({ worst_change: worst, history_since: since }) {
 
 function decisionsCard({ decisions }) {
   const times =
-    decisions.p99_ms === null ? "none timed yet" : `p50\u00a0${ms(decisions.p50_ms)}, p99\u00a0${ms(decisions.p99_ms)}`;
+    decisions.p99_ms === null ? "none in the last minute" : `p50\u00a0${ms(decisions.p50_ms)}, p99\u00a0${ms(decisions.p99_ms)}`;
   const replicas = ofReplicas(decisions);
   return card(
     "Decisions / min",
     orUnknown(decisions.per_minute, (value) => count(Math.round(value))),
-    replicas ? [`p99\u00a0${decisions.p99_ms === null ? "not timed" : ms(decisions.p99_ms)}, ${replicas}`] : times,
+    replicas ? [`p99\u00a0${decisions.p99_ms === null ? "of none" : ms(decisions.p99_ms)}, ${replicas}`] : times,
     link(["pods"]),
     decisions.partial.length ? "warn" : "",
   );
@@ -98,12 +98,8 @@ function ofReplicas({ replicas, partial }) {
 
 function refusalsCard({ decisions }) {
   const reasons = [...decisions.refused_by_reason].sort((a, b) => b.count - a.count);
-  const all = reasons.reduce((sum, reason) => sum + reason.count, 0);
-  const note = reasons
-    .slice(0, 2)
-    .map((reason) => `${reason.reason} ${count(reason.count)}`)
-    .join(", ");
-  return card("Nodes refused", count(all), note || "by no kept decision", link(["pods"]));
+  const note = reasons.length ? `${count(reasons[0].count)}: ${reasons[0].reason}` : "by no kept decision";
+  return card("Nodes refused", count(decisions.refused), note, link(["pods"]));
 }
 
 function neutralCard({ decisions }) {

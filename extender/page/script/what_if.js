@@ -1,4 +1,4 @@
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { decisionParts, nodesList, partsLegend } from "./decision.js";
 import { anchor, element, panel } from "./dom.js";
 
@@ -57,15 +57,18 @@ export function whatIf(root, _parameters, signal) {
     ),
     result,
   );
-  return async () => {};
+  return async () => {
+    const { items } = await get("/nodes", { limit: 1 }, signal);
+    if (items.length) text.value = text.value.replace("delay_NODE:", `delay_${items[0].name}:`);
+  };
 }
 
 async function show(yaml, result, signal) {
   if (new TextEncoder().encode(yaml).length > MOST_BYTES)
     throw new Error("The text is over 256 KiB. Paste one object.");
-  const ask = (query) => post(`/what-if${query.cursor ? `?${new URLSearchParams(query)}` : ""}`, { yaml }, signal);
+  const ask = (query) => post("/what-if", { yaml }, query, signal);
   const decision = await ask({});
-  const nodes = nodesList(decision, ask);
+  const nodes = nodesList(decision, ask, "change");
   await nodes.refresh();
   result.replaceChildren(...decisionParts(decision), panel("Nodes", {}, partsLegend(decision), nodes.body));
 }

@@ -60,7 +60,8 @@ export function within(root, { node, bound }, signal) {
   );
   const showBound = () => {
     number.value = String(state.bound);
-    slider.value = String(Math.round(1000 * toSlider(state.bound)));
+    // The bound is rounded: set back to it, the slider would stay where it is at each press of an arrow key.
+    if (ofSlider(slider.value) !== state.bound) slider.value = String(Math.round(1000 * toSlider(state.bound)));
     map.update({ bound: state.bound, node: state.node });
   };
   const load = async () => {
@@ -136,7 +137,8 @@ function mapLegend() {
   const marks = [
     ["dot-measured", "passes, measured"],
     ["dot-estimate", "passes by an estimate's upper end"],
-    ["dot-beyond", "refused"],
+    ["dot-beyond", "refused, measured"],
+    ["dot-beyond-estimate", "refused by an estimate's upper end"],
     ["dot-unknown", "unknown: refused"],
     ["dot-outside", "far beyond the map's edge"],
   ];

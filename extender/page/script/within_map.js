@@ -6,8 +6,11 @@ import { extent } from "./within_extent.js";
 const PADDING = 44;
 /** Of what is beyond the map, from its border. */
 const EDGE = 10;
-/** Nodes up to which each has its name beside it. */
+/** Nodes up to which each has its name beside it, where there is room. */
 const NAMED = 40;
+/** Of a name's height, and of half a node's width. */
+const LINE = 13;
+const DOT = 5;
 
 /**
  * Nodes at their coordinates, on a canvas. `places(items, node)` sets them, `drag(bound)` is called while the ring is dragged,
@@ -93,9 +96,9 @@ function paintMap(canvas, view, { items, node, bound }) {
     if (view.outside.has(item)) paintOutside(context, view, at, item);
     else paintNode(context, ...at, radius, item);
   }
-  if (items.length <= NAMED) paintNodeNames(context, view, items, node);
-  if (view.center) paintReference(context, view.center, node);
+  if (view.center) paintReference(context, view, node);
   paintRuler(context, view);
+  if (items.length <= NAMED) paintNodeNames(context, view, items, node);
 }
 
 function paintRing(context, { center, perMs }, bound) {
@@ -149,20 +152,56 @@ function paintOutside(context, { width, height, x, y }, [atX, atY], { x: nodeX, 
 }
 
 function paintNodeNames(context, view, items, node) {
+  const placed = items
+    .filter((item) => item.x !== null && item.y !== null)
+    .map((item) => boxAt(view.x(item.x) - DOT, view.y(item.y), 2 * DOT));
+  context.font = "600 13px ui-sans-serif, Inter, system-ui, sans-serif";
+  if (view.center) placed.push(boxAt(view.center[0] + 13, view.center[1] - 13, context.measureText(node).width));
   context.font = "11.5px ui-sans-serif, Inter, system-ui, sans-serif";
   context.fillStyle = color("muted");
+  context.strokeStyle = color("raised");
+  context.lineWidth = 3;
+  context.textAlign = "left";
   context.textBaseline = "middle";
   for (const item of items) {
     if (item.x === null || item.y === null || item.name === node) continue;
-    const x = view.x(item.x);
-    const isRight = x > view.width - 120;
-    context.textAlign = isRight ? "right" : "left";
-    context.fillText(item.name, x + (isRight ? -10 : 10), view.y(item.y));
+    const box = freePlace(view, [view.x(item.x), view.y(item.y)], context.measureText(item.name).width, placed);
+    if (!box) continue;
+    placed.push(box);
+    context.strokeText(item.name, box.left, box.middle);
+    context.fillText(item.name, box.left, box.middle);
   }
   context.textBaseline = "alphabetic";
 }
 
-function paintReference(context, [x, y], name) {
+/** Right, left, above or below a node, where the name covers nothing; null: its neighbours leave it no place. */
+function freePlace({ width, height }, [x, y], length, placed) {
+  const places = [
+    boxAt(x + 10, y, length),
+    boxAt(x - 10 - length, y, length),
+    boxAt(x - length / 2, y - 14, length),
+    boxAt(x - length / 2, y + 14, length),
+  ];
+  const isFree = (box) =>
+    box.left >= 0 &&
+    box.left + length <= width &&
+    box.middle >= LINE / 2 &&
+    box.middle <= height - LINE / 2 &&
+    !placed.some(
+      (other) =>
+        box.left < other.left + other.length &&
+        other.left < box.left + length &&
+        Math.abs(box.middle - other.middle) < LINE,
+    );
+  return places.find(isFree) ?? null;
+}
+
+/** A line of text on the map: from `left` on, `length` wide, LINE high around `middle`. */
+function boxAt(left, middle, length) {
+  return { left, middle, length };
+}
+
+function paintReference(context, { center: [x, y], width }, name) {
   context.beginPath();
   context.arc(x, y, 8, 0, 2 * Math.PI);
   context.fillStyle = color("surface");
@@ -174,8 +213,9 @@ function paintReference(context, [x, y], name) {
   context.fillStyle = color("ink");
   context.textAlign = "left";
   context.strokeStyle = color("surface");
-  context.strokeText(name, x + 13, y - 9);
-  context.fillText(name, x + 13, y - 9);
+  const left = Math.min(x + 13, width - context.measureText(name).width - 4);
+  context.strokeText(name, left, y - 13);
+  context.fillText(name, left, y - 13);
 }
 
 /** A length of the map in milliseconds, about a fifth of its width. */

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 
 import aiohttp
 import jsonschema
@@ -148,6 +149,24 @@ async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> N
     passes = {node["name"] for node in within["items"] if node["passes"]}
     assert passes == {node["node"] for node in decision["nodes"]["items"] if node["passed"]}
     assert 0 < len(passes) < len(api.cluster.names)
+
+
+async def test_a_node_of_a_decision_is_searched_by_name_and_says_by_how_much_it_misses(api: Api) -> None:
+    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
+    _, decision = await api.get("/pods/shop/cart-1?search=E-0006")
+    assert decision["asked"] == len(api.cluster.names)
+    (node,) = decision["nodes"]["items"]
+    assert (node["node"], node["passed"]) == ("edge-e-0006", False)
+    delay = r"[\d.]+ ms from edge-a-0000 \(.+\), bound 12 ms"
+    assert re.fullmatch(f"delay to edge-a-0000 over 12 ms: {delay}", node["reason"])
+
+
+async def test_a_pair_says_whose_measurement_counts(api: Api) -> None:
+    _, pair = await api.get("/delays/pairs/edge-a-0000/edge-e-0006")
+    assert pair["used"]["reason"] in {
+        "measured by agents, from edge-a-0000 to edge-e-0006",
+        "measured by agents, from edge-e-0006 to edge-a-0000",
+    }
 
 
 async def test_a_pod_that_no_node_takes_is_told_which_bound_would_do(api: Api) -> None:

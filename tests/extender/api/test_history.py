@@ -29,6 +29,7 @@ def test_a_node_that_moved_is_named_with_when_it_did() -> None:
     assert shift.node == "edge-0"
     assert shift.shift_ms == pytest.approx(35, rel=0.001)
     assert shift.since == BEGAN + 60 * 12
+    assert history.steady == {f"edge-{at}" for at in range(1, 20)}
 
 
 def test_a_node_that_came_back_has_not_moved() -> None:

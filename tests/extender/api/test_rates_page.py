@@ -9,7 +9,7 @@ from extender.api.contract.common import ReasonCount
 from extender.api.contract.decisions import SilentReplica
 from extender.api.contract.overview import LatencyBucket, ReplicaRates
 from extender.api.decision_rates import Window, rates_of
-from extender.api.rates_page import decision_rates
+from extender.api.rates_page import MAX_REASONS, decision_rates
 from extender.api.replica_statuses import ReplicaStatuses
 from extender.peers.client import PeerAnswers, PeerClient, SilentPeer
 from tests.extender.api.conftest import Api
@@ -23,6 +23,12 @@ def test_decisions_refusals_and_neutral_answers_are_summed() -> None:
     summed = decision_rates(FAST, {"extender-1": SLOW}, [])
     assert (summed.per_minute, summed.neutral, summed.replicas) == (99 + 2, 3, 2)
     assert list(summed.refused_by_reason) == [ReasonCount("far", 5)]
+
+
+def test_refused_nodes_are_counted_for_the_reasons_that_are_not_listed_too() -> None:
+    reasons = [ReasonCount(f"delay to edge-{at} over 5 ms", 1) for at in range(MAX_REASONS + 4)]
+    summed = decision_rates(ReplicaRates("d1", 60.0, [], reasons, 0, []), {}, [])
+    assert (summed.refused, len(summed.refused_by_reason)) == (MAX_REASONS + 4, MAX_REASONS)
 
 
 def test_p99_is_of_the_merged_histogram() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from leadsman.planning.plan_summary import PlanSummary
 from tests.browser import Tab
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
 from tests.page_server import HOSTILE, PageUrl, page_server
+
+VIEW_TEXT = "document.getElementById('view').innerText"
 
 pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 
@@ -110,12 +113,78 @@ async def test_markup_in_any_text_of_any_answer_is_shown_and_never_run(tab: Tab,
         await tab.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
 
-async def test_no_view_is_wider_than_a_phone(tab: Tab, small: PageUrl) -> None:
+_CRUSHED = """[...document.querySelectorAll('#view td')].filter(
+  (td) => td.innerText.length > 30 && td.clientWidth && td.clientWidth < 100
+)"""
+_SEEN_TAB = """(() => {
+  const box = document.querySelector('nav a[aria-current]').getBoundingClientRect();
+  return box.left >= 0 && box.right <= innerWidth;
+})()"""
+
+
+async def test_on_a_phone_no_view_is_too_wide_no_sentence_a_column_of_words_and_the_tab_is_seen(
+    tab: Tab, small: PageUrl
+) -> None:
     await tab.size(390, 844, mobile=True)
     await tab.navigate(f"{small.page}/#/delays")
     for place in places(small):
         await tab.go(place)
         assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, 390)
+        assert (place, await tab.evaluate(f"{_CRUSHED}.map((td) => td.innerText)")) == (place, [])
+        assert (place, await tab.evaluate(_SEEN_TAB)) == (place, True)
+
+
+async def test_a_decision_shows_the_points_of_each_part_and_finds_a_refused_node_with_its_delay(
+    tab: Tab, small: PageUrl
+) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{small.page}/#/pods/shop/cart-6")
+    assert re.search(r"nearest \d\.\d, pressure \d\.\d", await tab.evaluate(VIEW_TEXT))
+    await tab.evaluate("void document.querySelector('#view input[type=search]').focus()")
+    await tab.command("Input.insertText", text="a-0000")
+    await tab.wait_for("document.querySelectorAll('#view tbody tr').length === 1")
+    refused = await tab.evaluate("document.querySelector('#view tbody tr').innerText")
+    assert re.search(r"edge-a-0000\s+refused\s+delay to edge-e-0006 over 30 ms: [\d.]+ ms from edge-e-0006", refused)
+
+
+async def test_the_strip_counts_as_many_refused_nodes_as_the_decisions_list(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/pods")
+    async with aiohttp.ClientSession() as session:
+        decisions = await (await session.get(f"{small.page}/api/v1/decisions")).json()
+    refused = sum(each["asked"] - each["passed"] for each in decisions["items"])
+    await tab.navigate(f"{small.page}/#/pods")
+    card = "[...document.querySelectorAll('.card')].find((each) => each.innerText.startsWith('Nodes refused'))"
+    await tab.wait_for(f"{card}?.querySelector('.card-value').innerText === {json.dumps(f'{refused:,}')}")
+
+
+async def test_measure_now_says_who_is_asked(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/delays/{small.nodes[0]}/{small.nodes[1]}")
+    await tab.evaluate("void document.querySelector('.panel-aside button').click()")
+    await tab.wait_for(f"{VIEW_TEXT}.includes('The agent of {small.nodes[0]} is asked')")
+
+
+async def test_what_if_begins_with_a_node_that_exists(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/what-if")
+    assert f"delay_{small.nodes[0]}:" in await tab.evaluate("document.querySelector('textarea').value")
+
+
+async def test_a_page_without_its_extender_says_so_in_words_and_keeps_what_it_shows(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/nodes")
+    shown = await tab.evaluate("document.querySelectorAll('#view tbody tr').length")
+    await set_offline(tab, is_offline=True)
+    await see(tab, is_hidden=True)
+    await see(tab, is_hidden=False)
+    await tab.wait_for("document.getElementById('not-live')?.innerText.includes('interrupted')")
+    assert await tab.evaluate("document.querySelectorAll('#view tbody tr').length") == shown
+    await set_offline(tab, is_offline=False)
+    await see(tab, is_hidden=True)
+    await see(tab, is_hidden=False)
+    await tab.wait_for("document.getElementById('not-live') === null")
+
+
+async def set_offline(tab: Tab, *, is_offline: bool) -> None:
+    limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+    await tab.command("Network.emulateNetworkConditions", offline=is_offline, **limits)
 
 
 async def test_a_plan_shows_what_is_held_back_and_an_unknown_one_is_not_shown_as_empty(
@@ -166,6 +235,33 @@ async def test_keys_open_views_and_walk_the_heatmap(tab: Tab, small: PageUrl) ->
     await tab.wait_for("location.hash === '#/nodes'")
     await tab.press("?")
     await tab.wait_for("document.querySelector('dialog').open")
+
+
+async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Tab, small: PageUrl) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{small.page}/#/delays")
+    await tab.press("/")
+    await tab.command("Input.insertText", text="cart-7")
+    await tab.wait_for("document.querySelectorAll('#go-to li').length === 1")
+    await tab.press("Enter")
+    await tab.wait_for(f"location.hash === '#/pods/shop/cart-7' && {VIEW_TEXT}.includes('{small.nodes[7]}')")
+    for link in (f"#/nodes/{small.nodes[7]}", f"#/within/{small.nodes[7]}/10"):
+        await tab_to(tab, link)
+        await tab.press("Enter")
+        await tab.wait_for(f"location.hash === {json.dumps(link)} && !document.querySelector('#view[aria-busy]')")
+    await tab.evaluate("void document.querySelector('#view input[type=range]').focus()")
+    for _ in range(10):
+        await tab.press("ArrowRight")
+    await tab.wait_for(f"location.hash !== '#/within/{small.nodes[7]}/10'")
+
+
+async def tab_to(tab: Tab, link: str) -> None:
+    """By the Tab key, from where the focus is."""
+    for _ in range(100):
+        await tab.press("Tab")
+        if await tab.evaluate(f"document.activeElement.hash === {json.dumps(link)}"):
+            return
+    raise AssertionError(f"the Tab key does not reach {link}")
 
 
 async def test_a_page_that_nobody_sees_keeps_no_event_stream(tab: Tab, small: PageUrl) -> None:
