@@ -1,9 +1,14 @@
 """What reports of 5,000 nodes cost the requests that come meanwhile. `python -m benchmarks.reports`
 
 A real etcd holds the state of all nodes (`benchmarks.start`), a real extender answers filter for a bounded pod over all
-names, one call after the other. In every second phase a process writes heartbeat and delays of 167 nodes a second, as
-5,000 agents do, each node in a transaction of its own. Of each kind of phase: calls, p50, p99, the slowest, and their
-ratios. Writer, etcd and extender share the machine: what two cores are short of is in the ratio too.
+names, one call after the other, in three kinds of phases that take turns: nothing is written; a process writes
+heartbeat and delays of 167 nodes a second, as 5,000 agents do, each node in a transaction of its own, under keys that
+nobody follows; it writes the same as reports. Writer, etcd and extender share the machine, so what reports cost the
+extender is in the ratio of the third to the second. Every report moves the delay at random across the bound, so that
+each changes the answer: the dearest case.
+
+Of each kind: calls, p50, p99, the slowest, and ratios to each kind; the same of the CPU time that the extender's event
+loop used during a call, which other processes hardly change and a fit of estimates on its own thread not at all.
 """
 
 import argparse
@@ -14,10 +19,13 @@ import multiprocessing
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import NamedTuple
 
+import psutil
 from msgspec import structs
 
 from benchmarks.start import REFERENCE, fill, is_ready, knows_the_state, records_of, running_extender, wait_for
@@ -40,63 +48,94 @@ def main() -> None:
     names = [f"node-{number:05}" for number in range(chosen.nodes)]
     pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
     body = json.dumps({"Pod": pod, "NodeNames": names}).encode()
-    quiet: list[float] = []
-    reported: list[float] = []
+    calls: dict[str | None, list[Call]] = {NOTHING: [], ELSEWHERE: [], REPORTS: []}
     with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder) / "data") as etcd:
         asyncio.run(fill(etcd.client_url, names, random.Random(1)))
         with running_extender(Path.cwd(), etcd.client_url) as (process, url, ops_url):
             wait_for(lambda: is_ready(f"{ops_url}/readyz"), process)
             wait_for(lambda: knows_the_state(url, body), process)
-            for round_number in range(chosen.rounds):
-                quiet += ask(url, body)
-                writer = multiprocessing.get_context("spawn").Process(
-                    target=write_reports, args=(etcd.client_url, names, round_number + 2), daemon=True
-                )
-                writer.start()
-                reported += ask(url, body)
-                writer.terminate()
-                writer.join()
-    show("no reports", quiet, quiet)
-    show(f"{REPORTS_PER_SECOND} reports a second", reported, quiet)
+            for round_number, prefix in itertools.product(range(chosen.rounds), calls):
+                with writing(prefix, etcd.client_url, names, round_number + 2):
+                    calls[prefix] += ask(url, body, process)
+    for measure in Call._fields:
+        times = {prefix: sorted(getattr(call, measure) for call in each) for prefix, each in calls.items()}
+        show(f"{measure}: nothing is written", times[NOTHING], times)
+        show(f"{measure}: {REPORTS_PER_SECOND} writes a second elsewhere", times[ELSEWHERE], times)
+        show(f"{measure}: {REPORTS_PER_SECOND} reports a second", times[REPORTS], times)
 
 
-def ask(url: str, body: bytes) -> list[float]:
-    """Milliseconds of each call in a phase."""
+class Call(NamedTuple):
+    wall_ms: float
+    cpu_ms: float
+
+
+NOTHING, ELSEWHERE, REPORTS = None, "/elsewhere", ""
+"""What is written in a phase: the prefix of the reports' keys."""
+
+
+@contextmanager
+def writing(prefix: str | None, etcd_url: str, names: Sequence[str], first_seq: int) -> Iterator[None]:
+    if prefix is None:
+        yield
+        return
+    writer = multiprocessing.get_context("spawn").Process(
+        target=write_reports, args=(prefix, etcd_url, names, first_seq), daemon=True
+    )
+    writer.start()
+    try:
+        yield
+    finally:
+        writer.terminate()
+        writer.join()
+
+
+def ask(url: str, body: bytes, process: psutil.Popen) -> list[Call]:
+    """The calls of a phase."""
     connection = HTTPConnection(url.removeprefix("http://"))
-    times, end = [], time.perf_counter() + PHASE_SECONDS
+    calls, end = [], time.perf_counter() + PHASE_SECONDS
     while time.perf_counter() < end:
-        began = time.perf_counter()
+        began, used_ms = time.perf_counter(), loop_cpu_ms(process)
         connection.request("POST", "/filter", body, {"Content-Type": "application/json"})
         connection.getresponse().read()
-        times.append(1000 * (time.perf_counter() - began))
+        calls.append(Call(1000 * (time.perf_counter() - began), loop_cpu_ms(process) - used_ms))
     connection.close()
-    return times
+    return calls
 
 
-def write_reports(etcd_url: str, names: Sequence[str], first_seq: int) -> None:
-    asyncio.run(_report(etcd_url, names, first_seq))
+def loop_cpu_ms(process: psutil.Popen) -> float:
+    """Of the main thread. Source: the first number of schedstat, Documentation/scheduler/sched-stats.rst."""
+    return int(Path(f"/proc/{process.pid}/task/{process.pid}/schedstat").read_text().split()[0]) / 1e6
 
 
-async def _report(etcd_url: str, names: Sequence[str], first_seq: int) -> None:
+def write_reports(prefix: str, etcd_url: str, names: Sequence[str], first_seq: int) -> None:
+    asyncio.run(_report(prefix, etcd_url, names, first_seq))
+
+
+async def _report(prefix: str, etcd_url: str, names: Sequence[str], first_seq: int) -> None:
     store, rng = EtcdStore(EtcdAccess((etcd_url,), call_timeout_seconds=5.0)), random.Random(first_seq)
     began = time.perf_counter()
     for number in itertools.count():
         node = names[number % len(names)]
         heartbeat = structs.replace(Heartbeat(1, 1, 60.0), seq=first_seq + number)
         latency_key = keys.record_key(node, Latency)
-        latency = [put for put in records_of(node, names, rng) if put.key == latency_key]
-        await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(heartbeat)), *latency])
+        latency = next(put.value for put in records_of(node, names, rng) if put.key == latency_key)
+        beat = Put(prefix + keys.record_key(node, Heartbeat), codec.encode(heartbeat))
+        await store.write([beat, Put(prefix + latency_key, latency)])
         await asyncio.sleep(began + number / REPORTS_PER_SECOND - time.perf_counter())
 
 
-def show(name: str, times: Sequence[float], beside: Sequence[float]) -> None:
+def show(name: str, times: Sequence[float], beside: Mapping[str | None, Sequence[float]]) -> None:
+    """times: sorted, as in `beside`."""
     p50, p99 = quantile(times, 0.5), quantile(times, 0.99)
-    ratios = f"{p50 / quantile(beside, 0.5):5.2f} x p50 {p99 / quantile(beside, 0.99):5.2f} x p99"
-    print(f"{name:24} {len(times):6} calls  p50 {p50:6.1f}  p99 {p99:6.1f}  max {max(times):6.1f} ms  {ratios}")
+    ratios = (
+        f"{p50 / quantile(other, 0.5):5.2f} x p50 {p99 / quantile(other, 0.99):5.2f} x p99" for other in beside.values()
+    )
+    figures = f"{len(times):6} calls  p50 {p50:6.2f}  p99 {p99:6.2f}  max {times[-1]:6.1f} ms"
+    print(f"{name:40} {figures}  {'  '.join(ratios)}", flush=True)
 
 
-def quantile(times: Sequence[float], share: float) -> float:
-    return sorted(times)[min(len(times) - 1, round(share * len(times)))]
+def quantile(ascending: Sequence[float], share: float) -> float:
+    return ascending[min(len(ascending) - 1, round(share * len(ascending)))]
 
 
 if __name__ == "__main__":

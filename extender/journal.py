@@ -1,8 +1,7 @@
 """Keeps the last decisions for /explain. In memory only, bounded in number and in bytes."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, structs
@@ -10,7 +9,7 @@ from msgspec import Struct, structs
 from leadsman.decision.decide import FilterResult, ScoreResult
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, PodInfo
-from leadsman.state.snapshot import NodeState
+from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
 
 MAX_PODS = 256
 MAX_BYTES = 48 << 20
@@ -33,8 +32,6 @@ PAIR_BYTES = 250
 
 TABLE_SLOT_BYTES = 60
 """Of each node in a snapshot's table of states, measured. Its table of usage is mostly shared."""
-
-NodeStates = Mapping[str, NodeState]
 
 
 class JournalEntry(Struct, frozen=True):
@@ -139,7 +136,7 @@ class Journal:
         self._candidates += step * len(entry.nodes)
         self._pod_bytes += step * entry.pod_bytes
         for inputs in entry.inputs:
-            self._snapshots.hold(inputs.snapshot.nodes, step)
+            self._snapshots.hold(inputs.snapshot, step)
 
 
 class _HeldSnapshot(Struct, eq=False):
@@ -149,7 +146,7 @@ class _HeldSnapshot(Struct, eq=False):
     holders: results that were decided on it.
     """
 
-    states: NodeStates
+    snapshot: Snapshot
     size: "_Size"
     added: "_Size"
     holders: int = 0
@@ -188,38 +185,36 @@ class _HeldSnapshots:
         newest = next(reversed(self._held.values()), None)
         return max(0, self.size.held_bytes - newest.size.held_bytes) if newest else 0
 
-    def hold(self, states: NodeStates, step: int) -> None:
-        held = self._held.get(id(states)) or self._add(states)
+    def hold(self, snapshot: Snapshot, step: int) -> None:
+        held = self._held.get(id(snapshot.nodes)) or self._add(snapshot)
         held.holders += step
         if not held.holders:
             self._drop(held)
 
-    def _add(self, states: NodeStates) -> _HeldSnapshot:
-        before = next(reversed(self._held.values())) if self._held else _HeldSnapshot({}, _NOTHING, _NOTHING)
-        added, gone = _compare(before.states, states)
-        held = self._held[id(states)] = _HeldSnapshot(states, before.size.plus(added).plus(gone, -1), added)
+    def _add(self, snapshot: Snapshot) -> _HeldSnapshot:
+        before = next(reversed(self._held.values())) if self._held else _HeldSnapshot(Snapshot(), _NOTHING, _NOTHING)
+        added, gone = _compare(before.snapshot, snapshot)
+        held = self._held[id(snapshot.nodes)] = _HeldSnapshot(snapshot, before.size.plus(added).plus(gone, -1), added)
         self.size = self.size.plus(added)
-        self.slots += len(states)
+        self.slots += len(snapshot.nodes)
         return held
 
     def _drop(self, held: _HeldSnapshot) -> None:
         """The states it added now count as added by its successor, which may share them."""
         order = list(self._held.values())
-        del self._held[id(held.states)]
+        del self._held[id(held.snapshot.nodes)]
         self.size = self.size.plus(held.added, -1)
-        self.slots -= len(held.states)
+        self.slots -= len(held.snapshot.nodes)
         for successor in order[order.index(held) + 1 :][:1]:
             added = successor.added.plus(held.added).at_most(successor.size)
             self.size = self.size.plus(added).plus(successor.added, -1)
             successor.added = added
 
 
-def _compare(before: NodeStates, after: NodeStates) -> tuple[_Size, _Size]:
-    """What came and what went, each an upper limit: compared by position, because a snapshot's table is a changed copy
-    of its predecessor's."""
-    pairs = zip_longest(before.values(), after.values())
-    changed = [(old, new) for old, new in pairs if old is not new]
-    return _size_of(new for _, new in changed), _size_of(old for old, _ in changed)
+def _compare(before: Snapshot, after: Snapshot) -> tuple[_Size, _Size]:
+    """What came and what went."""
+    changed = changed_nodes(before, after)
+    return _size_of(map(after.nodes.get, changed)), _size_of(map(before.nodes.get, changed))
 
 
 def _size_of(states: Iterable[NodeState | None]) -> _Size:

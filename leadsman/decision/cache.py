@@ -11,9 +11,8 @@ What is new replaces the old whole, so concurrent readers see the one or the oth
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, compress
-from operator import is_, is_not
-from types import MappingProxyType
+from itertools import chain
+from operator import is_
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
@@ -23,7 +22,7 @@ from leadsman.decision.columns import FloatArray
 from leadsman.decision.node_entries import NamedValues, NodeEntries
 from leadsman.decision.node_index import ABSENT, NodeIndex, PositionArray
 from leadsman.runtime.lru import IdentityKey, LruCache
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
 
 V = TypeVar("V")
 
@@ -58,27 +57,27 @@ SNAPSHOTS_PER_GENERATION = 128
 
 
 class _Column(Struct, Generic[V], frozen=True):
-    states: Mapping[str, NodeState]
+    snapshot: Snapshot
     values: dict[str, V]
 
 
 class _ArrayColumn(Struct, frozen=True):
-    states: Mapping[str, NodeState]
+    snapshot: Snapshot
     index: NodeIndex
     values: FloatArray
 
 
 class _EntriesOfStates(Struct, frozen=True):
-    states: Mapping[str, NodeState]
+    snapshot: Snapshot
     index: NodeIndex
     entries: NodeEntries
 
 
 class _NodeChanges(Struct, frozen=True):
-    """Between two snapshots' states. nodes: those that came, went or changed. same_names: none came or went."""
+    """Between two snapshots. nodes: those that came, went or changed. same_names: none came or went."""
 
-    before: Mapping[str, NodeState]
-    after: Mapping[str, NodeState]
+    before: Snapshot
+    after: Snapshot
     nodes: Collection[str]
     same_names: bool
 
@@ -96,7 +95,7 @@ class _ChangedStates(Struct, frozen=True):
 class _IndexOfStates(Struct, frozen=True):
     """The index of the states' nodes, and of others that were asked for since nodes came or went."""
 
-    states: Mapping[str, NodeState]
+    snapshot: Snapshot
     index: NodeIndex
 
 
@@ -129,10 +128,10 @@ class _FreshPeriod(Struct, frozen=True):
         return same and self.since <= now < self.until and all(map(is_, others, self.others))
 
 
-_NO_STATES: Mapping[str, NodeState] = MappingProxyType({})
+_NO_NODES = Snapshot()
 _NO_INDEX = NodeIndex()
 _NO_POSITIONS = np.empty(0, np.intp)
-_NO_COLUMN: _Column[Any] = _Column(_NO_STATES, {})
+_NO_COLUMN: _Column[Any] = _Column(_NO_NODES, {})
 
 
 class DecisionCache:
@@ -145,8 +144,8 @@ class DecisionCache:
         self._objects: LruCache[Hashable, _ObjectEntry] = LruCache(MAX_OBJECT_ENTRIES)
         self._lists: LruCache[Hashable, _ObjectEntry] = LruCache(MAX_NODE_LISTS)
         self._results: LruCache[Hashable, Any] = LruCache(MAX_RESULTS)
-        self._changes = _NodeChanges(_NO_STATES, _NO_STATES, (), True)
-        self._index = _IndexOfStates(_NO_STATES, _NO_INDEX)
+        self._changes = _NodeChanges(_NO_NODES, _NO_NODES, (), True)
+        self._index = _IndexOfStates(_NO_NODES, _NO_INDEX)
         self._changed = _ChangedStates(self._changes, _NO_INDEX, _NO_POSITIONS, (), _NO_POSITIONS)
         self._move = _IndexMove(_NO_INDEX, _NO_INDEX, _NO_POSITIONS)
         self._periods: tuple[_FreshPeriod, ...] = ()
@@ -158,10 +157,10 @@ class DecisionCache:
         """Node → of(its state), without those where it is None. `of` depends on the state and `parameters` only."""
         key = (name, parameters)
         column = self._columns.get(key) or _NO_COLUMN
-        if column.states is not snapshot.nodes:
-            changed = self._changes_between(column.states, snapshot.nodes).nodes
+        if column.snapshot.nodes is not snapshot.nodes:
+            changed = self._changes_between(column.snapshot, snapshot).nodes
             values = _updated(column.values, of, changed, snapshot.nodes)
-            column = _Column(snapshot.nodes, values)
+            column = _Column(snapshot, values)
             self._columns.put(key, column)
         return cast(Mapping[str, V], column.values)
 
@@ -177,14 +176,14 @@ class DecisionCache:
         """per_node as an array over `index`, which has all nodes of the snapshot; `absent` for others. of: a value of
         each state; it takes many, because a call for each of 5,000 costs more than the rest."""
         key = (name, parameters)
-        column = self._arrays.get(key) or _ArrayColumn(_NO_STATES, _NO_INDEX, np.full(1, absent))
-        if column.states is not snapshot.nodes or column.index is not index:
+        column = self._arrays.get(key) or _ArrayColumn(_NO_NODES, _NO_INDEX, np.full(1, absent))
+        if column.snapshot.nodes is not snapshot.nodes or column.index is not index:
             same = column.index is index
             values = column.values.copy() if same else column.values[self._old_positions(column.index, index)]
-            changed = self._changed_states(column.states, snapshot.nodes, index)
+            changed = self._changed_states(column.snapshot, snapshot, index)
             values[changed.gone] = absent
             values[changed.positions] = of(changed.states)
-            column = _ArrayColumn(snapshot.nodes, index, values)
+            column = _ArrayColumn(snapshot, index, values)
             self._arrays.put(key, column)
         return column.values
 
@@ -198,12 +197,12 @@ class DecisionCache:
     ) -> NodeEntries:
         """node_array with any number of values of each state, each with a name."""
         key = (name, parameters)
-        last = self._entries.get(key) or _EntriesOfStates(_NO_STATES, index, NodeEntries(index))
-        if last.states is not snapshot.nodes or last.index is not index:
+        last = self._entries.get(key) or _EntriesOfStates(_NO_NODES, index, NodeEntries(index))
+        if last.snapshot.nodes is not snapshot.nodes or last.index is not index:
             entries = last.entries if last.index is index else last.entries.moved(index)
-            changed = self._changed_states(last.states, snapshot.nodes, index)
+            changed = self._changed_states(last.snapshot, snapshot, index)
             entries = entries.replaced(changed.positions, of(changed.states), changed.gone)
-            last = _EntriesOfStates(snapshot.nodes, index, entries)
+            last = _EntriesOfStates(snapshot, index, entries)
             self._entries.put(key, last)
         return last.entries
 
@@ -211,14 +210,14 @@ class DecisionCache:
         """Of the snapshot's nodes, of `others`, and of some asked for before. The same object while it has them all and
         no node comes or goes. others: names, each with the immutable object that they are of."""
         current = self._index
-        if current.states is not snapshot.nodes:
-            same = self._changes_between(current.states, snapshot.nodes).same_names
-            current = _IndexOfStates(snapshot.nodes, current.index if same else NodeIndex(snapshot.nodes))
+        if current.snapshot.nodes is not snapshot.nodes:
+            same = self._changes_between(current.snapshot, snapshot).same_names
+            current = _IndexOfStates(snapshot, current.index if same else NodeIndex(snapshot.nodes))
         index = current.index
         if not all(self.per_object(owner, index, partial(index.covers, names)) for owner, names in others):
             most = 2 * (len(snapshot.nodes) + sum(len(names) for _, names in others))
             base = index if len(index) <= most else NodeIndex(snapshot.nodes)
-            current = _IndexOfStates(snapshot.nodes, base.extended(chain.from_iterable(names for _, names in others)))
+            current = _IndexOfStates(snapshot, base.extended(chain.from_iterable(names for _, names in others)))
         self._index = current
         return current.index
 
@@ -291,28 +290,26 @@ class DecisionCache:
             move = self._move = _IndexMove(before, after, np.append(before.positions(after.nodes), ABSENT))
         return move.positions
 
-    def _changed_states(
-        self, before: Mapping[str, NodeState], after: Mapping[str, NodeState], index: NodeIndex
-    ) -> _ChangedStates:
+    def _changed_states(self, before: Snapshot, after: Snapshot, index: NodeIndex) -> _ChangedStates:
         changes, changed = self._changes_between(before, after), self._changed
         if changed.changes is not changes or changed.index is not index:
-            there = changes.nodes if changes.same_names else [node for node in changes.nodes if node in after]
-            gone = () if changes.same_names else [node for node in changes.nodes if node not in after]
-            states = list(map(after.__getitem__, there))
+            there = changes.nodes if changes.same_names else [node for node in changes.nodes if node in after.nodes]
+            gone = () if changes.same_names else [node for node in changes.nodes if node not in after.nodes]
+            states = list(map(after.nodes.__getitem__, there))
             changed = _ChangedStates(changes, index, index.positions(there), states, index.positions(gone))
             self._changed = changed
         return changed
 
-    def _changes_between(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> _NodeChanges:
+    def _changes_between(self, before: Snapshot, after: Snapshot) -> _NodeChanges:
         """Computed once, as most columns move together."""
         changes = self._changes
-        if changes.before is not before or changes.after is not after:
+        if changes.before.nodes is not before.nodes or changes.after.nodes is not after.nodes:
             self._count(after)
             changes = self._changes = _compare(before, after)
         return changes
 
-    def _count(self, states: Mapping[str, NodeState]) -> None:
-        self._snapshots += states is not self._changes.after
+    def _count(self, snapshot: Snapshot) -> None:
+        self._snapshots += snapshot.nodes is not self._changes.after.nodes
         if self._snapshots >= SNAPSHOTS_PER_GENERATION:
             self._snapshots = 0
             self._columns.start_generation()
@@ -342,10 +339,6 @@ def _next_after(moments: FloatArray, now: float) -> float:
     return float(later.min()) if len(later) else float("inf")
 
 
-def _compare(before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> _NodeChanges:
-    """A snapshot's table is mostly its predecessor's, copied and changed: then nodes are compared by position."""
-    if len(before) == len(after) and all(map(is_, before, after)):
-        return _NodeChanges(before, after, list(compress(after, map(is_not, after.values(), before.values()))), True)
-    changed = list(compress(after, map(is_not, after.values(), map(before.get, after))))
-    gone = len(after) < len(before) + sum(node not in before for node in changed)
-    return _NodeChanges(before, after, [*changed, *(before.keys() - after.keys())] if gone else changed, False)
+def _compare(before: Snapshot, after: Snapshot) -> _NodeChanges:
+    changed = changed_nodes(before, after)
+    return _NodeChanges(before, after, changed, all(node in before.nodes and node in after.nodes for node in changed))

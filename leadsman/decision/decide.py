@@ -68,7 +68,7 @@ _NO_REFUSALS: Mapping[str, Refusal] = {}
 
 def _refuse(before: FilterResult, refusals: Mapping[str, Refusal]) -> FilterResult:
     kept = CandidateNodes(filterfalse(refusals.__contains__, before.kept))
-    return FilterResult(kept, {**before.refused, **refusals})
+    return FilterResult(kept, {**before.refused, **refusals} if before.refused else refusals)
 
 
 def score_nodes(

@@ -88,7 +88,7 @@ class NodeEntries:
         if len(newer.name) <= MAX_NEWER_SHARE * len(self._base.name):
             return NodeEntries(self._index, self._base, newer, old)
         everything = self._base.select(~old[self._base.node]).joined(newer)
-        return NodeEntries(self._index, everything.select(np.argsort(everything.name)))
+        return NodeEntries(self._index, everything.select(np.argsort(everything.name, kind="stable")))
 
     def moved(self, index: NodeIndex) -> "NodeEntries":
         """Over another index, without the entries of nodes that it does not have."""

@@ -6,14 +6,17 @@ change. Listed data, and changes from before a watch began, may be of any age: t
 in them is provisional until its heartbeat changes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
+from itertools import compress
+from operator import is_, is_not
 from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec import Struct, structs
 
 from leadsman.state import codec, keys, report_timing, reward_view
+from leadsman.state.change_log import LogPosition
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
 from leadsman.state.keys import NodeKey
 from leadsman.state.node_limits import NodeLimits, NodeUsage, dropped_from_node, dropped_nodes
@@ -81,6 +84,7 @@ class Snapshot(Struct, frozen=True):
     dropped: writes of records that the limits excluded, since the process began.
     revision, cluster_id: of the store.
     rewards: apart from the nodes, because they outlive them and change far less often.
+    position: among the snapshots that it follows, see changed_nodes.
     """
 
     nodes: Mapping[str, NodeState] = MappingProxyType({})
@@ -90,6 +94,7 @@ class Snapshot(Struct, frozen=True):
     rewards: RewardsByType = MappingProxyType({})
     usage: Mapping[str, NodeUsage] = MappingProxyType({})
     dropped: int = 0
+    position: LogPosition = LogPosition({})
 
     @property
     def crowded_nodes(self) -> int:
@@ -148,8 +153,9 @@ class _Draft:
 
     def __init__(self, before: Snapshot, limits: NodeLimits):
         self._before, self._limits = before, limits
-        self._nodes, self._problems, self._usage = _copy(before.nodes), _copy(before.problems), _copy(before.usage)
-        self._usage_changed = False
+        self._nodes, self._problems = _copy(before.nodes), _copy(before.problems)
+        self._changed_nodes: set[str] = set()
+        self._changed_usage: dict[str, NodeUsage] | None = None
         self._rewards: dict[str, dict[str, Reward | None]] = {}
         self._dropped = before.dropped
 
@@ -169,19 +175,26 @@ class _Draft:
         else:
             state = self._nodes.get(key.node, _NO_RECORDS)
             _set_or_drop(self._nodes, key.node, _changed(state, key.kind, record, now))
+            self._changed_nodes.add(key.node)
         self._settle(key.node, usage)
 
     def finished(self, revision: int, seen_at: float | None) -> Snapshot:
         """The snapshot. Rewards are merged here, once for each type that changed."""
+        nodes = MappingProxyType(self._nodes)
         return Snapshot(
-            MappingProxyType(self._nodes),
+            nodes,
             MappingProxyType(self._problems),
             revision,
             self._before.cluster_id,
             reward_view.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
-            MappingProxyType(self._usage) if self._usage_changed else self._before.usage,
+            self._before.usage if self._changed_usage is None else MappingProxyType(self._changed_usage),
             self._dropped,
+            self._before.position.next(self._before.nodes, nodes, self._changed_nodes),
         )
+
+    @property
+    def _usage(self) -> Mapping[str, NodeUsage]:
+        return self._before.usage if self._changed_usage is None else self._changed_usage
 
     def _keeps(self, key: NodeKey, raw: str) -> bool:
         """Whether something is kept under this key, if only its problem."""
@@ -228,8 +241,9 @@ class _Draft:
         """Counts what the node has now. A node of which nothing is left is forgotten, with what was dropped of it."""
         kept = node in self._nodes or usage.pod_types or usage.problems
         if self._usage.get(node) is not (after := usage if kept else None):
-            self._usage_changed = True
-            _set_or_drop(self._usage, node, after)
+            if self._changed_usage is None:
+                self._changed_usage = _copy(self._before.usage)
+            _set_or_drop(self._changed_usage, node, after)
         if usage.dropped:
             problem = dropped_from_node(node, usage, self._limits) if kept else None
             _set_or_drop(self._problems, keys.node_prefix(node), problem)
@@ -254,6 +268,17 @@ def _changed(before: NodeState, kind: str, record: AnyRecord | Reward | None, no
         after = structs.replace(after, changed_at=now)
     records = (after.identity, after.heartbeat, after.latency, after.hardware, after.reachability)
     return after if any(records) else None
+
+
+def changed_nodes(before: Snapshot, after: Snapshot) -> Collection[str]:
+    """The nodes that came, went or have another state, each once."""
+    old, new = before.nodes, after.nodes
+    changed = after.position.changed_since(before.position, (old, new))
+    if changed is not None:
+        return [node for node in changed if old.get(node) is not new.get(node)]
+    if len(old) == len(new) and all(map(is_, old, new)):  # A changed copy has its names in the same places.
+        return list(compress(new, map(is_not, new.values(), old.values())))
+    return [*compress(new, map(is_not, new.values(), map(old.get, new))), *(old.keys() - new.keys())]
 
 
 def _copy(table: Mapping[str, V]) -> dict[str, V]:

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import compress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leadsman.decision.delay import explain_delay
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
@@ -15,6 +16,11 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PodInfo, Refusal
 
 NAME = "delay"
+
+VerdictArray = NDArray[np.int16]
+"""Of each node 0 when it passes, else the number of the bound that refuses it * _CODES + the Outcome."""
+
+_CODES = len(Outcome)
 
 
 class DelayFilter:
@@ -30,9 +36,9 @@ class DelayFilter:
         if not resolved:
             return {}
         # Pods of one workload come one after another, with the same bounds and the same nodes.
-        asked = CandidateNodes.of(nodes)
-        key = (NAME, asked, inputs.policy.delay, *map(_identity, resolved))
-        return cached_while_fresh(key, lambda: _refusals(resolved, asked, inputs), inputs)
+        asked, bounds = CandidateNodes.of(nodes), tuple(map(_identity, resolved))
+        key = (NAME, asked, inputs.policy.delay, bounds)
+        return cached_while_fresh(key, lambda: _cached_refusals(bounds, resolved, asked, inputs), inputs)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return explain_delay.delay_evidence(pod, nodes, inputs)
@@ -42,23 +48,46 @@ def _identity(each: ResolvedBound | NoTarget) -> Hashable:
     return each if isinstance(each, NoTarget) else (each.bound, each.target.name, each.target.nodes)
 
 
-def _refusals(
-    resolved: Sequence[ResolvedBound | NoTarget], nodes: Sequence[str], inputs: DecisionInputs
+def _cached_refusals(
+    bounds: Hashable, resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, inputs: DecisionInputs
 ) -> Mapping[str, Refusal]:
-    """Of several bounds that refuse a node, the first gives the reason, and once every node is refused the others are
-    not evaluated."""
-    refused, passing = dict[str, Refusal](), np.ones(len(nodes), np.bool_)
-    for each in resolved:
+    """Most reports change round trips and no verdict: then it is the same object, and so is all that is made of it, the
+    nodes that pass and the bytes of the answer."""
+    verdicts = _verdicts(resolved, nodes, inputs)
+    key = (NAME, bounds, verdicts.tobytes())
+    return inputs.cache.per_objects(key, (nodes,), lambda: _refusals(resolved, nodes, verdicts))
+
+
+def _verdicts(
+    resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, inputs: DecisionInputs
+) -> VerdictArray:
+    """Of several bounds that refuse a node, the first counts, and once every node is refused the others are not
+    evaluated."""
+    verdicts = np.zeros(len(nodes), np.int16)
+    for number, each in enumerate(resolved):
+        passing = verdicts == 0
         if not passing.any():
             break
         if isinstance(each, NoTarget):
-            return refused | dict.fromkeys(compress(nodes, passing.tolist()), Refusal(NAME, each.reason))
-        bound, target = each
-        evaluation = evaluate(bound, target, inputs)
+            verdicts[passing] = number * _CODES + Outcome.UNMEASURED
+            break
+        evaluation = evaluate(*each, inputs)
         outcomes = evaluation.outcome[inputs.cache.positions(nodes, evaluation.index)]
         refuses = passing & (outcomes > Outcome.ACCEPTED_UNKNOWN)
-        for code in np.flatnonzero(np.bincount(outcomes[refuses])).tolist():
-            refusal = Refusal(NAME, reason(Outcome(code), target.name, bound.ms))
-            refused |= dict.fromkeys(compress(nodes, (refuses & (outcomes == code)).tolist()), refusal)
-        passing &= ~refuses
+        verdicts[refuses] = number * _CODES + outcomes[refuses].astype(np.int16)
+    return verdicts
+
+
+def _refusals(
+    resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, verdicts: VerdictArray
+) -> Mapping[str, Refusal]:
+    refused = dict[str, Refusal]()
+    for verdict in np.flatnonzero(np.bincount(verdicts)).tolist():
+        if verdict:
+            refusal = Refusal(NAME, _reason(resolved[verdict // _CODES], Outcome(verdict % _CODES)))
+            refused |= dict.fromkeys(compress(nodes, (verdicts == verdict).tolist()), refusal)
     return refused
+
+
+def _reason(each: ResolvedBound | NoTarget, outcome: Outcome) -> str:
+    return each.reason if isinstance(each, NoTarget) else reason(outcome, each.target.name, each.bound.ms)

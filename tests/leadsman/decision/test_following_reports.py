@@ -1,0 +1,64 @@
+"""Decisions on one snapshot after another, with what the cache kept, are those of an empty cache."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import decide, filter_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.state import codec, keys
+from leadsman.state.key_values import Deleted, Updated
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import Snapshot, apply_changes
+
+NODES = CandidateNodes.of(("a", "b", "c", "d", "e"))
+POD = PodInfo("default", "p", labels={"delay_a": "20", "delay_b": "50"})
+NOW = 100.0
+
+nodes = st.sampled_from(NODES)
+windows = st.floats(1, 90).map(lambda ms: PeerLatency(30, 30, ms, ms, ms))
+records: st.SearchStrategy[AnyRecord] = st.one_of(
+    st.builds(Heartbeat, st.just(1), st.integers(0, 99), st.sampled_from([5.0, 60.0])),
+    st.dictionaries(nodes, windows, min_size=1).map(Latency),
+    st.floats(0, 1).map(lambda share: Hardware({CPU_PRESSURE: share})),
+)
+reports = st.tuples(nodes, records, st.booleans())
+
+
+def reported(before: Snapshot, node: str, record: AnyRecord, gone: bool, now: float) -> Snapshot:
+    key, revision = keys.record_key(node, type(record)), before.revision + 1
+    change = Deleted(key, revision) if gone else Updated(key, codec.encode(record), revision)
+    return apply_changes(before, [change], now)
+
+
+@given(st.lists(st.tuples(st.lists(reports, max_size=6), st.floats(0, 8), st.integers(0, 2)), max_size=12))
+def test_decisions_while_nodes_report_are_those_made_from_the_start(
+    batches: list[tuple[list[tuple[str, AnyRecord, bool]], float, int]],
+) -> None:
+    cache, now, snapshots = DecisionCache(), NOW, [Snapshot()]
+    for batch, seconds, steps_back in batches:
+        now += seconds
+        newest = snapshots[-1]
+        for node, record, gone in batch:
+            newest = reported(newest, node, record, gone, now)
+        snapshots.append(newest)
+        kept = DecisionInputs(snapshots[-1 - min(steps_back, len(snapshots) - 1)], Policy(), now, cache)
+        assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, cache=DecisionCache()))
+
+
+def test_reports_that_change_no_verdict_leave_the_result_the_same_object() -> None:
+    snapshot, cache = Snapshot(), DecisionCache()
+    results = []
+    for seq, ms in enumerate((10.0, 12.0, 60.0), 1):
+        beat, latency = Heartbeat(1, seq, 60.0), Latency({"a": PeerLatency(30, 30, ms, ms, ms)})
+        for record in (beat, latency):
+            snapshot = reported(snapshot, "c", record, False, NOW)
+        pod = PodInfo("default", f"p{seq}", labels={"delay_a": "20"})
+        results.append(filter_nodes(pod, NODES, DecisionInputs(snapshot, Policy(), NOW, cache)))
+    first, second, third = results
+    assert second is first
+    assert (first.kept, third.kept) == (("a", "c"), ("a",))

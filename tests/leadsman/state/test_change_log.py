@@ -1,0 +1,65 @@
+"""The log of changed nodes says what comparing all nodes' states says."""
+
+from types import MappingProxyType
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from leadsman.state import codec, keys
+from leadsman.state.key_values import Deleted, Updated
+from leadsman.state.records import Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot, apply_changes, changed_nodes
+
+NAMES = ("a", "b", "c")
+
+
+def changed(before: Snapshot, node: str, seq: int | None) -> Snapshot:
+    """One change of a node: its heartbeat, or None: it goes."""
+    key, revision = keys.record_key(node, Heartbeat), before.revision + 1
+    change = Deleted(key, revision) if seq is None else Updated(key, codec.encode(Heartbeat(1, seq, 5.0)), revision)
+    return apply_changes(before, [change], 1.0)
+
+
+def compared(before: Snapshot, after: Snapshot) -> set[str]:
+    old, new = before.nodes, after.nodes
+    return {node for node in NAMES if old.get(node) is not new.get(node)}
+
+
+steps = st.tuples(st.integers(0, 30), st.sampled_from(NAMES), st.none() | st.integers(0, 9))
+
+
+@given(st.lists(steps, max_size=30))
+def test_any_two_snapshots_of_a_tree_differ_by_the_nodes_that_comparing_finds(
+    changes: list[tuple[int, str, int | None]],
+) -> None:
+    made = [Snapshot()]
+    for predecessor, node, seq in changes:
+        made.append(changed(made[-1 - predecessor % len(made)], node, seq))
+    for before in made:
+        for after in made:
+            nodes = list(changed_nodes(before, after))
+            assert set(nodes) == compared(before, after)
+            assert len(nodes) == len(set(nodes))
+
+
+def test_the_log_names_what_changed_between_a_snapshot_and_the_next() -> None:
+    first = changed(changed(Snapshot(), "a", 1), "b", 1)
+    second = changed(first, "b", 2)
+    assert second.position.changed_since(first.position, (first.nodes, second.nodes)) == {"b": None}
+
+
+def test_nodes_replaced_beside_the_log_are_compared() -> None:
+    first = changed(changed(Snapshot(), "a", 1), "b", 1)
+    other = structs.replace(first, nodes=MappingProxyType({**first.nodes, "a": NodeState()}))
+    assert list(changed_nodes(first, other)) == ["a"]
+    assert set(changed_nodes(first, changed(other, "b", 2))) == {"a", "b"}
+
+
+def test_a_log_ends_when_it_has_more_names_than_nodes() -> None:
+    first = changed(changed(Snapshot(), "a", 1), "b", 1)
+    last = first
+    for seq in range(2, 6):
+        last = changed(last, "a", seq)
+    assert last.position.changed_since(first.position, (first.nodes, last.nodes)) is None
+    assert list(changed_nodes(first, last)) == ["a"]
