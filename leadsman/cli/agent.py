@@ -3,8 +3,10 @@
 import argparse
 import gc
 import os
+import re
 import socket
 from collections.abc import Collection, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,6 +14,7 @@ from agent.node_ownership import NodeAlreadyOwned
 from agent.peering.probe_rate import PROBE_BUDGET
 from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
 from agent.pods.settings import PodSettings
+from agent.rtt.endpoints import parse_literal
 from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.settings import ProbeSettings
@@ -26,6 +29,7 @@ from leadsman.cli.options import (
     existing_file,
     existing_folder,
     listen_address,
+    object_name,
     one_of,
     positive_int,
     positive_number,
@@ -41,8 +45,10 @@ POD_MODES = one_of("auto", "on", "off")
 
 def options(add: Options) -> None:
     node = add.group("node")
-    node.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
-    node.flag("address", "address at which peers probe this node", also=["POD_IP", "HOST_IP"])
+    node.flag(
+        "node-name", "the node's name in Kubernetes", socket.gethostname().lower(), object_name, also=["NODE_NAME"]
+    )
+    node.flag("address", "address at which peers probe this node", None, own_address, also=["POD_IP", "HOST_IP"])
     node.flag("owner", "owner of this node's records in etcd: the pod's UID", also=["POD_UID"])
     node.flag(
         "zone", "the node's topology.kubernetes.io/zone (default: as its Node object says)", "", also=["NODE_ZONE"]
@@ -152,6 +158,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
     """What the agent runs with. ValueError, with what to do, when the flags do not fit together."""
     if not args.address:
         raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
+    require_known_host(args.address)
     metrics, rewards = (_named_in(group, args.plugins) for group in (METRICS_GROUP, REWARDS_GROUP))
     if missing := set(args.plugins) - {*metrics, *rewards}:
         raise ValueError(
@@ -179,6 +186,34 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         hardware_metrics=args.hardware_metrics == "on",
         metric_plugins=metrics,
     )
+
+
+def own_address(text: str) -> str:
+    """An address of one host, or a host's name by its form (RFC 1123, section 2.1)."""
+    if literal := parse_literal(text):
+        ip = ip_address(literal.address[0].partition("%")[0])
+        is_usable = not (ip.is_unspecified or ip.is_multicast)
+    else:
+        is_usable = len(text) <= 253 and re.fullmatch(HOST_NAME, text) is not None
+    if not is_usable:
+        raise argparse.ArgumentTypeError(f"{text!r}: want an IP address, or a host name that other nodes can look up")
+    return text
+
+
+HOST_NAME = r"(?i:([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)"
+"""The last label is no number: 10.0.0.256 is a mistake and no name."""
+
+
+def require_known_host(address: str) -> None:
+    """ValueError for a name that the resolver says does not exist. While it cannot say, the name is taken: an agent
+    must start without DNS too."""
+    try:
+        socket.getaddrinfo(address, None)
+    except socket.gaierror as error:
+        if error.errno == socket.EAI_NONAME:
+            raise ValueError(
+                f"--address {address}: no host has this name; want an IP address, or one that other nodes can look up"
+            ) from error
 
 
 def has_own_network(environ: Mapping[str, str]) -> bool:

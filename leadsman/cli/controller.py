@@ -20,6 +20,7 @@ from leadsman.cli.options import (
     existing_folder,
     listen_address,
     namespace_name,
+    object_name,
     one_of,
     positive_int,
     positive_number,
@@ -57,6 +58,7 @@ def options(add: Options) -> None:
         "lease-name",
         "name of the Lease, one a cluster (default leadsman-controller)",
         "leadsman-controller",
+        object_name,
         metavar="NAME",
     )
     acting.flag(

@@ -22,6 +22,7 @@ from leadsman.cli.options import (
     listen_address,
     namespace_name,
     non_negative_number,
+    optional_object_name,
     positive_int,
     split_host_port,
 )
@@ -172,7 +173,7 @@ def options(add: Options) -> None:
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
     pod = add.group("the extender's own pod, which gets Events about plugins (docs/plugins.md)")
-    pod.flag("pod-name", "its name (default: no Events are written)", "", also=["POD_NAME"])
+    pod.flag("pod-name", "its name (default: no Events are written)", "", optional_object_name, also=["POD_NAME"])
     pod.flag("pod-namespace", "its namespace (default leadsman)", "leadsman", namespace_name, also=["POD_NAMESPACE"])
     pod.flag("pod-uid", "its UID, by which `kubectl describe` finds them", "", also=["POD_UID"])
     add.api_server()

@@ -251,6 +251,35 @@ def namespace_name(text: str) -> str:
     return text
 
 
+def object_name(text: str) -> str:
+    """As Kubernetes names nodes and most other objects."""
+    from leadsman.state.keys import is_node_name
+
+    if not is_node_name(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: want the name of an object: a-z, 0-9, - and ., at most 253 characters"
+        )
+    return text
+
+
+def optional_object_name(text: str) -> str:
+    return text and object_name(text)
+
+
+def label_key(text: str) -> str:
+    """As Kubernetes has them: an optional prefix, which is a subdomain, and a name."""
+    prefix, slash, name = text.rpartition("/")
+    if not re.fullmatch("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", name) or (slash and not object_name(prefix)):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a label's key, such as topology.kubernetes.io/rack")
+    return text
+
+
+def image_reference(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_./:@]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want an image, such as registry.example.com/pause:3.10")
+    return text
+
+
 class OneOf:
     """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
     either."""

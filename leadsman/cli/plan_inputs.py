@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cli import live_cluster
-from leadsman.cli.options import Options, existing_file
+from leadsman.cli.options import Options, existing_file, label_key
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -78,6 +78,7 @@ def plan_input_options(add: Options) -> None:
         "rack-label",
         f"the label of nodes that names their rack (default {BackupSettings().rack_label})",
         BackupSettings().rack_label,
+        label_key,
         metavar="LABEL",
     )
     planned.argument("policy", POLICY_FILE_HELP, None, existing_file, metavar="FILE")

@@ -5,7 +5,16 @@ import argparse
 from controller.node_health import NodeHealthMode
 from controller.placeholder_pod import PlaceholderSettings
 from controller.self_healing import SelfHealingSettings
-from leadsman.cli.options import Options, non_negative_int, one_of, positive_int, positive_number
+from leadsman.cli.options import (
+    Options,
+    image_reference,
+    label_key,
+    non_negative_int,
+    object_name,
+    one_of,
+    positive_int,
+    positive_number,
+)
 from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
@@ -40,18 +49,21 @@ def backup_options(add: Options) -> None:
         "rack-label",
         f"label of nodes that names their rack (default {backups.rack_label})",
         backups.rack_label,
+        label_key,
         metavar="LABEL",
     )
     add.flag(
         "placeholder-image",
         f"image of placeholders, which must do nothing (default {placeholders.image})",
         placeholders.image,
+        image_reference,
         metavar="IMAGE",
     )
     add.flag(
         "placeholder-scheduler",
         "scheduler that places placeholders (default default-scheduler)",
         placeholders.scheduler,
+        object_name,
         metavar="NAME",
     )
     add.flag(

@@ -9,6 +9,7 @@ from extender.body_limits import RequestRefused
 from extender.pages import render_explain
 from extender.what_if import decide_what_if
 from leadsman.cli import output
+from leadsman.planning.placed_workloads import with_workloads_of
 from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 
@@ -19,7 +20,9 @@ def explain_on_snapshot(yaml: str, source: str, snapshot: Path, form: str) -> st
         read = read_snapshot(snapshot.read_bytes())
     except (BadSnapshot, OSError) as error:
         raise ValueError(f"{snapshot}: {error}") from error
-    inputs = replace(read.inputs, estimates=EstimatesOnDemand(read.inputs))
+    # A cluster that was generated or read from a list has no index of workloads: its pods say where they are.
+    inputs = read.inputs if read.inputs.workloads.loaded else with_workloads_of(read.cluster, read.inputs)
+    inputs = replace(inputs, estimates=EstimatesOnDemand(inputs))
     try:
         entry = decide_what_if(yaml, sorted(read.cluster.nodes), inputs)
     except RequestRefused as error:

@@ -323,6 +323,17 @@ def test_rules_carry_the_labels_that_prometheus_selects_by(template: Template) -
     assert rules["metadata"]["labels"]["release"] == "kps"
 
 
+def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Template) -> None:
+    objects = template(
+        "prometheusRule.enabled=true", "prometheusRule.runbooksUrl=https://docs.example.com/runbooks.html"
+    )
+    (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    assert {each["alert"]: each["annotations"]["runbook_url"] for each in alerts} == {
+        each["alert"]: f"https://docs.example.com/runbooks.html#{each['alert'].lower()}" for each in alerts
+    }
+
+
 def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:
     objects = template("etcd.externalEndpoints={https://etcd-0.example:2399,https://etcd-1.example:2379}")
     assert not [each for each in objects if each["metadata"]["name"].startswith("leadsman-etcd")]

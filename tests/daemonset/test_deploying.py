@@ -77,6 +77,25 @@ def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
         subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, check=True)
 
 
+@pytest.mark.integration
+def test_its_replacement_makes_each_alert_s_runbook_a_link(text: str, root: Path, tmp_path: Path) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl: apt-get install kubernetes-client")
+    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
+    (links,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("configMapGenerator:")]
+    overlay = tmp_path / "daemonset/overlay"
+    chosen = {"resources": ["../base"], "components": ["../components/prometheus"], **links}
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(chosen))
+    done = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=True)
+    built = list(yaml.safe_load_all(done.stdout))
+    (rules,) = [each for each in built if each["kind"] == "PrometheusRule"]
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    assert {each["alert"]: each["annotations"]["runbook"] for each in alerts} == {
+        each["alert"]: f"https://docs.example.com/leadsman/runbooks.html#{each['alert'].lower()}" for each in alerts
+    }
+    assert "leadsman-docs" not in {each["metadata"]["name"] for each in built}, "it is for kustomize alone"
+
+
 def test_its_scheduler_settings_are_the_file_s(text: str, scheduler: dict[str, Any]) -> None:
     (extender,) = scheduler["extenders"]
     known = {**scheduler, **extender}

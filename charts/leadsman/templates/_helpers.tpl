@@ -274,6 +274,12 @@ rules what prometheusRule says.
 {{- end -}}
 {{- if eq $object.kind "PrometheusRule" -}}
 {{- $_ := set $meta "labels" (merge (deepCopy $root.Values.prometheusRule.additionalLabels) $meta.labels) -}}
+{{- with $root.Values.prometheusRule.runbooksUrl -}}
+{{- $page := . -}}
+{{- range $group := $object.spec.groups }}{{ range $group.rules }}{{ with .annotations -}}
+{{- $_ := set . "runbook_url" (replace "docs/runbooks.md" $page .runbook) -}}
+{{- end }}{{ end }}{{ end -}}
+{{- end -}}
 {{- else if hasPrefix "monitoring.coreos.com/" $object.apiVersion -}}
 {{- $_ := set $meta "labels" (merge (deepCopy $root.Values.serviceMonitor.additionalLabels) $meta.labels) -}}
 {{- $_ := set $object.spec.selector "matchLabels" (include "leadsman.selector" (dict "root" $root "component" $component) | fromYaml) -}}

@@ -57,8 +57,10 @@ def test_a_timing_that_would_make_healthy_nodes_stale_is_refused() -> None:
 
 
 def test_a_node_name_that_cannot_be_a_key_is_refused() -> None:
+    arguments = parsed(**NODE)
+    arguments.node_name = "Edge_1"
     with pytest.raises(ValueError, match="node name 'Edge_1'"):
-        agent.settings(parsed("--node-name", "Edge_1", **NODE))
+        agent.settings(arguments)
 
 
 @pytest.mark.parametrize(
