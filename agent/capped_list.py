@@ -3,9 +3,9 @@
 import logging
 
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.state.codec import LARGEST_VALUE_BYTES
 from leadsman.state.etcd_json import prefix_end
 from leadsman.state.key_values import KeyRange, Listing, StoredItem
-from leadsman.state.node_listing import cut_value
 from leadsman.state.store import PAGE_KEYS, Store
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class CappedList:
         items: list[StoredItem] = []
         while True:
             page = await self._store.read_page(KeyRange(start, end, min(PAGE_KEYS, self._most - len(items))), revision)
-            items += map(cut_value, page.items)
+            items += map(_cut_value, page.items)
             if not page.more or len(items) >= self._most:
                 self._record(page.more)
                 return Listing(tuple(items), page.revision, page.cluster_id, page.more)
@@ -45,3 +45,10 @@ class CappedList:
             self._problem.report(f"{self._most} read")
         else:
             self._problem.clear()
+
+
+def _cut_value(item: StoredItem) -> StoredItem:
+    """The item with no more of its value than shows that it is too large."""
+    if len(item.value) <= LARGEST_VALUE_BYTES:
+        return item
+    return StoredItem(item.key, item.value[: LARGEST_VALUE_BYTES + 1], item.mod_revision, item.lease)

@@ -12,8 +12,8 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.key_values import ChangeBatch, slices_by_revision
 from leadsman.state.node_limits import NodeLimits
-from leadsman.state.node_listing import list_nodes
-from leadsman.state.snapshot import DEFAULT_LIMITS, Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.node_listing import node_pages
+from leadsman.state.snapshot import DEFAULT_LIMITS, ListedSnapshot, Snapshot, apply_changes
 from leadsman.state.store import Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0
@@ -89,14 +89,20 @@ class Follower:
                     return
 
     async def _list(self) -> int:
-        """Replaces the snapshot. Decoding happens on a thread: 5,000 nodes would delay the event loop."""
-        listing = await list_nodes(self._store, self._prefix, self._limits)
+        """Replaces the snapshot. A page is decoded while etcd reads the next one, in slices with turns for others."""
+        listed = ListedSnapshot(self._limits)
+        async with aclosing(node_pages(self._store, self._prefix, self._limits)) as pages:
+            async for page in pages:
+                for begin in range(0, len(page.items), SLICE_CHANGES):
+                    listed.take(page.items[begin : begin + SLICE_CHANGES])
+                    await asyncio.sleep(0)
+                revision, cluster_id = page.revision, page.cluster_id
         seen_at = self._clock()
-        self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, seen_at, self._limits)
+        self.current = await asyncio.to_thread(listed.finished, self.current, revision, cluster_id, seen_at)
         self.relists, self._listed_at = self.relists + 1, seen_at
-        self._record_response(listing.revision + 1)
+        self._record_response(revision + 1)
         self.loaded.set()
-        return listing.revision + 1
+        return revision + 1
 
     async def _apply(self, batch: ChangeBatch) -> None:
         now = self._clock()

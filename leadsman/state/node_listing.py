@@ -1,31 +1,37 @@
-"""Lists the records of all nodes page by page, and skips what no reader keeps instead of loading it."""
+"""Lists the records of all nodes page by page, and skips what no reader keeps instead of reading it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
 
 from leadsman.state import keys
-from leadsman.state.codec import LARGEST_VALUE_BYTES
 from leadsman.state.etcd_json import prefix_end
 from leadsman.state.key_values import KeyRange, Listing, StoredItem
 from leadsman.state.node_limits import NodeLimits
 from leadsman.state.store import PAGE_KEYS, Store
 
 
-async def list_nodes(store: Store, prefix: str, limits: NodeLimits) -> Listing:
-    """The nodes' records under `prefix` at one revision. Raises StoreErrors; Compacted when it takes too long.
+async def node_pages(store: Store, prefix: str, limits: NodeLimits) -> AsyncGenerator[Listing]:
+    """The nodes' records under `prefix`, page by page, all at the revision of the first. Raises StoreErrors; Compacted
+    when it takes too long. Close it (`contextlib.aclosing`).
 
-    Of a node with too many rewards, one page more than the limit is read at most. A value that is too large is cut, so
-    that it is not kept in memory only to be refused.
+    The store reads the next page while the caller works on this one. Of a node with too many rewards, one page more
+    than the limit is read at most.
     """
-    start, end, revision = prefix, prefix_end(prefix.encode()).decode(), 0
-    items: list[StoredItem] = []
-    rewards_seen = _RewardsSeen()
-    while True:
-        page = await store.read_page(KeyRange(start, end, PAGE_KEYS), revision)
-        revision = page.revision
-        items += (cut_value(item) for item in page.items if keys.parse(item.key) is not None)
-        if not page.more:
-            return Listing(tuple(items), revision, page.cluster_id)
-        last = page.items[-1].key
-        crowded = rewards_seen.count(page.items) > limits.pod_types
-        start = keys.next_record_key(last, skip_rewards=crowded)
+    end, rewards_seen = prefix_end(prefix.encode()).decode(), _RewardsSeen()
+    next_page = asyncio.create_task(store.read_page(KeyRange(prefix, end, PAGE_KEYS)))
+    try:
+        while True:
+            page = await next_page
+            if page.more:
+                crowded = rewards_seen.count(page.items) > limits.pod_types
+                start = keys.next_record_key(page.items[-1].key, skip_rewards=crowded)
+                next_page = asyncio.create_task(store.read_page(KeyRange(start, end, PAGE_KEYS), page.revision))
+            yield page
+            if not page.more:
+                return
+    finally:
+        next_page.cancel()
+        await asyncio.gather(next_page, return_exceptions=True)
 
 
 class _RewardsSeen:
@@ -40,10 +46,3 @@ class _RewardsSeen:
         self._keys = here + (self._keys if prefix == self._prefix else 0)
         self._prefix = prefix
         return self._keys
-
-
-def cut_value(item: StoredItem) -> StoredItem:
-    """The item with no more of its value than shows that it is too large."""
-    if len(item.value) <= LARGEST_VALUE_BYTES:
-        return item
-    return StoredItem(item.key, item.value[: LARGEST_VALUE_BYTES + 1], item.mod_revision, item.lease)

@@ -102,19 +102,42 @@ class Snapshot(Struct, frozen=True):
         return sum(usage.dropped > 0 for usage in self.usage.values())
 
 
+class ListedSnapshot:
+    """The snapshot of a listing that is taken part by part, in key order."""
+
+    def __init__(self, limits: NodeLimits = DEFAULT_LIMITS) -> None:
+        self._draft = _Draft(Snapshot(), limits)
+
+    def take(self, items: Iterable[StoredItem]) -> None:
+        """Decodes the items, and skips keys that are none of a node's records."""
+        for item in items:
+            if (key := keys.parse(item.key)) is not None:
+                self._draft.take(key, item, None)
+
+    def finished(self, before: Snapshot, revision: int, cluster_id: str, seen_at: float | None = None) -> Snapshot:
+        """The snapshot. A node that `before` had from the same store keeps its proof of freshness.
+
+        seen_at: monotonic seconds from which new rewards fade.
+        """
+        met = before.nodes if before.cluster_id == cluster_id and revision >= before.revision else {}
+        loaded = self._draft.finished(revision, seen_at)
+        nodes = {node: _with_proof(met.get(node, _NO_RECORDS), state) for node, state in loaded.nodes.items()}
+        return structs.replace(
+            loaded,
+            nodes=MappingProxyType(nodes),
+            rewards=reward_view.keep_reward_ages(before.rewards, loaded.rewards),
+            cluster_id=cluster_id,
+            dropped=before.dropped + loaded.dropped,
+        )
+
+
 def snapshot_from_listing(
     before: Snapshot, listing: Listing, seen_at: float | None = None, limits: NodeLimits = DEFAULT_LIMITS
 ) -> Snapshot:
-    """The snapshot of a listing. A node that `before` had from the same store keeps its proof of freshness.
-
-    seen_at: monotonic seconds from which new rewards fade.
-    """
-    met = before.nodes if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}
-    empty = Snapshot(cluster_id=listing.cluster_id, revision=listing.revision, dropped=before.dropped)
-    loaded = _apply(empty, listing.items, None, seen_at, limits)
-    nodes = {node: _with_proof(met.get(node, _NO_RECORDS), state) for node, state in loaded.nodes.items()}
-    rewards = reward_view.keep_reward_ages(before.rewards, loaded.rewards)
-    return structs.replace(loaded, nodes=MappingProxyType(nodes), rewards=rewards)
+    """The snapshot of a listing that is there as a whole; as `ListedSnapshot`."""
+    listed = ListedSnapshot(limits)
+    listed.take(listing.items)
+    return listed.finished(before, listing.revision, listing.cluster_id, seen_at)
 
 
 def apply_changes(

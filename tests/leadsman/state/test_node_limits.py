@@ -1,6 +1,7 @@
 """One node's prefix, and too many nodes, cost a reader no more than the limits say."""
 
 import asyncio
+from contextlib import aclosing
 
 import msgspec
 import pytest
@@ -13,10 +14,10 @@ from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower
 from leadsman.state.key_values import Delete, Deleted, KeyRange, Listing, Put, Updated, slices_by_revision
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.node_limits import NodeLimits
-from leadsman.state.node_listing import list_nodes
+from leadsman.state.node_listing import node_pages
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
 from leadsman.state.snapshot import DEFAULT_LIMITS, Snapshot, apply_changes, snapshot_from_listing
-from leadsman.state.store import PAGE_KEYS
+from leadsman.state.store import PAGE_KEYS, Store
 from tests.conftest import Until
 
 LIMITS = NodeLimits(pod_types=3, problems=2, nodes=4)
@@ -177,8 +178,15 @@ async def crowded() -> CountingPages:
     return store
 
 
+async def listed(store: Store) -> Listing:
+    """All pages as one listing."""
+    async with aclosing(node_pages(store, keys.NODES_PREFIX, DEFAULT_LIMITS)) as pages:
+        read = [page async for page in pages]
+    return Listing(tuple(item for page in read for item in page.items), read[-1].revision, read[-1].cluster_id)
+
+
 async def test_a_listing_skips_what_no_reader_keeps(crowded: CountingPages) -> None:
-    listing = await list_nodes(crowded, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    listing = await listed(crowded)
     assert [keys.record_key(node, Heartbeat) in {item.key for item in listing.items} for node in "ab"] == [True, True]
     assert crowded.items_read <= DEFAULT_LIMITS.pod_types + 2 * PAGE_KEYS
 
@@ -190,16 +198,40 @@ async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
         await store.write([Put(beat(1, node).key, beat(1, node).value), Put(keys.counted_totals_key(node, "0"), b"")])
         await store.write([Put(keys.reward_key(node, f"type-{number}"), REWARD) for number in range(4)])
     whole = await store.read_prefix(keys.NODES_PREFIX)
-    paged = await list_nodes(store, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    paged = await listed(store)
     assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
 
 
-async def test_a_value_that_is_too_large_is_not_kept_in_memory() -> None:
-    store = MemoryStore()
-    await store.write([Put(keys.reward_key("a", "web"), b"x" * 1_000_000)])
-    listing = await list_nodes(store, keys.NODES_PREFIX, DEFAULT_LIMITS)
-    assert len(listing.items[0].value) == LARGEST_VALUE_BYTES + 1
-    assert list(snapshot_from_listing(Snapshot(), listing).problems.values()) == ["record larger than 4096 bytes"]
+def test_a_value_that_is_too_large_is_a_problem() -> None:
+    snapshot = applied(Updated(keys.reward_key("a", "web"), b"x" * 1_000_000, 1))
+    assert list(snapshot.problems.values()) == ["record larger than 4096 bytes"]
+
+
+class FirstPageOnly(MemoryStore):
+    """Its second page never comes. cancelled: set when nobody waits for it any more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        if revision:
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled.set()
+        return await super().read_page(keys, revision)
+
+
+async def test_the_next_page_is_asked_for_while_one_is_used_and_no_more_when_the_listing_ends() -> None:
+    store = FirstPageOnly()
+    await store.write([Put(keys.reward_key("a", f"type-{number}"), REWARD) for number in range(PAGE_KEYS + 1)])
+    async with aclosing(node_pages(store, keys.NODES_PREFIX, NodeLimits(pod_types=2 * PAGE_KEYS))) as pages:
+        page = await anext(pages)
+        await store.asked.wait()
+        assert (len(page.items), store.cancelled.is_set()) == (PAGE_KEYS, False)
+    assert store.cancelled.is_set()
 
 
 async def test_what_was_dropped_is_listed_again_when_there_may_be_room(
