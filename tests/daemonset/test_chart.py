@@ -399,7 +399,13 @@ def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: 
     assert named in done.stderr
 
 
-NOTES_SETTINGS = ("", "certificates.mode=job", "certificates.mode=cert-manager", "scheduler.enabled=true")
+NOTES_SETTINGS = (
+    "",
+    "certificates.mode=job",
+    "certificates.mode=cert-manager",
+    "extender.tlsSecret=other-tls",
+    "scheduler.enabled=true",
+)
 
 
 @pytest.mark.parametrize("namespace", ["leadsman", "latency"])
@@ -419,9 +425,10 @@ def test_the_commands_that_its_notes_print_are_for_this_release(setting: str, na
         if words[0] == "leadsman"
     }
     assert f"is in the namespace {namespace}" in notes
-    if setting in ("", "scheduler.enabled=true"):
+    if "certificates.mode" not in setting:
         assert ours["create"]["namespace"] == ours["secrets"]["namespace"] == namespace
-        assert (ours["secrets"]["scheduler_namespace"] == namespace) is (setting != "")
+        assert (ours["secrets"]["scheduler_namespace"] == namespace) is (setting == "scheduler.enabled=true")
+        assert (ours["secrets"]["server_secret"] == "other-tls") is (setting == "extender.tlsSecret=other-tls")
     if setting != "scheduler.enabled=true":
         (configure,) = [each for each in ours.values() if "extender" in each]
         assert configure["server_name"] in ("", f"leadsman-extender.{namespace}.svc")

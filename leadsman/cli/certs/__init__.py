@@ -69,7 +69,7 @@ def options(add: Options) -> None:
 
     showing.argument(
         "server-secret",
-        "cluster: the extender's Secret (default leadsman-extender-tls)",
+        "the extender's Secret (default leadsman-extender-tls)",
         "leadsman-extender-tls",
         metavar="NAME",
     )

@@ -27,10 +27,8 @@ from leadsman.cli.certs.kubernetes_objects import tls_secret
 def run(args: argparse.Namespace, now: datetime) -> int:
     """Does args.action. Exit code. CertsError when it would overwrite a file; OSError when it cannot write."""
     if args.action == "secrets":
-        print(
-            yaml.safe_dump_all(secret_manifests(args.dir, args.namespace, args.scheduler_namespace), sort_keys=False),
-            end="",
-        )
+        manifests = secret_manifests(args.dir, args.namespace, args.scheduler_namespace, args.server_secret)
+        print(yaml.safe_dump_all(manifests, sort_keys=False), end="")
         return 0
     if args.action != "show":
         {"create": _create, "renew": _renew}[args.action](args, now)
@@ -71,10 +69,12 @@ def _has(folder: Path, name: str) -> bool:
     return pair_path(folder, name, "crt").exists()
 
 
-def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
+def secret_manifests(
+    folder: Path, namespace: str, scheduler_namespace: str, server_secret: str
+) -> Iterator[dict[str, Any]]:
     """The Secrets of extenders, scheduler and a locked etcd, and the ConfigMap of etcd's CA. None holds a CA's key."""
     ca = load_pair(folder, "ca").certificate_pem
-    yield tls_secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
+    yield tls_secret(server_secret, namespace, "extender", load_pair(folder, "server"), ca)
     yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
     if _has(folder, REPLICA):
         yield tls_secret("leadsman-replica-tls", namespace, "extender", load_pair(folder, REPLICA), ca)
