@@ -44,10 +44,14 @@ class AccessGuard:
         if not is_read and not self._posts.try_take():
             raise RequestError(429, f"more than {POSTS_PER_SECOND:g} POST a second; try again in some seconds")
 
-    async def check_sign_in(self, request: web.Request, token: str) -> None:
-        """RequestError unless our own form sent the token, and it gives the right to read."""
+    def check_own_page(self, request: web.Request) -> None:
+        """RequestError unless our own page sent it, or a client that is no browser."""
         self._check_host(request)
         _check_origin(request)
+
+    async def check_sign_in(self, request: web.Request, token: str) -> None:
+        """RequestError unless our own form sent the token, and it gives the right to read."""
+        self.check_own_page(request)
         if self._check_token is not None:
             await self._check_token(token, "get")
 
@@ -56,6 +60,11 @@ class AccessGuard:
         if _host_name(host) not in self._hosts:
             allowed = ", ".join(sorted(self._hosts))
             raise RequestError(403, f"this listener does not answer for the host {host[:100]!r}", "Host", host, allowed)
+
+
+def is_let_in_by_cookie(request: web.Request) -> bool:
+    """Of a request that was checked. The local listener, which has no TLS, lets nobody in by it."""
+    return request.secure and COOKIE in request.cookies and hdrs.AUTHORIZATION not in request.headers
 
 
 def _host_name(host: str) -> str:

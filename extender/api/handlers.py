@@ -10,6 +10,7 @@ from aiohttp import web
 from msgspec import Struct, structs
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
+from extender.api.access import is_let_in_by_cookie
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.decisions import (
     DecisionDetail,
@@ -55,7 +56,7 @@ class ApiHandlers:
         self._live, self._sources = live, live.sources
         self._replicas = live.sources.replicas if asks_replicas else None
 
-    async def overview(self, _: web.Request) -> Struct:
+    async def overview(self, request: web.Request) -> Struct:
         view = await self._live.view()
         replicas = [ReplicaStatus(self._sources.replica, True, ""), *self._live.replicas.statuses]
         own, others, history = self._live.own_rates, self._live.replicas, self._live.history
@@ -63,7 +64,15 @@ class ApiHandlers:
         waiting = waiting_pods([own.bounded_pods, *others.bounded_pods], others.without_rates)
         return await self._on_worker(
             lambda: overview(
-                self._sources, view, decisions, waiting, history.shifts, history.since, replicas, others.plan
+                self._sources,
+                view,
+                decisions,
+                waiting,
+                history.shifts,
+                history.since,
+                replicas,
+                others.plan,
+                is_let_in_by_cookie(request),
             )
         )
 

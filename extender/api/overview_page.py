@@ -36,6 +36,7 @@ def overview(
     history_since: float,
     replicas: Sequence[ReplicaStatus],
     plan: Plan | None,
+    may_sign_out: bool,
 ) -> Overview:
     """replicas: this one first. plan: None: no controller was asked yet."""
     return Overview(
@@ -61,6 +62,7 @@ def overview(
             plan=sources.controllers is not None,
             measure=sources.request_probes is not None,
             what_if=True,
+            sign_out=may_sign_out,
         ),
     )
 

@@ -118,12 +118,13 @@ class ReplicaStatus(Struct, frozen=True):
 
 
 class Features(Struct, frozen=True):
-    """Which parts of the API have something to show here."""
+    """Which parts of the API have something to show here. sign_out: the request showed the cookie of the form."""
 
     rewards: bool
     plan: bool
     measure: bool
     what_if: bool
+    sign_out: bool
 
 
 class Overview(Struct, frozen=True):

@@ -24,21 +24,30 @@ function address(path, query) {
   return `${ROOT}${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
+/** The browser forgets the token. A caller that cannot reach the server keeps it, and is told so. */
+export async function signOut() {
+  const response = await reached(fetch("/sign-out", { method: "POST" }));
+  if (!response.ok) throw await refusal(response);
+}
+
 /** A path of encoded segments: path("pods", "shop", "cart-7"). */
 export function path(...segments) {
   return `/${segments.map(encodeURIComponent).join("/")}`;
 }
 
 async function answer(request) {
-  let response;
+  const response = await reached(request);
+  if (response.ok) return response.json();
+  throw await refusal(response);
+}
+
+async function reached(request) {
   try {
-    response = await request;
+    return await request;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new RequestFailed(0, "The extender does not answer. It may be restarting, or the port-forward has ended.");
   }
-  if (response.ok) return response.json();
-  throw await refusal(response);
 }
 
 async function refusal(response) {

@@ -93,3 +93,41 @@ async def test_nobody_signs_in_at_the_local_listener(api: Api) -> None:
     async with api.session.post("/", data={"token": "of-a-reader"}) as response:
         assert response.status == 400
         assert COOKIE not in response.cookies
+
+
+async def test_signing_out_has_the_browser_forget_the_cookie(service: aiohttp.ClientSession) -> None:
+    origin = str(service._base_url).rstrip("/")
+    async with service.post("/sign-out", headers=COOKIE_OF_READER | {"Origin": origin}) as response:
+        cookie = response.cookies[COOKIE]
+        assert (response.status, cookie.value, cookie["max-age"], cookie["secure"]) == (204, "", "0", True)
+
+
+async def test_an_ended_token_is_forgotten_too(service: aiohttp.ClientSession) -> None:
+    async with service.post("/sign-out", headers={"Cookie": f"{COOKIE}=of-nobody"}) as response:
+        assert (response.status, COOKIE in response.cookies) == (204, True)
+
+
+@pytest.mark.parametrize("header", [{"Origin": "https://evil.example"}, {"Host": "evil.example"}])
+async def test_another_site_signs_nobody_out(service: aiohttp.ClientSession, header: dict[str, str]) -> None:
+    async with service.post("/sign-out", headers=COOKIE_OF_READER | header) as response:
+        assert (response.status, COOKIE in response.cookies) == (403, False)
+
+
+async def test_a_link_signs_nobody_out(service: aiohttp.ClientSession) -> None:
+    async with service.get("/sign-out", headers=COOKIE_OF_READER) as response:
+        assert (response.status, COOKIE in response.cookies) == (404, False)
+
+
+@pytest.mark.parametrize(
+    ("headers", "offered"), [(COOKIE_OF_READER, True), (READER, False), (READER | COOKIE_OF_READER, False)]
+)
+async def test_signing_out_is_offered_to_whom_the_cookie_lets_in(
+    service: aiohttp.ClientSession, headers: dict[str, str], offered: bool
+) -> None:
+    async with service.get("/api/v1/overview", headers=headers) as response:
+        assert (await response.json())["features"]["sign_out"] is offered
+
+
+async def test_the_local_listener_offers_nobody_to_sign_out(api: Api) -> None:
+    _, overview = await api.get("/overview", **COOKIE_OF_READER)
+    assert overview["features"]["sign_out"] is False

@@ -104,6 +104,31 @@ async def test_a_token_that_ends_is_said_so_and_a_reload_asks_for_another(tab: T
     assert await tab.evaluate("location.hash") == "#/policies"
 
 
+SIGN_OUT = "[...document.querySelectorAll('.tools button')].find((each) => each.textContent === 'Sign out')"
+
+
+async def test_a_browser_signs_out_by_keyboard_and_is_shown_the_form(tab: Tab, listener: Listener, axe: str) -> None:
+    await see_form(tab, f"{listener.url}/#/delays")
+    await sign_in(tab, "of-a-reader")
+    await see_page(tab, "#/delays")
+    await tab.wait_for(SIGN_OUT)
+    assert await serious_findings(tab, axe) == []
+    await tab.evaluate(f"void {SIGN_OUT}.focus()")
+    await tab.press("Enter")
+    await tab.wait_for("document.querySelector('form') && document.readyState === 'complete'")
+    assert (await tab.command("Network.getCookies", urls=[listener.url]))["cookies"] == []
+
+
+async def test_on_a_phone_the_button_for_signing_out_is_on_the_screen(tab: Tab, listener: Listener) -> None:
+    await tab.size(390, 844, mobile=True)
+    await see_form(tab, f"{listener.url}/#/delays")
+    await sign_in(tab, "of-a-reader")
+    await see_page(tab, "#/delays")
+    await tab.wait_for(SIGN_OUT)
+    assert await tab.evaluate("document.documentElement.scrollWidth") == 390
+    assert await tab.evaluate(f"{SIGN_OUT}.getBoundingClientRect().right") <= 390
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_axe_finds_nothing_serious_in_the_form_and_a_phone_shows_it_whole(
     tab: Tab, listener: Listener, axe: str, scheme: str
