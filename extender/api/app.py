@@ -106,7 +106,8 @@ def _events(live: LiveState, guard: AccessGuard) -> _Handler:
             events = live.streams.open()
         except TooManyStreams as error:
             raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later") from error
-        headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"}
+        # nginx would keep events until it has 4 KiB of them.
+        headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
         return await _write_all(request, response, events, guard)
 

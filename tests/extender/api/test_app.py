@@ -242,6 +242,7 @@ async def test_the_pages_listener_knows_none_of_kube_schedulers_verbs(api: Api, 
 async def test_a_change_of_the_state_is_an_event(api: Api) -> None:
     async with asyncio.timeout(60), api.session.get("/api/v1/events") as response:
         assert response.content_type == "text/event-stream"
+        assert response.headers["X-Accel-Buffering"] == "no", "nginx is to pass events on at once"
         await response.content.readuntil(b"\n\n")
         api.live.streams.send(ChangeEvent(["nodes"], 8))
         assert await response.content.readuntil(b"\n\n") == (
