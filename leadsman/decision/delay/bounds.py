@@ -5,8 +5,9 @@ purpose, and a slip would move the bound by powers of ten. What cannot be unders
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import StrEnum
+from functools import lru_cache
 from typing import TypeVar
 
 from msgspec import Struct
@@ -17,6 +18,15 @@ from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_A
 
 MAX_BOUNDS = 32
 MAX_ANNOTATION_CHARACTERS = 4096
+
+MAX_PARSED = 128
+"""Texts of bounds whose bounds are kept, of up to 4 KiB and a few labels."""
+
+_Pairs = tuple[tuple[str, str], ...]
+"""Labels and their values."""
+
+_Options = tuple[str | None, str | None]
+"""The annotations that say for all bounds of a pod which replicas count, and how estimates do."""
 
 _MAX_SHOWN = 63
 _MILLISECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
@@ -56,7 +66,18 @@ def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
     """The bounds of a pod, all of which must hold: labels by name, then lines in order. Raises BadBound."""
     if pod.excess:
         raise BadBound(pod.excess)
-    return _within_limits([*_label_bounds(pod), *_annotation_bounds(pod)]) if pod.has_delay_bounds else ()
+    labels = tuple((label, value) for label, value in pod.labels.items() if label.startswith(DELAY_LABEL_PREFIX))
+    text = pod.annotations.get(DELAY_ANNOTATION, "")
+    if not labels and not text:
+        return ()
+    options = pod.annotations.get(REPLICAS_ANNOTATION), pod.annotations.get(ESTIMATE_ANNOTATION)
+    return _parse(labels, text, options)
+
+
+@lru_cache(MAX_PARSED)
+def _parse(labels: _Pairs, text: str, options: _Options) -> tuple[DelayBound, ...]:
+    """A pod's bounds are asked for four times and more, and the pods of a workload say the same."""
+    return _within_limits([*_label_bounds(labels, options), *_annotation_bounds(text, options)])
 
 
 def valid_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
@@ -73,23 +94,22 @@ def _within_limits(found: list[DelayBound]) -> tuple[DelayBound, ...]:
     return tuple(found)
 
 
-def _label_bounds(pod: PodInfo) -> Iterator[DelayBound]:
-    for label in sorted(label for label in pod.labels if label.startswith(DELAY_LABEL_PREFIX)):
-        reference, value = label.removeprefix(DELAY_LABEL_PREFIX), pod.labels[label]
+def _label_bounds(labels: _Pairs, options: _Options) -> Iterator[DelayBound]:
+    for label, value in sorted(labels):
+        reference = label.removeprefix(DELAY_LABEL_PREFIX)
         if not reference:
             raise BadBound(f'label {label} names no node or workload; write delay_<node or workload>: "<ms>"')
-        yield DelayBound(reference, _parse_ms(value, f"label {label}"), *_defaults(pod))
+        yield DelayBound(reference, _parse_ms(value, f"label {label}"), *_defaults(options))
 
 
-def _annotation_bounds(pod: PodInfo) -> Iterator[DelayBound]:
-    text = pod.annotations.get(DELAY_ANNOTATION, "")
+def _annotation_bounds(text: str, options: _Options) -> Iterator[DelayBound]:
     if len(text) > MAX_ANNOTATION_CHARACTERS:
         size = f"{len(text):,} characters; at most {MAX_ANNOTATION_CHARACTERS:,} are allowed"
         raise BadBound(f"annotation {DELAY_ANNOTATION} has {size}")
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.partition("#")[0].strip()
         if said:
-            yield _parse_line(said, f"annotation {DELAY_ANNOTATION}, line {number}", *_defaults(pod))
+            yield _parse_line(said, f"annotation {DELAY_ANNOTATION}, line {number}", *_defaults(options))
 
 
 def _parse_line(said: str, place: str, replicas: ReplicaMode, estimate: EstimateMode | None) -> DelayBound:
@@ -114,15 +134,15 @@ def _apply_option(
     raise BadBound(f"{place}: {_shown(option)} is not valid; use {_allowed([*ReplicaMode, *EstimateMode])}")
 
 
-def _defaults(pod: PodInfo) -> tuple[ReplicaMode, EstimateMode | None]:
+def _defaults(options: _Options) -> tuple[ReplicaMode, EstimateMode | None]:
+    replicas, estimate = options
     return (
-        _annotation_option(REPLICAS_ANNOTATION, ReplicaMode, pod.annotations) or ReplicaMode.ALL,
-        _annotation_option(ESTIMATE_ANNOTATION, EstimateMode, pod.annotations),
+        _annotation_option(REPLICAS_ANNOTATION, ReplicaMode, replicas) or ReplicaMode.ALL,
+        _annotation_option(ESTIMATE_ANNOTATION, EstimateMode, estimate),
     )
 
 
-def _annotation_option(annotation: str, kind: type[OptionT], annotations: Mapping[str, str]) -> OptionT | None:
-    value = annotations.get(annotation)
+def _annotation_option(annotation: str, kind: type[OptionT], value: str | None) -> OptionT | None:
     if value is None or value in list(kind):
         return None if value is None else kind(value)
     raise BadBound(f"annotation {annotation}: {_shown(value)} is not valid; use {_allowed(list(kind))}")
