@@ -39,7 +39,7 @@ MUTATIONS = (
     Mutation(
         "no proof outlives another store",
         SNAPSHOT,
-        "if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}",
+        "if before.cluster_id == cluster_id and revision >= before.revision else {}",
         "",
         AT_SNAPSHOT + "TestListing::test_no_proof_outlives_another_store_or_one_that_went_back",
     ),
