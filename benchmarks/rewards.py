@@ -1,4 +1,4 @@
-"""What learning from failures is worth: Leadsman, kubeRL's rule, Thompson sampling and two oracles on the same pods.
+"""What learning from failures is worth: Leadsman, kubeRL's rule, Thompson sampling, a two-state filter and oracles.
 
     python -m benchmarks.rewards [--seeds 30] [--first-seed 1000] [--workers 2] [SCENARIO ...]
 

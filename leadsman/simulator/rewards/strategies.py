@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from math import exp
 from random import Random
 from typing import Protocol
 
@@ -13,6 +14,10 @@ from leadsman.simulator.rewards.outcome import Outcome
 RETRY_SECONDS = 16_200.0
 """After which the best learner tries an avoided node again. With a longer wait, repaired nodes get less than 90 % of
 their fair share in the window that is judged: they are back after half of it on average, at most 4.5 hours later."""
+
+_PRIOR_BAD_RATIO, _MAX_BAD_RATIO = 0.05, 0.999
+_CHANGES_PER_SECOND = 0.1 / 3_600.0
+"""Of a sound node: one in ten hours."""
 
 
 class Strategy(Protocol):
@@ -100,6 +105,41 @@ class BestLearner(Spreading):
             self._avoided_since.pop(node, None)
 
 
+class TwoStateFilter(Spreading):
+    """Bayes' rule for a node that is sound or bad and changes at a rate, for each type: a hidden Markov model's filter.
+
+    It knows how many pods fail on either. It uses few nodes: after a failure, one that ran another pod well seconds
+    before is still sound, and one that was idle may have changed. Rabiner, Proc. IEEE 77 (1989).
+    """
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        settings = world.settings
+        bad, sound = settings.failures_on_bad_ratio, settings.failures_elsewhere_ratio
+        self._likelihood_ratios = {True: bad / max(sound, 1e-6), False: (1.0 - bad) / max(1.0 - sound, 1e-6)}
+        self._bad_ratio: dict[tuple[str, str], float] = {}
+        self._learned_at: dict[tuple[str, str], float] = {}
+
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
+        return {node: 1.0 - max(_PRIOR_BAD_RATIO, self._now_bad(pod_type, node, now)) for node in self._world.nodes}
+
+    def _now_bad(self, pod_type: str, node: str, now: float) -> float:
+        """Probability that the node is bad. Without news it rises to the prior; above that it stays until the trial."""
+        key = (pod_type, node)
+        before = self._bad_ratio.get(key, _PRIOR_BAD_RATIO)
+        idle_seconds = now - self._learned_at.get(key, now)
+        if before > _PRIOR_BAD_RATIO:
+            return before if idle_seconds < RETRY_SECONDS else _PRIOR_BAD_RATIO
+        return min(_PRIOR_BAD_RATIO, 1.0 - (1.0 - before) * exp(-_CHANGES_PER_SECOND * idle_seconds))
+
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
+        bad = self._now_bad(outcome.pod_type, outcome.node, now)
+        harmed = outcome.failed or self._world.is_slow(outcome.node)
+        odds = bad / (1.0 - bad) * self._likelihood_ratios[harmed]
+        self._bad_ratio[outcome.pod_type, outcome.node] = min(odds / (1.0 + odds), _MAX_BAD_RATIO)
+        self._learned_at[outcome.pod_type, outcome.node] = now
+
+
 class KubeRl(Spreading):
     """kubeRL's documented rule with honest outcomes: 1 for a pod that runs, 0 for one that fails. A node without a
     value for a type that has some reads 0, as in its extender."""
@@ -139,6 +179,7 @@ STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
     "kuberl": KubeRl,
     "thompson": ThompsonSampling,
     "leadsman": LeadsmanStrategy,
+    "two-state": TwoStateFilter,
     "best-learner": BestLearner,
     "first-failure": FirstFailure,
     "oracle": Oracle,

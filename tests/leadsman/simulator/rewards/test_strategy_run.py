@@ -4,8 +4,9 @@ import pytest
 from msgspec import structs
 
 from leadsman.simulator.rewards import comparison
-from leadsman.simulator.rewards.cluster import Fault, SimulationSettings
-from leadsman.simulator.rewards.strategies import STRATEGIES
+from leadsman.simulator.rewards.cluster import Fault, SimulatedCluster, SimulationSettings
+from leadsman.simulator.rewards.outcome import Outcome
+from leadsman.simulator.rewards.strategies import STRATEGIES, TwoStateFilter
 from leadsman.simulator.rewards.strategy_run import run_strategy
 
 SHORT = SimulationSettings(placements=200, settle=20, window=80, join_settle=20)
@@ -57,6 +58,19 @@ def test_the_best_learner_pays_for_each_bad_node_once_and_for_trials() -> None:
     found = {name: run_strategy(name, SHORT, 1) for name in ("oracle", "first-failure", "best-learner")}
     after = {name: each.failures_per_1000_after_move for name, each in found.items()}
     assert after["oracle"] < after["first-failure"] <= after["best-learner"]
+
+
+def test_the_two_state_filter_holds_to_a_node_that_ran_well_just_before_its_failure() -> None:
+    world = SimulatedCluster(SimulationSettings(), 1)
+    idle, busy = world.nodes[:2]
+    learner = TwoStateFilter(world, 1)
+    for now in range(0, 3_600, 10):
+        learner.record_outcome(Outcome("web", busy, failed=False, run_seconds=60.0), float(now))
+    learner.record_outcome(Outcome("web", idle, failed=False, run_seconds=60.0), 0.0)
+    for node in (idle, busy):
+        learner.record_outcome(Outcome("web", node, failed=True, run_seconds=60.0), 3_600.0)
+    scores = learner.scores("web", 0, 3_600.0)
+    assert scores[idle] < 0.5 < scores[busy] == scores[world.nodes[2]]
 
 
 SEVERAL_TYPES = SimulationSettings(types=6, placements=300, settle=20, window=80, join_settle=20)
