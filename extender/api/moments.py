@@ -9,8 +9,8 @@ def iso(at: float) -> str:
 
 
 def time_of_day(at: float) -> str:
-    """As "14:02", in UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%H:%M")
+    """As "14:02 UTC"."""
+    return datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
 
 
 def from_iso(text: str) -> float:

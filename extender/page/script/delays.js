@@ -2,7 +2,7 @@ import { get } from "./api.js";
 import { groupMap } from "./delays_groups.js";
 import { MOST_CELLS, nodeMap } from "./delays_nodes.js";
 import { anchor, element, empty, link, panel } from "./dom.js";
-import { count, ms, plural } from "./format.js";
+import { count, moment, ms, plural } from "./format.js";
 import { nodeInput } from "./node_input.js";
 
 /** The heatmap: cells to some 300 nodes, beyond that groups × groups with a zoom. Beside it what stands out, in words. */
@@ -75,11 +75,11 @@ function standsOut({ slow_nodes: slow, outliers }) {
     element(
       "li",
       { class: "finding" },
-      element("a", { href: link(["nodes", node.node]), class: "finding-text" }, node.text),
+      element("a", { href: link(["nodes", node.node]), class: "finding-text" }, slowText(node)),
       element(
         "span",
         { class: "quiet" },
-        `${ms(node.excess_ms)} more than its group${node.since ? "" : ", longer than the history"}`,
+        node.since ? "compared with the beginning of the last hour" : "for longer than the history",
       ),
     ),
   );
@@ -109,6 +109,11 @@ function standsOut({ slow_nodes: slow, outliers }) {
     pairs.length ? element("ul", { class: "outliers" }, pairs) : null,
     more,
   );
+}
+
+/** As the server says it, but with the reader's own time of day, as everywhere on the page. */
+function slowText({ node, excess_ms: excess, since, text }) {
+  return since ? `${node} is ${ms(excess)} farther from everybody since ${moment(since)}` : text;
 }
 
 function questions() {
