@@ -52,6 +52,9 @@ from leadsman.state.store import StoreError
 log = logging.getLogger(__name__)
 
 SHUTDOWN_TIMEOUT_SECONDS = 3.0
+REQUESTS_SILENCE_SECONDS = 60.0
+"""Of the one watch of an agent, of its probe requests, which is silent nearly always. It is opened again after half of
+it, as long as a request stands in etcd: that costs a connection, and with TLS a handshake, of every node."""
 
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,7 +80,9 @@ class AgentComponents:
 
     def __init__(self, settings: AgentSettings, clock: Callable[[], float]) -> None:
         self.settings, self.clock = settings, clock
-        self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
+        self.store = EtcdStore(
+            settings.etcd, silence_seconds=max(REQUESTS_SILENCE_SECONDS, settings.timing.stale_seconds)
+        )
         self.wakeup = Wakeup()
         self.urgent_reports = UrgentReports(
             self.wakeup.wake, lambda: self.peer_refresher.assumed_nodes, clock, Random()

@@ -3,27 +3,32 @@
 The agent is the real process with the environment of its image, on a real etcd and a scripted API server. Its intervals
 are short: it probes, reports and reads the ring 17 to 20 times as often as by default. On the ring nodes come and go,
 and so do its 110 pods, which also change and restart, and whose watch and listing end every few seconds. For each
-sample: the hours in which an agent with the default intervals reports as often, RSS, all objects that the garbage
-collector follows, and the types of which there are most more than in the first sample.
+sample, in MB: the hours in which an agent with the default intervals reports as often; what is resident: all, pages of
+files, malloc's heap, the rest; what Python's allocator gave out, what of it only waits in free lists, its arenas, what
+malloc gave out and keeps free; all objects that the garbage collector follows, and the types of which there are most
+more than in the first sample.
 """
 
 import argparse
 import asyncio
 import itertools
-import json
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from random import Random
+from urllib.request import urlopen
 
+import msgspec
 import psutil
 
-from benchmarks.agent import compiled_image_environ, megabytes, pod, put, running_agent, write_ring_entries
+from benchmarks.agent import compiled_image_environ, pod, put, running_agent, write_ring_entries
+from benchmarks.counting_agent import Counts
+from benchmarks.process_memory import resident
+from benchmarks.start import is_ready
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
@@ -43,12 +48,18 @@ FAST = (
     "--health-summary-seconds=0.75",
     "--observe-seconds=1.5",
 )
+SCRAPE_EVERY_SECONDS = 1.0
 CHANGES_PER_SECOND = 20
 """Fewer restarts than the agent looks up Events for, which is five a second."""
 WATCH_CUT_EVERY = 100
 """Changes of pods."""
 TYPES_SHOWN = 6
 COUNTS_WITHIN_SECONDS = 30.0
+HEADINGS = (
+    "      resident, MB                    allocated, MB",
+    "hours    all    file    heap    anon objects of free  arenas  blocks    free objects  more than at first",
+    "                                               lists",
+)
 
 
 def main() -> None:
@@ -64,35 +75,43 @@ def main() -> None:
     ):
         counts = Path(folder) / "counts.json"
         program = [sys.executable, "-m", "benchmarks.counting_agent", str(counts)]
-        with running_agent(PEERS, etcd.client_url, api.url, environ, program, FAST) as (process, _):
+        with running_agent(PEERS, etcd.client_url, api.url, environ, program, FAST) as (process, url):
             done = threading.Event()
             threads = [
                 threading.Thread(target=change_pods, args=(api, done)),
                 threading.Thread(target=lambda: asyncio.run(change_ring(etcd.client_url, done))),
             ]
+            while not is_ready(f"{url}/metrics"):
+                time.sleep(0.1)
             for each in threads:
                 each.start()
             try:
-                watch(process, counts, args.seconds / args.samples, args.samples)
+                watch(process, url, counts, args.seconds / args.samples, args.samples)
             finally:
                 done.set()
                 for each in threads:
                     each.join()
 
 
-def watch(process: psutil.Process, counts: Path, pause_seconds: float, samples: int) -> None:
+def watch(process: psutil.Process, url: str, counts: Path, pause_seconds: float, samples: int) -> None:
+    print("\n".join(HEADINGS))
     first: Counter[str] = Counter()
     for number in range(1, samples + 1):
-        time.sleep(pause_seconds)
-        now = Counter(count_objects(process, counts))
+        for _ in range(round(pause_seconds / SCRAPE_EVERY_SECONDS)):
+            time.sleep(SCRAPE_EVERY_SECONDS)
+            urlopen(f"{url}/metrics", timeout=60).read()
+        memory, asked = resident(process.pid), ask(process, counts)
+        now, allocated = Counter(asked.objects), asked.allocated
         first = first or now
         hours = number * pause_seconds / PUSH_SECONDS * DEFAULT_PUSH_SECONDS / 3600
+        sizes = (memory.total, memory.file, memory.heap, memory.anonymous, *msgspec.structs.astuple(allocated))
+        figures = "".join(f"{size / 1e6:8.2f}" for size in sizes)
         more = ", ".join(f"{name} +{count}" for name, count in (now - first).most_common(TYPES_SHOWN))
-        print(f"{hours:5.2f} h  {megabytes(process):5.1f} MB  {now.total():6} objects  {more}", flush=True)
+        print(f"{hours:5.2f}{figures}{now.total():8}  {more}", flush=True)
 
 
-def count_objects(process: psutil.Process, counts: Path) -> Mapping[str, int]:
-    """Type → objects, as the agent wrote them when it was asked."""
+def ask(process: psutil.Process, counts: Path) -> Counts:
+    """What the agent writes when it is asked."""
     counts.unlink(missing_ok=True)
     process.send_signal(signal.SIGUSR1)
     deadline = time.monotonic() + COUNTS_WITHIN_SECONDS
@@ -100,8 +119,7 @@ def count_objects(process: psutil.Process, counts: Path) -> Mapping[str, int]:
         if time.monotonic() > deadline or not process.is_running():
             raise RuntimeError("the agent does not write its counts")
         time.sleep(0.05)
-    found: dict[str, int] = json.loads(counts.read_text())
-    return found
+    return msgspec.json.decode(counts.read_bytes(), type=Counts)
 
 
 def change_pods(api: ApiServerThread, done: threading.Event) -> None:

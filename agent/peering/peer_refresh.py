@@ -140,6 +140,8 @@ class PeerRefresher:
 
         So a node that joins is measured in both directions within seconds, at any size.
         """
+        if not self._unreported:
+            return
         self._unreported &= set(self.selection.ring_peers())
         if self._unreported and self._unreported <= set(self._probing.measured_peers()):
             self._unreported.clear()

@@ -267,5 +267,14 @@ def static_peers(path: Path) -> tuple[Peer, ...]:
 
 def main(args: argparse.Namespace) -> int:
     agent_settings = settings(args)
-    gc.freeze()  # what was imported stays; looking through it again took 5 % of the agent's CPU
+    collect_garbage_often()
     return run_until_stopped(lambda stop: run(agent_settings, stop), expected=(NodeAlreadyOwned, IcmpRefused))
+
+
+def collect_garbage_often() -> None:
+    """Only a full collection gives back the tuples, up to 2,000 of each length, that Python keeps for the next ones. By
+    its own thresholds an agent has none for days: RSS grew by a MB an hour. Looking through all is cheap: 2,500
+    objects, without what was imported, which took 5 % of an agent's CPU.
+    """
+    gc.freeze()
+    gc.set_threshold(100, 1, 1)

@@ -4,6 +4,7 @@ Everything but the packets is real: peer selection, coordinates, reports, the re
 sent: a peer answers with the synthetic network's round trip, a few times a read.
 """
 
+import asyncio
 import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -21,6 +22,7 @@ from leadsman.simulator.counting_store import CountingStore
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import Store
 
 FIRST_REPLIES_SECONDS = 1.1
 """A new peer is probed within a second."""
@@ -59,6 +61,10 @@ class ProbingSimulation:
         self.schedule(self.now + self.rng.uniform(0, within_seconds), agent.start)
         return agent
 
+    def store_for(self, name: str) -> Store:
+        """The store that the agent of this name calls."""
+        return self.store
+
     async def leave(self, name: str) -> None:
         """Stops an agent."""
         await self.agents.pop(name).reporter.close()
@@ -90,7 +96,7 @@ class SimulatedAgent:
 
     def __init__(self, name: str, world: ProbingSimulation) -> None:
         self.name, self.joined_at = name, world.now
-        self.meter = CountingStore(world.store)
+        self.meter = CountingStore(world.store_for(name))
         self.peers: dict[str, Peer] = {}
         self.interval_seconds = world.settings.probe_interval_seconds
         self.sent = 0.0
@@ -99,7 +105,7 @@ class SimulatedAgent:
         self.peer_refresher = PeerRefresher(
             self.meter, name, world.k, world.settings, self, self._report_soon, lambda: world.now, self._rng
         )
-        self._rounds = count()
+        self._rounds, self._one_report = count(), asyncio.Lock()
         progress = LoopLiveness({"all": lambda: next(self._rounds)}, 15.0, lambda: world.now)
         identity = Identity(f"pod-{name}", 0, "10.0.0.1", world.network.zone(name))
         self.reporter = Reporter(
@@ -146,13 +152,14 @@ class SimulatedAgent:
 
     async def _report(self) -> None:
         if self._is_running:
-            await self.reporter.report()
+            await self._report_once()
             push = self.peer_refresher.timing().push_interval_seconds
             self._world.schedule(self._world.now + push * self._rng.uniform(0.9, 1.1), self._report)
 
     async def _report_once(self) -> None:
         if self._is_running:
-            await self.reporter.report()
+            async with self._one_report:
+                await self.reporter.report()
 
     def _report_soon(self) -> None:
         self._world.schedule(self._world.now, self._report_once)
