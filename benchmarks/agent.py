@@ -177,7 +177,7 @@ def report(process: psutil.Process, url: str, seconds: int) -> None:
 def imported_megabytes(environ: Mapping[str, str]) -> float:
     """RSS of a process that has imported what an agent imports."""
     program = (
-        "from leadsman.cli import main; from leadsman.runtime import import_trim; import_trim.import_aiohttp(); "
+        "from leadsman.cli import main; from leadsman.runtime import import_trim; import_trim.import_libraries(); "
         "main.build_parser({}, 'agent'); import agent.run, psutil; print(psutil.Process().memory_info().rss)"
     )
     return int(subprocess.check_output([sys.executable, "-c", program], env=environ)) / 1e6

@@ -93,7 +93,7 @@ def main(
     given = sys.argv[1:] if arguments is None else list(arguments)
     named = next((word for word in given if word in COMMANDS), "")
     if named == "agent":
-        import_trim.import_aiohttp()
+        import_trim.import_libraries()
     try:
         args = build_parser(environ, named, program).parse_args(given)
         handler = logging.StreamHandler()

@@ -9,6 +9,7 @@ NEVER = (
     "difflib",
     "extender",
     "fractions",
+    "http.server",
     "importlib.metadata",
     "kubernetes",
     "leadsman.decision",
@@ -17,10 +18,12 @@ NEVER = (
     "leadsman.testbed",
     "multiprocessing",
     "numpy",
+    "prometheus_client.asgi",
     "pynvml",
     "sqlite3",
     "statistics",
     "unittest",
+    "wsgiref",
     "yaml",
     "zipfile",
 )
@@ -29,7 +32,7 @@ PROGRAM = """
 import sys
 from leadsman.cli import main
 from leadsman.runtime import import_trim
-import_trim.import_aiohttp()
+import_trim.import_libraries()
 main.build_parser({}, "agent")
 import agent.run
 print(*sys.modules)

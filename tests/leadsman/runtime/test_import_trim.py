@@ -1,4 +1,6 @@
-"""The agent's import of aiohttp: lean, without C++, and TLS with the system's CAs works all the same."""
+"""The agent's import of aiohttp: lean, without C++, and TLS with the system's CAs works all the same. And of
+prometheus-client, without its servers.
+"""
 
 import os
 import subprocess
@@ -40,3 +42,19 @@ def test_the_command_line_itself_imports_no_aiohttp_so_that_an_agent_is_first() 
     asked = "import sys, leadsman.cli.main; print('aiohttp' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
+
+
+SCRAPED = """
+from leadsman.runtime import import_trim
+import_trim.import_libraries()
+from prometheus_client import generate_latest
+from leadsman.runtime.scrape import create_registry
+print(b"leadsman_build_info" in generate_latest(create_registry()))
+import http.server, wsgiref.simple_server
+print(issubclass(wsgiref.simple_server.WSGIServer, http.server.HTTPServer))
+"""
+
+
+def test_metrics_are_written_and_who_needs_the_servers_of_the_standard_library_later_gets_them() -> None:
+    ran = subprocess.run([sys.executable, "-c", SCRAPED], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "True"]
