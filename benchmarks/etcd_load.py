@@ -76,7 +76,8 @@ def measure(nodes: int, seconds: float) -> dict[str, str]:
             before = moment(etcd, processes)
             time.sleep(seconds)
             return row(nodes, before, moment(etcd, processes), asked(ours)) | {
-                "failed calls": str(failures(log) - failed)
+                "etcd's version": ".".join(map(str, etcd.version)),
+                "failed calls": str(failures(log) - failed),
             }
         finally:
             for process in (agents, follower):

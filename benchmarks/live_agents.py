@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from heapq import heappop
 
+from agent.node_ownership import NodeAlreadyOwned
 from agent.run import REQUESTS_SILENCE_SECONDS
 from leadsman.simulator.probing import ProbingSimulation
 from leadsman.simulator.synthetic_network import SyntheticNetwork
@@ -59,7 +60,7 @@ class LiveAgents(ProbingSimulation):
     async def _tried(self, do: Callable[[], Awaitable[None]]) -> None:
         try:
             await do()
-        except StoreError as error:
+        except (StoreError, NodeAlreadyOwned) as error:  # One's own, whose response came too late.
             self.failures += 1
             print(f"{self.failures} calls failed, the last one by {error!r}", flush=True)
             self.schedule(self.now + self.rng.uniform(1.0, RETRY_WITHIN_SECONDS), do)

@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol
 
 from agent.liveness import LoopLiveness
+from agent.node_ownership import NodeAlreadyOwned
 from agent.peering.own_coordinate import MAX_USES_PER_READ
 from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerRefresher
 from agent.reporting import NodeRecords, Reporter
@@ -170,7 +171,7 @@ class SimulatedAgent:
         return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1", place, "")}
 
     async def _lost_claim(self, seconds: float) -> None:
-        raise AssertionError(f"agent {self.name} lost its claim: two agents share one name")
+        raise NodeAlreadyOwned(f"agent {self.name} lost its claim: two agents share one name")
 
     def _window(self, name: str) -> PeerLatency:
         ms = round(self._rtt_ms(name), 3)
