@@ -1,10 +1,11 @@
 """An extender with the API and the page on 127.0.0.1, a real etcd, and an invented cluster. For looking, and for tests.
 
-    python -m tests.page_server 1000 [--hostile] [--port 8123]
+    python -m tests.page_server 1000 [--hostile] [--prometheus] [--port 8123]
 
 It prints the URL in one line. The state is that of N nodes in zones, each probing up to 16 others, with reports that go
 on; one node moved away by 35 ms a third of an hour ago, by an invented history; kube-scheduler's calls for some pods
 were made over HTTP. --hostile: names that nobody may run as HTML, wherever a name is free text.
+--prometheus: a real one has eight days of round trips of the ring.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from extender.metrics import ExtenderMetrics
 from extender.peers.client import PeerClient
 from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
+from leadsman.kube.access import ApiAccess
 from leadsman.planning.plan_summary import PlannedAction, PlanSummary, WithheldAction
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
@@ -46,6 +48,7 @@ from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Lat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.state.store import LARGEST_TRANSACTION_OPS
 from leadsman.testbed.etcd import Etcd
+from tests.past_prometheus import prometheus_with, ring_series
 
 PEERS = 16
 PUSH_SECONDS = 60.0
@@ -134,6 +137,11 @@ class InventedCluster:
         self.zones = [HOSTILE if zone == self.zones[0] else zone for zone in self.zones]
 
 
+def invented_cluster(nodes: int) -> InventedCluster:
+    """That of `page_server`."""
+    return InventedCluster(nodes, random.Random(nodes))
+
+
 _RATIOS = (
     metric_names.CPU_PRESSURE,
     metric_names.MEMORY_PRESSURE,
@@ -143,9 +151,11 @@ _RATIOS = (
 
 
 @asynccontextmanager
-async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool = False) -> AsyncIterator[PageUrl]:
-    """Runs until the block ends. folder: an empty one, for etcd."""
-    cluster = InventedCluster(nodes, random.Random(nodes))
+async def page_server(
+    nodes: int, folder: Path, *, port: int = 0, hostile: bool = False, prometheus: str = ""
+) -> AsyncIterator[PageUrl]:
+    """Runs until the block ends. folder: an empty one, for etcd. prometheus: URL of one to ask; "": none."""
+    cluster = invented_cluster(nodes)
     if hostile:
         cluster.be_hostile()
     with Etcd(folder / "etcd") as etcd:
@@ -154,11 +164,12 @@ async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool 
             stack.push_async_callback(store.close)
             await _write(store, cluster.all_records())
             await _write(store, (cluster.heartbeat(at, 1) for at in range(nodes)))
-            yield await _start(stack, store, cluster, port, hostile)
+            settings = PageSettings(("127.0.0.1", port), prometheus=ApiAccess(prometheus) if prometheus else None)
+            yield await _start(stack, store, cluster, settings, hostile)
 
 
 async def _start(
-    stack: AsyncExitStack, store: EtcdStore, cluster: InventedCluster, port: int, hostile: bool
+    stack: AsyncExitStack, store: EtcdStore, cluster: InventedCluster, settings: PageSettings, hostile: bool
 ) -> PageUrl:
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     stack.callback(workers.close)
@@ -177,7 +188,7 @@ async def _start(
         request_probes=probe_requests.enqueue,
         controllers=controllers,
     )
-    server = PageServer(PageSettings(("127.0.0.1", port)), sources)
+    server = PageServer(settings, sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
     loops = {**dict(followed.tasks()), **dict(server.tasks())}
@@ -276,9 +287,13 @@ async def _call(session: aiohttp.ClientSession, path: str, pod: Mapping[str, obj
         return await response.json()
 
 
-async def _main(nodes: int, port: int, hostile: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with page_server(nodes, Path(folder), port=port, hostile=hostile) as url:
+async def _main(nodes: int, port: int, hostile: bool, past: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        prometheus = ""
+        if past:
+            series = ring_series(invented_cluster(nodes))
+            prometheus = stack.enter_context(prometheus_with(Path(folder) / "prometheus", series))
+        async with page_server(nodes, Path(folder), port=port, hostile=hostile, prometheus=prometheus) as url:
             sys.stdout.write(f"{url.page} (kube-scheduler's calls: {url.scheduler}; the slow node: {url.slow_node})\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
@@ -289,6 +304,7 @@ if __name__ == "__main__":
     parser.add_argument("nodes", type=int)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--hostile", action="store_true")
+    parser.add_argument("--prometheus", action="store_true")
     given = parser.parse_args()
     with suppress(KeyboardInterrupt):
-        asyncio.run(_main(given.nodes, given.port, given.hostile))
+        asyncio.run(_main(given.nodes, given.port, given.hostile, given.prometheus))

@@ -1,26 +1,22 @@
 """Delays of a view: groups, tiles, pairs, and who is within a bound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.delays import (
     DelayCells,
-    DelayChanges,
     DelayGroup,
-    GroupChange,
     GroupDelays,
-    NodeChange,
     OutlierPair,
     SlowNode,
 )
 from extender.api.delay_table import grouped_median
 from extender.api.group_delays import outlier_rows, slow_nodes
-from extender.api.history import MomentMedians, NodeShift
+from extender.api.history import NodeShift
 from extender.api.moments import iso, time_of_day
 from extender.api.node_rows import number_or_none
-from extender.api.parameters import ListQuery
 from extender.api.shifts import shift_text
 from leadsman.network.measured_pairs import Floats, Indices
 
@@ -148,25 +144,6 @@ _MEASURED, _ESTIMATE, _LOST, _SELF, _UNKNOWN = range(len(KINDS))
 def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> Indices:
     kinds = np.where(probed, np.where(without_reply, _LOST, _MEASURED), _ESTIMATE)
     return np.asarray(np.where(same, _SELF, kinds))
-
-
-def delay_changes(view: ClusterView, before: MomentMedians, after: MomentMedians, query: ListQuery) -> DelayChanges:
-    """Nodes that have a median at both moments, the largest change first."""
-    both = [node for node in view.table.names if node in before.by_node and node in after.by_node]
-    changes = [_change(node, before.by_node[node], after.by_node[node]) for node in both]
-    page = query.page(sorted(changes, key=lambda each: (-abs(each.change_ms), each.node)))
-    medians = [_group_medians(view, moment.by_node) for moment in (before, after)]
-    groups = [GroupChange(*each) for each in zip(view.grouping.ids, *medians, strict=True)]
-    return DelayChanges(iso(before.at), iso(after.at), page.items, page.next, page.total, groups)
-
-
-def _change(node: str, before_ms: float, after_ms: float) -> NodeChange:
-    return NodeChange(node, round(before_ms, 3), round(after_ms, 3), round(after_ms - before_ms, 3))
-
-
-def _group_medians(view: ClusterView, by_node: Mapping[str, float]) -> list[float | None]:
-    values = np.array([by_node.get(name, np.nan) for name in view.table.names], float)
-    return number_or_none(grouped_median(view.grouping.group_of, values, len(view.grouping.ids)))
 
 
 def grid(values: Floats) -> list[list[float | None]]:

@@ -21,8 +21,10 @@ from extender.api.contract.decisions import (
     SilentReplica,
     WhatIfRequest,
 )
+from extender.api.contract.delays import SPANS_SECONDS
 from extender.api.contract.nodes import NodeRow
 from extender.api.contract.overview import ReplicaStatus
+from extender.api.history_pages import NOT_ASKED, delay_changes, pair_changes, pair_history
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
@@ -120,8 +122,17 @@ class ApiHandlers:
         view, inputs = await self._live.view(), self._sources.inputs.current_inputs()
         for field, name in (("a", a), ("b", b)):
             existing(name, field, view.snapshot.nodes, "node")
-        history = self._live.history
-        return await self._on_worker(lambda: pair_pages.pair_delays(view, a, b, inputs, history.of_pair(a, b)))
+        return await self._on_worker(lambda: pair_pages.pair_delays(view, a, b, inputs))
+
+    async def pair_history(self, request: web.Request) -> Struct:
+        a, b, own = request.match_info["a"], request.match_info["b"], self._live.history
+        span_seconds = SPANS_SECONDS[parameters.one_of(request.query, "since", SPANS_SECONDS, "1h")]
+        nodes = self._sources.inputs.state.current.nodes
+        for field, name in (("a", a), ("b", b)):
+            existing(name, field, nodes, "node")
+        prometheus, now = self._live.prometheus, self._sources.wall_clock()
+        answer = await prometheus.of_pair(a, b, span_seconds, now) if prometheus else NOT_ASKED
+        return await self._on_worker(lambda: pair_history(own, a, b, span_seconds, answer))
 
     async def delays_within(self, request: web.Request) -> Struct:
         bound_ms, node = parameters.positive_ms(request.query, "bound_ms"), request.query.get("node", "")
@@ -130,17 +141,16 @@ class ApiHandlers:
         return await self._on_worker(lambda: pair_pages.nodes_within(view, node, bound_ms, inputs))
 
     async def delay_changes(self, request: web.Request) -> Struct:
-        page, history = ListQuery(request.query), self._live.history
-        begin, end = (parameters.moment(request.query, field) for field in ("from", "to"))
-        view = await self._live.view()
+        page, own, now = ListQuery(request.query), self._live.history, self._sources.wall_clock()
+        before, after = sorted(parameters.moment(request.query, field) for field in ("from", "to"))
+        view, prometheus = await self._live.view(), self._live.prometheus
+        answer = await prometheus.changes(before, after, now) if prometheus else NOT_ASKED
+        return await self._on_worker(lambda: delay_changes(view, own, before, after, answer, page))
 
-        def changes() -> Struct:
-            before, after = history.medians_at(begin), history.medians_at(end)
-            if before is None or after is None:
-                raise RequestError(404, "the history has no moment yet: it begins with the extender's start")
-            return delay_pages.delay_changes(view, before, after, page)
-
-        return await self._on_worker(changes)
+    async def pair_changes(self, request: web.Request) -> Struct:
+        before, after = sorted(parameters.moment(request.query, field) for field in ("from", "to"))
+        view, prometheus, now = await self._live.view(), self._live.prometheus, self._sources.wall_clock()
+        return pair_changes(view, await prometheus.pair_changes(before, after, now) if prometheus else NOT_ASKED)
 
     async def decisions(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)

@@ -9,6 +9,7 @@ from extender.api.cluster_view import ClusterView, make_view
 from extender.api.contract.overview import ChangeEvent, ReplicaRates
 from extender.api.decision_rates import DecisionRates
 from extender.api.history import MINUTE_SECONDS, DelayHistory
+from extender.api.prometheus_history import PrometheusHistory
 from extender.api.rates_page import replica_rates
 from extender.api.replica_statuses import ReplicaStatuses
 from extender.api.sources import ApiSources
@@ -29,10 +30,11 @@ class LiveState:
     """`run` it as one task.
 
     history: of delays. tried: UID → pod with bounds, as of the last tick. replicas: run them as a task of their own.
+    prometheus: None: it is not asked.
     """
 
-    def __init__(self, sources: ApiSources) -> None:
-        self.sources = sources
+    def __init__(self, sources: ApiSources, prometheus: PrometheusHistory | None = None) -> None:
+        self.sources, self.prometheus = sources, prometheus
         self.history = DelayHistory(sources.wall_clock())
         self.rates, self.streams = DecisionRates(), ChangeStreams()
         self.replicas = ReplicaStatuses(sources.replicas, sources.controllers, sources.inputs.clock)

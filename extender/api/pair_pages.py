@@ -1,6 +1,5 @@
 """One pair of nodes, and every node against one bound: both judged by the functions that decide."""
 
-from collections.abc import Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -12,12 +11,9 @@ from extender.api.contract.delays import (
     NodesWithin,
     NodeWithin,
     PairDelays,
-    RttAt,
     UsedDelay,
 )
 from extender.api.estimated import source_name
-from extender.api.history import Moment
-from extender.api.moments import iso
 from extender.api.node_rows import number_or_none
 from leadsman.decision.delay.bounds import DelayBound
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
@@ -34,7 +30,7 @@ _ANY_BOUND_MS = 60_000.0
 """Above every round trip that a record can hold, for what is asked without a bound."""
 
 
-def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs, history: Sequence[Moment]) -> PairDelays:
+def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs) -> PairDelays:
     """Both directions, the estimate, and what a decision would use. inputs: the newest."""
     return PairDelays(
         a,
@@ -43,7 +39,6 @@ def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs, histo
         _directed(b, a, inputs),
         _estimate(view, a, b),
         _used(a, b, inputs),
-        [RttAt(iso(moment.at), moment.rtt_ms) for moment in history],
     )
 
 

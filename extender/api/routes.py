@@ -15,7 +15,15 @@ from extender.api.contract.decisions import (
     MeasureResponse,
     WhatIfRequest,
 )
-from extender.api.contract.delays import DelayCells, DelayChanges, GroupDelays, NodesWithin, PairDelays
+from extender.api.contract.delays import (
+    DelayCells,
+    DelayChanges,
+    GroupDelays,
+    NodesWithin,
+    PairChanges,
+    PairDelays,
+    PairHistory,
+)
 from extender.api.contract.nodes import NodeDetail, NodeRow
 from extender.api.contract.overview import HealthChecks, Overview, ReplicaRates
 from extender.api.handlers import ApiHandlers
@@ -70,6 +78,13 @@ ROUTES: Sequence[Route] = (
     ),
     Route("/delays/pairs/{a}/{b}", lambda h: h.delay_pair, PairDelays, "One pair of nodes, both directions."),
     Route(
+        "/delays/pairs/{a}/{b}/history",
+        lambda h: h.pair_history,
+        PairHistory,
+        "The slower direction of a pair in the last 1h, 6h, 24h, 48h or 7d.",
+        ("since",),
+    ),
+    Route(
         "/delays/within",
         lambda h: h.delays_within,
         NodesWithin,
@@ -83,6 +98,14 @@ ROUTES: Sequence[Route] = (
         DelayChanges,
         "The difference between two moments of the history.",
         ("from", "to", *PAGED),
+        ("from", "to"),
+    ),
+    Route(
+        "/delays/change/pairs",
+        lambda h: h.pair_changes,
+        PairChanges,
+        "The pairs that changed most between two moments, from Prometheus.",
+        ("from", "to"),
         ("from", "to"),
     ),
     Route(

@@ -11,6 +11,7 @@ from msgspec import Struct
 from extender.api.access import LOOPBACK_HOSTS, AccessGuard
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
+from extender.api.prometheus_history import PrometheusHistory
 from extender.api.sign_in import sign_in
 from extender.api.sources import ApiSources
 from extender.api.token_access import TokenAccess
@@ -46,10 +47,12 @@ class PageSettings(Struct, frozen=True):
 
     local: a loopback address and port, where plain HTTP without a token is answered; None: none.
     service: None: none.
+    prometheus: asked for histories; None: there are those of this process alone.
     """
 
     local: tuple[str, int] | None = None
     service: PageService | None = None
+    prometheus: ApiAccess | None = None
 
 
 class PageServer:
@@ -60,7 +63,7 @@ class PageServer:
 
     def __init__(self, settings: PageSettings, sources: ApiSources) -> None:
         self._settings = settings
-        self.live = LiveState(sources)
+        self.live = LiveState(sources, PrometheusHistory(settings.prometheus) if settings.prometheus else None)
         service = settings.service
         self._tls = ServerTls(service.certificate, service.key) if service else None
 
@@ -69,6 +72,8 @@ class PageServer:
         """Yields the ports: the local one's, then the service's."""
         async with AsyncExitStack() as stack:
             ports = []
+            if self.live.prometheus:
+                await stack.enter_async_context(self.live.prometheus)
             if local := self._settings.local:
                 app = create_api_app(self.live, AccessGuard(LOOPBACK_HOSTS, None), bundle(), _page_headers())
                 ports.append(await stack.enter_async_context(serve(app, *local)))

@@ -23,10 +23,11 @@ from leadsman.cli.options import (
     namespace_name,
     non_negative_number,
     optional_object_name,
+    optional_url,
     positive_int,
     split_host_port,
 )
-from leadsman.kube.access import ApiAccess, NotInCluster
+from leadsman.kube.access import ApiAccess, NotInCluster, access_from_url
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
@@ -83,6 +84,14 @@ def options(add: Options) -> None:
         None,
         existing_folder,
         metavar="DIR",
+    )
+    serving.flag(
+        "prometheus-url",
+        "Prometheus that scrapes the agents, which the page asks for histories (default: none; the page then has what"
+        " this process remembers); with --prometheus-ca and --prometheus-token-file",
+        "",
+        optional_url,
+        metavar="URL",
     )
     serving.flag(
         "drain-seconds",
@@ -268,7 +277,15 @@ def _page(args: argparse.Namespace, api: ApiAccess | None) -> PageSettings | Non
             " alone; for other addresses use --page-service-listen"
         )
     service = _page_service(args, api) if args.page_service_listen else None
-    return PageSettings(local, service) if local or service else None
+    if not (local or service):
+        if args.prometheus_url:
+            raise ValueError(
+                "--prometheus-url is asked by the page alone; serve it with --page-listen or --page-service-listen"
+            )
+        return None
+    url = args.prometheus_url
+    prometheus = access_from_url(url, args.prometheus_ca, args.prometheus_token_file) if url else None
+    return PageSettings(local, service, prometheus)
 
 
 def _page_service(args: argparse.Namespace, api: ApiAccess | None) -> PageService:

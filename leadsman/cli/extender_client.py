@@ -11,6 +11,7 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, 
 
 import msgspec
 
+from extender.api.contract.common import ErrorBody
 from extender.peers import headers
 from leadsman.cli import kubectl, output
 from leadsman.cli.extender_replicas import Replica, replicas
@@ -88,10 +89,18 @@ class ExtenderClient:
                     print(f"incomplete: {missing}", file=sys.stderr)
                 return bytes(answer.read())
         except HTTPError as error:
-            raise PageRefused(error.read().decode(errors="replace").strip() or str(error)) from error
+            raise PageRefused(_refusal(error.read()) or str(error)) from error
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ExtenderError(f"cannot reach {replica.name}: {reason}. {self._hint}") from error
+
+
+def _refusal(body: bytes) -> str:
+    """What the API says of its error, else the body as it is."""
+    try:
+        return msgspec.json.decode(body, type=ErrorBody).error.message
+    except msgspec.MsgspecError:
+        return body.decode(errors="replace").strip()
 
 
 def _opener(replica: Replica) -> OpenerDirector:

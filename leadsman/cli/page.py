@@ -6,14 +6,11 @@ import ssl
 from pathlib import Path
 
 from leadsman.cli import kubectl
-from leadsman.cli.extender_replicas import extender_pods
+from leadsman.cli.extender_replicas import PAGE_PORT, extender_pods
 from leadsman.cli.options import Options, existing_file, port_number
 from leadsman.cli.page_proxy import PageProxy, PageUnavailable, Upstream
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.process import run_until_stopped
-
-PAGE_PORT = 9003
-"""Of the component `page`."""
 
 
 def options(add: Options) -> None:

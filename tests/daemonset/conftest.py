@@ -22,6 +22,7 @@ REQUIRED = {
     "cluster-model": ["controller"],
     "node-health": ["controller"],
     "device-health": ["controller"],
+    "page-history": ["page"],
     "shared-plan": ["controller", "shared-journal"],
     "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,

@@ -55,6 +55,7 @@ SETTINGS_OF = {
     "devices": "extender.devices=true",
     "page": "extender.page=true",
     "page-service": "extender.pageService.enabled=true",
+    "page-history": "extender.prometheus.url=http://prometheus-operated.monitoring:9090",
     "shared-journal": "extender.sharedJournal=true",
     "shared-plan": "controller.sharedPlan=true",
     "recording": "extender.recording=true",
@@ -197,6 +198,20 @@ def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: 
     (spec,) = [each["spec"] for each in issued if each["metadata"]["name"] == "leadsman-replica"]
     assert (spec["secretName"], spec["commonName"]) == (SECRET_OF[REPLICA], REPLICA_NAME)
     assert spec["dnsNames"] == [REPLICA_NAME]
+
+
+def test_a_guarded_prometheus_is_asked_with_the_ca_and_the_token_of_a_secret(template: Template) -> None:
+    objects = template("extender.prometheus.url=https://thanos.monitoring", "extender.prometheus.secret=thanos")
+    specs = {(each["kind"], each["metadata"]["name"]): each["spec"] for each in objects if "spec" in each}
+    spec = specs[DEPLOYMENT]["template"]["spec"]
+    (container,) = spec["containers"]
+    given = dict(argument.partition("=")[::2] for argument in container["args"])
+    (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "prometheus"]
+    assert (given["--prometheus-ca"], given["--prometheus-token-file"]) == (f"{folder}/ca.crt", f"{folder}/token")
+    assert given["--page-listen"], "the page asks it, so it is served"
+    assert {"secretName": "thanos", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
+    egress = specs["NetworkPolicy", "leadsman-extender"]["egress"]
+    assert {"port": 443, "protocol": "TCP"} in [port for rule in egress for port in rule.get("ports", ())]
 
 
 def test_the_pages_service_answers_for_an_ingress_with_a_certificate_of_its_own(template: Template) -> None:

@@ -22,6 +22,7 @@ selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
+page: {{ or .Values.extender.page (ne .Values.extender.prometheus.url "") }}
 pageService: {{ .Values.extender.pageService.enabled }}
 sharedJournal: {{ or .Values.extender.sharedJournal .Values.controller.sharedPlan }}
 sharedPlan: {{ .Values.controller.sharedPlan }}

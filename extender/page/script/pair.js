@@ -1,7 +1,7 @@
 import { get, path, post } from "./api.js";
 import { anchor, element, empty, panel } from "./dom.js";
 import { duration, ms, orUnknown, percent } from "./format.js";
-import { historyLine } from "./sparkline.js";
+import { pairHistory } from "./history.js";
 
 const DIRECTION_ROWS = [
   ["Round trip, median", (way) => orUnknown(way.rtt_ms, ms)],
@@ -17,8 +17,8 @@ const DIRECTION_ROWS = [
   ["Source", (way) => `${way.source}, by ${way.reporter}`],
 ];
 
-/** All that is measured and estimated of one pair: #/delays/<a>/<b>. */
-export function pair(root, { a, b }, signal) {
+/** All that is measured and estimated of one pair: #/delays/<a>/<b>?since=<span>. */
+export function pair(root, { a, b }, signal, query) {
   const crumbs = element(
     "div",
     { class: "crumbs" },
@@ -33,6 +33,7 @@ export function pair(root, { a, b }, signal) {
     { type: "button", on: { click: () => measureNow(a, b, measure, measureNote) } },
     "Measure now",
   );
+  const history = pairHistory(a, b, query.since, signal);
   root.append(crumbs, body);
   return async () => {
     const answer = await get(path("delays", "pairs", a, b), {}, signal);
@@ -52,9 +53,10 @@ export function pair(root, { a, b }, signal) {
         "div",
         { class: "two" },
         directions(answer),
-        element("div", { class: "stack" }, estimate(answer), lastHour(answer)),
+        element("div", { class: "stack" }, estimate(answer), history.panel),
       ),
     );
+    await history.refresh();
   };
 }
 
@@ -104,17 +106,6 @@ function estimate({ estimate: estimated }) {
     element("p", { class: "headline" }, element("b", {}, ms(estimated.rtt_ms))),
     element("p", {}, `between ${ms(estimated.low_ms)} and ${ms(estimated.high_ms)}.${coverage}`),
     element("p", { class: "quiet" }, "A bound without a measurement is judged by the upper end."),
-  );
-}
-
-function lastHour({ history }) {
-  return panel(
-    "The last hour, the slower direction",
-    {},
-    historyLine(
-      history.map((point) => ({ at: point.at, value: point.rtt_ms })),
-      "Round trip",
-    ),
   );
 }
 

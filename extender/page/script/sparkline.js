@@ -8,8 +8,7 @@ const LABEL = 12;
 /** points: [{at, value: number | null}], oldest first, drawn by their times. Where a value is unknown the line is broken. */
 export function historyLine(points, label) {
   const values = points.map((point) => point.value).filter((value) => value !== null);
-  if (values.length < 2)
-    return element("p", { class: "quiet" }, "No history yet: it begins when this replica starts, one value a minute.");
+  if (values.length < 2) return element("p", { class: "quiet" }, "Fewer than two values yet: a replica keeps one a minute.");
   const low = Math.min(...values);
   const high = Math.max(...values);
   // At least a fifth of the value from end to end, so that noise does not look like a change.

@@ -4,7 +4,7 @@
           as quantities (250m, 1.5Gi); an empty one is unknown
     JSON  a list of objects with the same fields
 
-Prometheus is asked by range queries, a day at a time: prometheus.io/docs/prometheus/latest/querying/api/#range-queries.
+Prometheus is asked by range queries, a day at a time.
 """
 
 import csv
@@ -22,6 +22,7 @@ from msgspec import Struct
 from leadsman.kube import quantity
 from leadsman.kube.client import ApiClient
 from leadsman.planning.forecast.model import RESOURCES, Series, UsageHistory
+from leadsman.sources.telemetry.range_query import RangeSeries, range_request, range_series
 
 DAY_SECONDS = 86_400.0
 
@@ -53,20 +54,6 @@ class _Item(Struct):
     memory: float | str = ""
 
 
-class _RangeSeries(Struct, frozen=True):
-    metric: Mapping[str, str] = {}
-    values: tuple[tuple[float, str], ...] = ()
-
-
-class _RangeData(Struct, frozen=True, rename="camel"):
-    result_type: str = ""
-    result: tuple[_RangeSeries, ...] = ()
-
-
-class _RangeResponse(Struct):
-    data: _RangeData = _RangeData()
-
-
 def parse_history(text: str) -> UsageHistory:
     """The history of a file's text, JSON when it begins with a bracket. BadHistory."""
     items = _json_items(text) if text.lstrip().startswith("[") else _csv_items(text)
@@ -85,20 +72,14 @@ async def query_history(
     for resource, query in queries.items():
         for day in range(days, 0, -1):
             start = end - day * DAY_SECONDS
-            asked = {
-                "query": query,
-                "start": f"{start}",
-                "end": f"{start + DAY_SECONDS - 1}",
-                "step": f"{step_seconds}",
-            }
-            response = await client.get("/api/v1/query_range", _RangeResponse, asked)
-            found += _range_samples(resource, response.data.result)
+            body = await client.send(range_request(query, start, start + DAY_SECONDS - 1, step_seconds))
+            found += _range_samples(resource, range_series(body))
     if not found:
         raise BadHistory(f"Prometheus has no series for {' nor for '.join(queries.values())}")
     return _gathered(found)
 
 
-def _range_samples(resource: str, result: Iterable[_RangeSeries]) -> Iterator[Sample]:
+def _range_samples(resource: str, result: Iterable[RangeSeries]) -> Iterator[Sample]:
     for series in result:
         labels = series.metric
         workload = (

@@ -17,6 +17,7 @@ from msgspec import Struct
 from extender.api.access import LOOPBACK_HOSTS, AccessGuard, TokenCheck
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
+from extender.api.prometheus_history import PrometheusHistory
 from extender.api.server import PageServer, PageService, PageSettings
 from extender.api.sources import ApiSources
 from extender.journal import Journal
@@ -106,7 +107,7 @@ ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
 
 @pytest.fixture
 def starts_api() -> ApiStarter:
-    """starts_api(nodes=10, check_token=None): an API that ends with the block."""
+    """starts_api(nodes=10, check_token=None, prometheus=None): an API that ends with the block."""
     return started
 
 
@@ -117,14 +118,16 @@ async def api() -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def started(nodes: int = 10, check_token: TokenCheck | None = None) -> AsyncIterator[Api]:
+async def started(
+    nodes: int = 10, check_token: TokenCheck | None = None, prometheus: PrometheusHistory | None = None
+) -> AsyncIterator[Api]:
     cluster, snapshot, fitted = _invented(nodes)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
     inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
     sources = ApiSources(
         inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
     )
-    live = LiveState(sources)
+    live = LiveState(sources, prometheus)
     app = create_api_app(live, AccessGuard(LOOPBACK_HOSTS, check_token), {"/": ("text/html", b"<p>page")}, {})
     try:
         async with (

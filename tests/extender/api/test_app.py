@@ -35,6 +35,7 @@ def path_of(route_path: str, api: Api, decision: str) -> str:
 QUERIES = {
     "/delays/within": "?node=edge-a-0000&bound_ms=20",
     "/delays/change": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
+    "/delays/change/pairs": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
 }
 BODIES = {"/what-if": {"yaml": POD}, "/measure": {"source": "edge-a-0000", "target": "edge-a-0001"}}
 
@@ -103,6 +104,8 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
         ("/nodes/nobody", 404, "name", "the name of a node"),
         ("/delays/cells?rows=129", 400, "rows", "a whole number from 1 to 128"),
         ("/delays/pairs/edge-a-0000/nobody", 404, "b", "the name of a node"),
+        ("/delays/pairs/edge-a-0000/nobody/history", 404, "b", "the name of a node"),
+        ("/delays/pairs/edge-a-0000/edge-a-0001/history?since=1y", 400, "since", "1h or 6h or 24h or 48h or 7d"),
         ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", "milliseconds, more than 0 and at most 60000"),
         (
             "/delays/within?node=edge-a-0000&bound_ms=nan",

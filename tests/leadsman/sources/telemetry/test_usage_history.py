@@ -1,8 +1,5 @@
 """Histories of usage from files and from a real Prometheus."""
 
-import asyncio
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +8,8 @@ import pytest
 
 from leadsman.kube.access import access_from_url
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError
-from leadsman.planning.forecast.model import UsageHistory
 from leadsman.sources.telemetry.usage_history import BadHistory, parse_history, query_history
+from tests.past_prometheus import needs_prometheus, prometheus_of
 
 CSV = """time,workload,cpu,memory
 1970-01-01T00:01:00Z,shop/deployment/web,250m,1Gi
@@ -61,48 +57,22 @@ HOUR = 3600
 
 
 @pytest.fixture
-def prometheus(tmp_path: Path, unused_tcp_port: int) -> Iterator[tuple[str, float]]:
+def prometheus(tmp_path: Path) -> Iterator[tuple[str, float]]:
     """Its URL, and the end of 30 hours of one series."""
     now = time.time() // HOUR * HOUR
     labels = 'namespace="shop",workload="web",workload_type="deployment",pod="web-1"'
-    lines = [f"used{{{labels}}} {0.25 + back} {int(now - back * HOUR)}" for back in range(30, 0, -1)]
-    (tmp_path / "samples").write_text("\n".join(["# TYPE used gauge", *lines, "# EOF", ""]))
-    (tmp_path / "prometheus.yml").write_text("{}")
-    made = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(tmp_path / "samples"), str(tmp_path / "data")]
-    subprocess.run(made, check=True, capture_output=True)
-    flags = {
-        "config.file": tmp_path / "prometheus.yml",
-        "storage.tsdb.path": tmp_path / "data",
-        "storage.tsdb.retention.time": "1y",
-        "web.listen-address": f"127.0.0.1:{unused_tcp_port}",
-    }
-    server = subprocess.Popen(
-        ["prometheus", *(f"--{name}={value}" for name, value in flags.items())],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    yield f"http://127.0.0.1:{unused_tcp_port}", now
-    server.terminate()
-    server.wait()
+    samples = [f"used{{{labels}}} {0.25 + back} {int(now - back * HOUR)}" for back in range(30, 0, -1)]
+    with prometheus_of(tmp_path / "prometheus", ["# TYPE used gauge", *samples]) as url:
+        yield url, now
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not shutil.which("promtool"), reason="apt-get install prometheus")
+@needs_prometheus
 async def test_a_real_prometheus_gives_the_days_that_it_has(prometheus: tuple[str, float]) -> None:
     url, now = prometheus
     async with ApiClient(access_from_url(url, None, None)) as client:
-        history = await answered(client, now)
+        history = await query_history(client, {"cpu": "used"}, now, 2, float(HOUR))
     series = history["shop/deployment/web"]["cpu"]
     assert len(series.values) == 30
     assert series.values[-1] == 1250.0
     assert series.times[-1] - series.times[0] == 29 * HOUR
-
-
-async def answered(client: ApiClient, now: float) -> UsageHistory:
-    """What it has, once it has started."""
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                return await query_history(client, {"cpu": "used"}, now, 2, float(HOUR))
-            except ApiError:
-                await asyncio.sleep(0.1)
