@@ -18,6 +18,7 @@ import pytest
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
+from leadsman.cli.extender_replicas import PAGE_PORT
 from leadsman.cli.main import main
 from leadsman.decision.policy import Policy
 from leadsman.runtime.connections import ServerLimits
@@ -30,6 +31,8 @@ from tests.extender.conftest import Fixed, network
 
 CAPTURE = Path(__file__).parents[2] / "data/captures/names-3-filter.json.gz"
 STAND_IN = Path(__file__).with_name("kubectl_stand_in.py")
+
+CONTAINER_PORTS = {"https": "9001", "ops": "9002", "page": str(PAGE_PORT)}
 
 Ports = Mapping[str, int]
 Started = Callable[..., AbstractAsyncContextManager[Ports]]
@@ -130,7 +133,9 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
         texts: Mapping[str, str] | None = None,
         refused: Sequence[str] = (),
     ) -> None:
-        forwards = {pod: {"9001": each["https"], "9002": each["ops"]} for pod, each in (ports or {}).items()}
+        forwards = {
+            pod: {CONTAINER_PORTS[name]: port for name, port in each.items()} for pod, each in (ports or {}).items()
+        }
         file.write_text(json.dumps({"objects": objects, "ports": forwards, "texts": texts or {}, "refused": refused}))
 
     return answers

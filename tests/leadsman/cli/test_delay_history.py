@@ -1,7 +1,7 @@
 """`leadsman delay --since` against a real API, with and without a real Prometheus behind it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,7 +10,7 @@ from leadsman.cli.delay_history import MOST_ROWS, PARTS
 from leadsman.kube.access import ApiAccess
 from tests.extender.api.conftest import Api
 from tests.extender.api.conftest import started as started_api
-from tests.leadsman.cli.conftest import Called
+from tests.leadsman.cli.conftest import Called, extender_pod
 from tests.page_server import invented_cluster
 from tests.past_prometheus import needs_prometheus, prometheus_with, ring_series
 
@@ -31,6 +31,18 @@ async def test_a_pairs_past_is_what_the_replica_remembers_and_why(called: Called
     assert title.startswith(f"{A} and {B}, the slower direction, from this replica, since 20")
     assert len(row.split()) == 5
     assert "a replica remembers an hour of a pair; name a Prometheus with --prometheus-url" in err
+
+
+async def test_the_plugin_reaches_the_page_through_a_forwarded_port(
+    called: Called, kubectl: Callable[..., None]
+) -> None:
+    async with started_api() as api:
+        view = await api.live.view()
+        api.live.history.add(view.at, view.table)
+        kubectl({"pods": [extender_pod("extender-a")]}, {"extender-a": {"page": api.session._base_url.port}})
+        code, out, _ = await called("delay", A, B, "--since", "1h", LEADSMAN_EXTENDER="kubectl")
+    assert code == 0
+    assert out.startswith(f"{A} and {B}, the slower direction, from this replica")
 
 
 async def test_before_anything_is_remembered_the_reason_is_said_in_words(called: Called) -> None:
