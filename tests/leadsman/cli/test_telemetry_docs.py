@@ -22,7 +22,7 @@ def blocks(page: str) -> list[str]:
 
 
 def test_the_policy_and_the_queries_can_be_read() -> None:
-    policy, queries = blocks("telemetry-policies.md")
+    _, policy, queries = blocks("telemetry-policies.md")
     assert parse_taspolicy(yaml.safe_load(policy)).problems == ()
     assert parse_queries(queries, "docs").node_label == "instance"
 
