@@ -13,7 +13,7 @@ GIVE_UP_SECONDS = 10.0
 class LateCalls:
     """`close` it at the end.
 
-    A call that is late goes on: its end says that whoever is called answers again. Until then further calls of the same
+    A call that is late goes on: its end says that the one called answers again. Until then further calls of the same
     key are late at once, so one that is frozen costs one caller its deadline every GIVE_UP_SECONDS, and no other any.
     """
 
