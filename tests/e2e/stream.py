@@ -53,7 +53,7 @@ class Stream:
         self._created = dict[str, float]()
         self._bound = dict[str, float]()
         self._misplaced, self._reported = set[str](), set[str]()  # UIDs.
-        self._stop = threading.Event()
+        self._stop, self._all_sent = threading.Event(), threading.Event()
 
     def during(self, disturb: Callable[[], None]) -> None:
         """Sends from a little before the disturbance to a little after it."""
@@ -65,6 +65,7 @@ class Stream:
         finally:
             self._stop.set()
             sender.join()
+            self._all_sent.set()  # Only now: the last pod may have been on its way.
             watcher.join()
 
     @property
@@ -100,7 +101,7 @@ class Stream:
             with contextlib.suppress(*_AWAY):
                 for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
                     self._see(pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
-            if self._stop.is_set():
+            if self._all_sent.is_set():
                 stopped_at = min(stopped_at, time.monotonic())
                 if len(self._bound) == len(self._created):
                     break
