@@ -35,6 +35,10 @@ NAMES = ("edge-1", "edge-2", "edge-3", "cloud-1")
 PROFILES = ("default-scheduler", "custom-scheduler", "rl-scheduler")
 """The names that the demos' pods give."""
 
+_AS_A_STATIC_POD = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", 'while :; do "$0" "$@"; sleep 1; done')
+"""What ends is started again. kube-scheduler ends itself when an API server that went away had bound a pod elsewhere
+than it believes (pkg/scheduler/backend/cache/cache.go, "Scheduler cache is corrupted")."""
+
 _MACHINE_SETTINGS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -107,7 +111,7 @@ class Cluster:
         command = [str(self.binaries / "kube-scheduler"), f"--config={self.scheduler_config}"]
         with (self.folder / "kube-scheduler.log").open("ab") as log:
             self._scheduler = subprocess.Popen(
-                self.nodes[0].inside(*command), stdout=log, stderr=log, preexec_fn=die_with_parent
+                self.nodes[0].inside(*_AS_A_STATIC_POD, *command), stdout=log, stderr=log, preexec_fn=die_with_parent
             )
 
     def mend(self) -> None:
