@@ -14,7 +14,7 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT
 from tests.e2e.node_config import CONTROL_PLANE
 from tests.e2e.rollout import COMPONENTS, Rollout
-from tests.e2e.state_watch import lowest_reward
+from tests.e2e.state_watch import doubted_nodes
 
 DATA = ROOT / "tests/data"
 DEFAULT_PODS = "/api/v1/namespaces/default/pods"
@@ -51,7 +51,7 @@ def kuberl(cluster: Cluster, _: Rollout) -> str:
     try:
         waited = cluster.until(lambda: _crashes(cluster).keys() == {"edge-1", "edge-2"}, "crashes on two nodes", 300)
         cluster.until(lambda: _crashes(cluster)["edge-1"] >= 3, "three crashes on edge-1")
-        cluster.until(lambda: lowest_reward(cluster) < 1.0, "the extender has learned of them")
+        cluster.until(lambda: doubted_nodes(cluster, "D") == 2, "each extender doubts both nodes")
         text = (demo / "test-pod.yaml").read_text()
         names = [f"test-pod-{number}" for number in range(TEST_PODS)]
         for name in names:

@@ -15,7 +15,7 @@ EXTENDERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/co
 INTERVAL_SECONDS = 0.5
 
 _FRESH = re.compile(r'^leadsman_state_nodes\{freshness="fresh"\} (\S+)$', re.MULTILINE)
-_REWARD = re.compile(r"^leadsman_reward_lowest_value\{.*\} (\S+)$", re.MULTILINE)
+_DOUBTED = re.compile(r'^leadsman_reward_nodes_doubted\{type="(.*)"\} (\S+)$', re.MULTILINE)
 
 
 class StateWatch:
@@ -70,10 +70,10 @@ def _serves(pod: Mapping[str, Any]) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-def lowest_reward(cluster: Cluster) -> float:
-    """Of all types and nodes that an extender knows; 1 while it knows of none."""
+def doubted_nodes(cluster: Cluster, pod_type: str) -> int:
+    """How many score below the others for the type, by the extender that has learned of fewest."""
     texts = map(_metrics, extender_addresses(cluster))
-    return min((float(value) for text in texts for value in _REWARD.findall(text)), default=1.0)
+    return min((int(float(dict(_DOUBTED.findall(text)).get(pod_type, 0))) for text in texts), default=0)
 
 
 def _metrics(address: str) -> str:
