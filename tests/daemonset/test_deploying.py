@@ -78,6 +78,20 @@ def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
+def test_the_sources_of_telemetry_that_the_docs_name_in_the_overlay_count(root: Path, tmp_path: Path) -> None:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl: apt-get install kubernetes-client")
+    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
+    overlay = tmp_path / "daemonset/overlay/kustomization.yaml"
+    patch = blocks((root / "docs/telemetry-policies.md").read_text(), "yaml")[0]
+    overlay.write_text(overlay.read_text().replace("# - ../components/telemetry", "- ../components/telemetry") + patch)
+    done = subprocess.run(["kubectl", "kustomize", str(overlay.parent)], capture_output=True, text=True, check=True)
+    maps = [each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "ConfigMap"]
+    (settings,) = [each for each in maps if each["metadata"]["name"].startswith("leadsman-settings-")]
+    assert "prometheus=" in settings["data"]["LEADSMAN_TELEMETRY"]
+
+
+@pytest.mark.integration
 def test_its_replacement_makes_each_alert_s_runbook_a_link(text: str, root: Path, tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl: apt-get install kubernetes-client")

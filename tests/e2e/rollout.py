@@ -59,8 +59,8 @@ class Rollout:
         self._applied |= set(components)
         overlay = self._write_overlay(components)
         with (overlay / "kustomization.yaml").open("a") as file:
+            patches += _settings(settings) if settings else ""
             file.write(f"patches:\n{patches}" if patches else "")
-            file.write(_settings(settings) if settings else "")
         base = self.folder / "daemonset/base"
         for name, path in files.items():
             shutil.copy(path, base / name)
@@ -156,7 +156,8 @@ def choose_components(overlay: Path, components: Collection[str]) -> None:
 
 
 def _settings(settings: Mapping[str, str]) -> str:
-    """Lines of the overlay that put these into the ConfigMap of settings, after components did."""
-    literals = [f"{name}={value}" for name, value in settings.items()]
-    generator = {"name": "leadsman-settings", "behavior": "merge", "literals": literals}
-    return f"configMapGenerator: {json.dumps([generator])}\n"
+    """A patch of the overlay's: what components have set counts less."""
+    operations = [{"op": "add", "path": f"/data/{name}", "value": value} for name, value in settings.items()]
+    return (
+        f"  - target: {{kind: ConfigMap, name: leadsman-settings}}\n    patch: {json.dumps(json.dumps(operations))}\n"
+    )
