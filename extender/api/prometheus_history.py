@@ -1,4 +1,6 @@
-"""Asks Prometheus for the delay history: one query a view, kept until there can be a newer value."""
+"""Asks Prometheus for the delay history: one query for a pair, two for two moments. Answers are kept until
+there can be newer values.
+"""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar

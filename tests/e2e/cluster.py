@@ -36,8 +36,8 @@ PROFILES = ("default-scheduler", "custom-scheduler", "rl-scheduler")
 """The names that the demos' pods give."""
 
 _AS_A_STATIC_POD = ("unshare", "--pid", "--fork", "--kill-child", "sh", "-c", 'while :; do "$0" "$@"; sleep 1; done')
-"""What ends is started again. kube-scheduler ends itself when an API server that went away had bound a pod elsewhere
-than it believes (pkg/scheduler/backend/cache/cache.go, "Scheduler cache is corrupted")."""
+"""What ends is started again. kube-scheduler 1.36.2 once ended itself while the API server was away, with
+"Scheduler cache is corrupted" (pkg/scheduler/backend/cache/cache.go); why is not known."""
 
 _MACHINE_SETTINGS = (
     "vm/overcommit_memory",
