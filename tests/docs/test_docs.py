@@ -42,6 +42,7 @@ OTHER_PROGRAMS = {
     "crictl": {"--name", "--quiet"},
     "docker": {"--build-arg", "--output", "--rm", "--target", "--user", "--volume"},
     "etcd": {"--bcrypt-cost"},
+    "goldpinger": {"--ping-number"},
     "git": {"--format"},
     "make release": {"--notes"},
     "release 0.1.0": {
