@@ -17,7 +17,8 @@ from extender.api.estimated import source_name
 from extender.api.node_rows import number_or_none
 from leadsman.decision.delay.bounds import DelayBound
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
-from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence
+from leadsman.decision.delay.evidence_text import AGENTS_SOURCE, source_text
+from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.outcomes import Outcome, reason
 from leadsman.decision.delay.rtt_table import peer_windows
 from leadsman.decision.delay.targets import Target
@@ -75,15 +76,14 @@ def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
     """By the evidence of a pod with a bound to `a` that asks about `b`."""
     pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{_ANY_BOUND_MS:.0f}"}))
     distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
-    return _used_of(distances[0], a, b) if distances else UsedDelay(None, "nothing is known of this pair")
+    return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")
 
 
-def _used_of(evidence: DelayEvidence, a: str, b: str) -> UsedDelay:
+def _used_of(evidence: DelayEvidence) -> UsedDelay:
     if evidence.rtt_ms is None:
         return UsedDelay(None, evidence.why or "nothing is known of this pair")
-    source = f"estimated by {evidence.source}" if evidence.estimated else f"measured by {evidence.source}"
-    ends = {"forward": f", from {a} to {b}", "backward": f", from {b} to {a}"}
-    why = "; ".join(filter(None, [f"{source}{ends.get(evidence.direction, '')}", evidence.why, evidence.doubt]))
+    source = f"estimated by {evidence.source}" if evidence.estimated else source_text(evidence)
+    why = "; ".join(filter(None, [source, evidence.why, evidence.doubt]))
     return UsedDelay(round(evidence.rtt_ms, 3), why)
 
 

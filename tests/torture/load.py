@@ -165,8 +165,8 @@ def _is_measured(distance: dict[str, Any]) -> bool:
 
 
 def _used(node: str, distance: dict[str, Any]) -> UsedDelay:
-    backward = distance["direction"] == "backward"
-    reporter, peer = (node, distance["reference"]) if backward else (distance["reference"], node)
+    reporter = distance["reporter"]
+    peer = distance["reference"] if reporter == node else node
     return UsedDelay(node, reporter, peer, distance["rtt_ms"], distance["age_seconds"], bool(distance["doubt"]))
 
 

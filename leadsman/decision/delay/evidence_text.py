@@ -1,10 +1,12 @@
-"""A DelayEvidence as a line: `3 ms from ref (agents, forward, 2 to 5 ms, 1.0 s old), bound 5 ms`."""
+"""A DelayEvidence as a line: `3 ms from ref (measured by ref's agent, 2 to 5 ms, 1.0 s old), bound 5 ms`."""
 
 from collections.abc import Iterator
 
 from leadsman.decision.model import DelayEvidence
 from leadsman.runtime import text_table
 
+AGENTS_SOURCE = "agents"
+"""A DelayEvidence's source when one of the two nodes' agents measured the pair."""
 MAX_RTT_MS = 60_000.0
 """An interval that ends here has no upper end: leadsman.network.measured_pairs.MAX_RTT_MS."""
 
@@ -27,12 +29,17 @@ def passing_text(evidence: DelayEvidence) -> str:
     return f"{evidence_text(evidence)}{', accepted' if evidence.rtt_ms is None else ''}"
 
 
+def source_text(evidence: DelayEvidence) -> str:
+    """Who measured it, or what estimated it."""
+    if evidence.source == AGENTS_SOURCE:
+        return f"measured by {evidence.reporter}'s agent"
+    return f"{evidence.source}, measured by {evidence.reporter}" if evidence.reporter else evidence.source
+
+
 def _details(evidence: DelayEvidence) -> Iterator[str]:
     if evidence.pod:
         yield f"{evidence.pod} on {evidence.reference}"
-    yield evidence.source
-    if evidence.direction:
-        yield evidence.direction
+    yield source_text(evidence)
     if evidence.low_ms is not None and evidence.high_ms is not None:
         yield from _interval(evidence.low_ms, evidence.high_ms)
     if evidence.age_seconds is not None:

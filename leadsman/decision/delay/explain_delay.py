@@ -5,7 +5,7 @@ from math import isfinite, isnan
 
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows
-from leadsman.decision.delay.evidence_text import passing_text
+from leadsman.decision.delay.evidence_text import AGENTS_SOURCE, passing_text
 from leadsman.decision.delay.outcomes import Outcome, reason
 from leadsman.decision.delay.rtt_table import (
     BEFORE_FAILURE,
@@ -19,8 +19,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import Direction
 from leadsman.runtime import text_table
-
-AGENTS_SOURCE = "agents"
 
 BEFORE_FAILURE_SOURCE = "before-failure"
 
@@ -55,10 +53,10 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
     about = (target.name, row.reference, bound.ms, target.pods.get(row.reference, ""), rtt_ms)
     if rtt_ms is None or node == row.reference:
         return DelayEvidence(*about, why=why, doubt=_doubt(row, at, node, inputs))
-    low_ms, high_ms, source, direction, age_seconds = _grounds(row, at, rtt_ms, node, inputs)
-    return DelayEvidence(
-        *about, low_ms, high_ms, source, reading < 0, direction, age_seconds, why, _doubt(row, at, node, inputs)
-    )
+    low_ms, high_ms, source, reporter, age_seconds = _grounds(row, at, rtt_ms, node, inputs)
+    direction = {row.reference: Direction.FORWARD.value, node: Direction.BACKWARD.value}.get(reporter, "")
+    doubt = _doubt(row, at, node, inputs)
+    return DelayEvidence(*about, low_ms, high_ms, source, reading < 0, direction, age_seconds, why, doubt, reporter)
 
 
 def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
@@ -84,7 +82,7 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
 
 
 _Grounds = tuple[float, float, str, str, float | None]
-"""Interval, source, direction and age of a pair's round trip."""
+"""Interval, source, reporter and age of a pair's round trip."""
 
 
 def _grounds(row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionInputs) -> _Grounds:
@@ -95,11 +93,10 @@ def _grounds(row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionIn
     if measured.source[at] == BEFORE_FAILURE:
         measured_at = inputs.last_round_trips[row.reference].measured_at
         return rtt_ms, rtt_ms, BEFORE_FAILURE_SOURCE, "", inputs.now - measured_at
-    direction = Direction.BACKWARD if measured.backward[at] else Direction.FORWARD
+    reporter, peer = (node, row.reference) if measured.backward[at] else (row.reference, node)
     if measured.source[at] != BY_AGENTS:
         view = inputs.delay_views[measured.source[at] - FIRST_VIEW]
-        return rtt_ms, rtt_ms, view.source, direction.value, None if view.read_at is None else inputs.now - view.read_at
-    reporter, peer = (node, row.reference) if measured.backward[at] else (row.reference, node)
+        return rtt_ms, rtt_ms, view.source, reporter, None if view.read_at is None else inputs.now - view.read_at
     window, state = peer_windows(reporter, inputs)[peer], inputs.snapshot.nodes[reporter]
     low_ms, high_ms = (rtt_ms if end is None else end for end in (window.min_ms, window.p95_ms))
-    return low_ms, high_ms, AGENTS_SOURCE, direction.value, state.age_seconds(inputs.now)
+    return low_ms, high_ms, AGENTS_SOURCE, reporter, state.age_seconds(inputs.now)

@@ -167,8 +167,8 @@ async def test_a_node_of_a_decision_is_searched_by_name_and_says_by_how_much_it_
 async def test_a_pair_says_whose_measurement_counts(api: Api) -> None:
     _, pair = await api.get("/delays/pairs/edge-a-0000/edge-e-0006")
     assert pair["used"]["reason"] in {
-        "measured by agents, from edge-a-0000 to edge-e-0006",
-        "measured by agents, from edge-e-0006 to edge-a-0000",
+        "measured by edge-a-0000's agent",
+        "measured by edge-e-0006's agent",
     }
 
 

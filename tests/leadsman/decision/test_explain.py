@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
 NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
-EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old)"
+EDGE_2 = "12.12 ms from edge-1 (measured by edge-1's agent, 6.062 to 24.25 ms, 1.0 s old)"
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
 

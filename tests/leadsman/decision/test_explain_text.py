@@ -10,8 +10,8 @@ from leadsman.decision.inputs import DecisionInputs
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
-EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
-EDGE_3 = "40 ms from edge-1 (agents, forward, 20 to 80 ms, 1.0 s old), bound 25 ms"
+EDGE_2 = "12.12 ms from edge-1 (measured by edge-1's agent, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
+EDGE_3 = "40 ms from edge-1 (measured by edge-1's agent, 20 to 80 ms, 1.0 s old), bound 25 ms"
 
 
 def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, make: "Make") -> None:

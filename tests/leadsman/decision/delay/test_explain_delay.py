@@ -36,14 +36,16 @@ def both_ways(make: "Make", direction: Direction = Direction.WORST) -> DecisionI
 
 
 @pytest.mark.parametrize(
-    ("direction", "rtt_ms", "used"),
+    ("direction", "rtt_ms", "used", "reporter"),
     [
-        (Direction.WORST, 4.0, "backward"),
-        (Direction.BACKWARD, 4.0, "backward"),
-        (Direction.FORWARD, 3.0, "forward"),
+        (Direction.WORST, 4.0, "backward", "n"),
+        (Direction.BACKWARD, 4.0, "backward", "n"),
+        (Direction.FORWARD, 3.0, "forward", "ref"),
     ],
 )
-def test_the_direction_that_counts_is_told(make: "Make", direction: Direction, rtt_ms: float, used: str) -> None:
+def test_whose_measurement_counts_is_told(
+    make: "Make", direction: Direction, rtt_ms: float, used: str, reporter: str
+) -> None:
     assert distance(both_ways(make, direction)) == DelayEvidence(
         to="ref",
         reference="ref",
@@ -54,7 +56,13 @@ def test_the_direction_that_counts_is_told(make: "Make", direction: Direction, r
         source="agents",
         direction=used,
         age_seconds=1.0,
+        reporter=reporter,
     )
+
+
+def test_the_text_names_the_node_that_measured(make: "Make") -> None:
+    found = distance(both_ways(make))
+    assert evidence_text(found) == "4 ms from ref (measured by n's agent, 2 to 8 ms, 1.0 s old), bound 5 ms"
 
 
 def test_of_two_equal_directions_the_forward_one_is_told(make: "Make") -> None:
@@ -86,7 +94,7 @@ class Static:
 
 def test_another_source_is_told_by_its_name(make: "Make") -> None:
     facts = make.facts({}, delay_views=(Static(),))
-    assert evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
+    assert evidence_text(distance(facts)) == "3 ms from ref (static, measured by ref), bound 5 ms"
 
 
 class Second(Static):

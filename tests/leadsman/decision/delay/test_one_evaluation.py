@@ -253,7 +253,7 @@ def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_p
         node: reason(pair.outcome, WEB, BOUND_MS) for node, pair in deciding.items() if pair.outcome.refuses
     }
     evidence = delay_evidence(pod, NAMES, inputs).distances
-    assert evidence == {node: (expected_evidence(pair),) for node, pair in deciding.items()}
+    assert evidence == {node: (expected_evidence(node, pair),) for node, pair in deciding.items()}
     scored = NearestScore().score(pod, NAMES, inputs)
     assert scored is not None
     assert set(scored.values) == {node for node, pair in deciding.items() if pair.rtt_ms < UNKNOWN_MS}
@@ -269,8 +269,9 @@ def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_p
     assert list(probes) == read_probes(references, replicas, mode, inputs)
 
 
-def expected_evidence(pair: Pair) -> DelayEvidence:
+def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
     why = "" if pair.why is None else reason(pair.why, WEB, BOUND_MS)
+    reporter = {"forward": pair.reference, "backward": node}.get(pair.direction, "")
     return DelayEvidence(
         WEB,
         pair.reference,
@@ -284,6 +285,7 @@ def expected_evidence(pair: Pair) -> DelayEvidence:
         pair.direction,
         pair.age_seconds,
         why,
+        reporter=reporter,
     )
 
 
