@@ -6,11 +6,11 @@ kept by the list, so the same nodes in another order are answered in the order m
 the best at random, whatever their order (docs/decisions/0099).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from extender.wire.candidates import read_node_names
+from extender.wire.candidates import decode_names
 from extender.wire.pod import read_pod
 from extender.wire.verbs import ExtenderArgs, read_args
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -55,18 +55,20 @@ class CachedArgsReader:
     def _read_names(self, listed: bytes) -> CandidateNodes:
         names = self._lists.get(listed)
         if names is None:
-            names = read_node_names(listed)
-            if len(listed) <= MAX_CACHED_BYTES:
-                names = self._in_order_met_first(names)
-                self._lists.put(listed, names)
+            decoded = decode_names(listed)
+            if len(listed) > MAX_CACHED_BYTES:
+                return CandidateNodes.of(decoded)
+            names = self._in_order_met_first(decoded)
+            self._lists.put(listed, names)
         return names
 
-    def _in_order_met_first(self, names: CandidateNodes) -> CandidateNodes:
+    def _in_order_met_first(self, names: Sequence[str]) -> CandidateNodes:
         nodes = frozenset(names)
-        before = self._nodes.get(nodes)
-        if before is None:
-            self._nodes.put(nodes, names)
-        return before or names
+        met_first = self._nodes.get(nodes)
+        if met_first is None:
+            met_first = CandidateNodes.of(names)
+            self._nodes.put(nodes, met_first)
+        return met_first
 
     def _read_pod(self, raw: bytes) -> PodInfo:
         pod = self._pods.get(raw)

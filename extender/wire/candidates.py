@@ -44,10 +44,15 @@ _NODE = msgspec.json.Decoder(_Node)
 
 def read_node_names(listed: bytes) -> CandidateNodes:
     """The bytes of a list of names. BadRequest."""
+    return CandidateNodes.of(decode_names(listed))
+
+
+def decode_names(listed: bytes) -> Sequence[str]:
+    """As they are listed, a name perhaps twice. BadRequest."""
     if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
         raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
     try:
-        return CandidateNodes.of(_NAMES.decode(listed) or ())
+        return _NAMES.decode(listed) or ()
     except UNREADABLE as error:
         raise bad_request(error, listed, "$.NodeNames") from error
 
