@@ -35,6 +35,7 @@ OTHER_PROGRAMS = {
         "--clusterrole",
         "--group",
         "--serviceaccount",
+        "--image",
     },
     "kube-apiserver": {"--api-audiences"},
     "etcdctl": {"--endpoints", "--keys-only", "--prefix", "--user", "--write-out"},
