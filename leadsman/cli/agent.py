@@ -22,10 +22,9 @@ from agent.rtt.sockets import IcmpRefused
 from agent.run import run
 from agent.settings import AgentSettings
 from agent.static_peers import InvalidPeerList, parse_peers
-from leadsman.cli.options import (
-    Options,
-    api_access,
-    etcd_access,
+from leadsman.cli.flags import api_server_flags, etcd_flags, log_flags
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import (
     existing_file,
     existing_folder,
     listen_address,
@@ -56,23 +55,23 @@ def options(add: Options) -> None:
     node.flag("rack", "the node's rack, or any group below a zone", "", also=["NODE_RACK"])
     probing_options(add.group("probing"))
     report = add.group("reporting")
-    report.flag("push-interval-seconds", "time between reports (default 5)", 5.0, positive_number, metavar="S")
-    report.flag("call-timeout-seconds", "time limit of one call to etcd (default 3)", 3.0, positive_number, metavar="S")
+    report.flag("push-interval-seconds", "time between reports (default {default})", 5.0, positive_number)
+    report.flag("call-timeout-seconds", "time limit of one call to etcd (default {default})", 3.0, positive_number)
     report.flag(
         "listen",
-        "address of /metrics, /healthz, /readyz and /config (default 0.0.0.0:9102)",
+        "address of /metrics, /healthz, /readyz and /config (default {default})",
         "0.0.0.0:9102",
         listen_address,
         variable="LEADSMAN_AGENT_LISTEN",
-        metavar="HOST:PORT",
     )
     roots = add.group("hardware")
-    roots.flag("proc-root", "the host's /proc (default /proc)", "/proc", existing_folder, metavar="DIR")
-    roots.flag("sys-root", "the host's /sys (default /sys)", "/sys", existing_folder, metavar="DIR")
-    roots.flag("rootfs", "where the host's / is mounted (default /)", "/", existing_folder, metavar="DIR")
+    roots.flag("proc-root", "the host's /proc (default {default})", "/proc", existing_folder)
+    roots.flag("sys-root", "the host's /sys (default {default})", "/sys", existing_folder)
+    roots.flag("rootfs", "where the host's / is mounted (default {default})", "/", existing_folder)
     roots.flag(
         "hardware-metrics",
-        "show the hardware on /metrics: on or off (default on); off beside node_exporter, decisions have it either way",
+        "show the hardware on /metrics: on or off (default {default}); off beside node_exporter, decisions have it"
+        " either way",
         "on",
         one_of("on", "off"),
         metavar="MODE",
@@ -85,30 +84,30 @@ def options(add: Options) -> None:
         plugin_names,
         metavar="NAME[,NAME]",
     )
-    add.api_server()
-    add.etcd()
-    add.log_level()
+    api_server_flags.options(add)
+    etcd_flags.options(add)
+    log_flags.options(add)
 
 
 def probing_options(add: Options) -> None:
-    add.flag("peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE")
-    add.flag("max-peers", "largest number of peers to probe (default 16)", 16, positive_int, metavar="K")
+    add.flag("peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file)
+    add.flag("max-peers", "largest number of peers to probe (default {default})", 16, positive_int, metavar="K")
     add.flag(
         "probe-budget",
-        f"probes a second of all agents together; above it, each probes less often (default {PROBE_BUDGET:g})",
+        "probes a second of all agents together; above it, each probes less often (default {default})",
         PROBE_BUDGET,
         positive_number,
         metavar="N",
     )
     add.flag(
         "probe",
-        "probe method: auto, icmp or tcp (default auto: ICMP, and TCP where ICMP is blocked)",
+        "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)",
         "auto",
         one_of("auto", "icmp", "tcp"),
         metavar="METHOD",
     )
-    add.flag("probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive_number, metavar="S")
-    add.flag("window-seconds", "time for which a probe counts (default 30)", 30.0, positive_number, metavar="S")
+    add.flag("probe-interval-seconds", "time between probes to one peer (default {default})", 1.0, positive_number)
+    add.flag("window-seconds", "time for which a probe counts (default {default})", 30.0, positive_number)
     add.flag(
         "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
     )
@@ -117,7 +116,7 @@ def probing_options(add: Options) -> None:
 def pod_options(add: Options) -> None:
     add.flag(
         "pods",
-        "follow this node's pods: auto, on or off (default auto: when an API server is configured)",
+        "follow this node's pods: auto, on or off (default {default}: when an API server is configured)",
         "auto",
         POD_MODES,
         metavar="MODE",
@@ -125,32 +124,25 @@ def pod_options(add: Options) -> None:
     limits = DEFAULT_LIMITS
     add.flag(
         "stuck-seconds",
-        f"time after which a pod that is bound and does not run counts as stuck (default {limits.stuck_seconds:g})",
+        "time after which a pod that is bound and does not run counts as stuck (default {default})",
         limits.stuck_seconds,
         positive_number,
-        metavar="S",
     )
     add.flag(
         "half-life-seconds",
-        f"time in which evidence about a pod type loses half its weight (default {limits.half_life_seconds:g})",
+        "time in which evidence about a pod type loses half its weight (default {default})",
         limits.half_life_seconds,
         positive_number,
-        metavar="S",
     )
     add.flag(
         "health-summary-seconds",
-        "time between two health summaries of the pods (default 15)",
+        "time between two health summaries of the pods (default {default})",
         15.0,
         positive_number,
         aliases=["account-seconds"],
-        metavar="S",
     )
     add.flag(
-        "observe-seconds",
-        "time between two reads of pods' own metrics (default 30)",
-        30.0,
-        positive_number,
-        metavar="S",
+        "observe-seconds", "time between two reads of pods' own metrics (default {default})", 30.0, positive_number
     )
 
 
@@ -169,7 +161,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         node=args.node_name,
         address=args.address,
         owner=args.owner or f"{args.node_name}-{uuid4()}",
-        etcd=etcd_access(args, args.call_timeout_seconds),
+        etcd=etcd_flags.settings(args, args.call_timeout_seconds),
         zone=args.zone,
         rack=args.rack,
         peers=static_peers(args.peers) if args.peers else None,
@@ -240,7 +232,7 @@ def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ())
     if args.pods == "off":
         return None
     try:
-        api = api_access(args)
+        api = api_server_flags.settings(args)
     except NotInCluster as error:
         if args.pods == "auto":
             return None

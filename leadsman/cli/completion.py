@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.cli.reference import parser_tree, shells
 
 

@@ -12,7 +12,8 @@ from leadsman.cli.configure import ConfigureError
 from leadsman.cli.configure.backup import Backups
 from leadsman.cli.configure.file_changes import ConfigureSettings, FileChange, plan_changes
 from leadsman.cli.configure.scheduler_pod import has_dns_host
-from leadsman.cli.options import Options, one_of, positive_int
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import one_of, positive_int
 
 EXTENDER_SERVICE = "leadsman-extender.leadsman.svc"
 
@@ -46,16 +47,18 @@ def options(add: Options) -> None:
         metavar="NAME",
     )
     extender.argument(
-        "weight", "weight of the extender's scores; see docs/deploying.md (default 5)", "5", positive_int, metavar="N"
+        "weight", "weight of the extender's scores; see docs/deploying.md (default {default})", "5", positive_int
     )
-    extender.argument("http-timeout", "time limit of one call (default 500ms)", "500ms", duration, metavar="DURATION")
+    extender.argument(
+        "http-timeout", "time limit of one call (default {default})", "500ms", duration, metavar="DURATION"
+    )
     extender.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
     )
     extender.argument(
         "ignorable",
         "true: pods bind unchecked while no extender answers; false: they wait, the extender's own pods too, so pass "
-        "--managed with it (default true)",
+        "--managed with it (default {default})",
         "true",
         one_of("true", "false"),
         metavar="true|false",
@@ -64,7 +67,7 @@ def options(add: Options) -> None:
     files.argument(
         "certs",
         "folder on the scheduler's machine with ca.crt, client.crt and client.key of `leadsman certs` "
-        f"(default {CERTIFICATE_FOLDER})",
+        "(default {default})",
         CERTIFICATE_FOLDER,
         metavar="DIR",
     )

@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from extender.api.contract.delays import SPANS_SECONDS
 from leadsman.cli import delay_history, extender_client, output, state_page
-from leadsman.cli.options import Options, one_of, optional_url
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import one_of, optional_url
 from leadsman.cli.state_page import StatePage
 from leadsman.runtime.text_table import format_number
 
@@ -39,10 +40,9 @@ def options(add: Options) -> None:
     )
     add.argument(
         "page",
-        "for --since: the page's URL, where --extender is a URL (default http://127.0.0.1:9003)",
+        "for --since: the page's URL, where --extender is a URL (default {default})",
         "http://127.0.0.1:9003",
         optional_url,
-        metavar="URL",
     )
     extender_client.options(add, "both directions, or the past as the API has it")
 

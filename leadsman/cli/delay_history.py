@@ -25,8 +25,8 @@ from extender.api.moments import iso
 from leadsman.cli import output
 from leadsman.cli.extender_client import ExtenderClient
 from leadsman.cli.extender_replicas import PAGE_PORT, Replica, extender_pods
+from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.cli.kubectl import Kubectl
-from leadsman.cli.options import THROUGH_KUBECTL
 from leadsman.runtime.text_table import format_number
 
 PARTS = 12

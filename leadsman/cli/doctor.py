@@ -10,8 +10,9 @@ from importlib.metadata import version
 from leadsman.cli import kubectl, output
 from leadsman.cli.diagnosis import checks, gathering
 from leadsman.cli.diagnosis.model import Finding, Status
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_folder
 from leadsman.cli.kubectl import Kubectl
-from leadsman.cli.options import Options, existing_folder
 
 
 def options(add: Options) -> None:
@@ -21,7 +22,6 @@ def options(add: Options) -> None:
         "the folder that `leadsman certs` made (default: the Secret of kube-scheduler's certificate)",
         None,
         existing_folder,
-        metavar="DIR",
     )
     output.options(add, json="the findings", watch=False)
 

@@ -5,7 +5,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from leadsman.cli.options import Options, etcd_access
+from leadsman.cli.flags import etcd_flags, log_flags
+from leadsman.cli.flags.options import Options
 from leadsman.etcd.saved_records import lasting_records, write_absent
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
@@ -14,8 +15,8 @@ from leadsman.state.store import StoreError
 
 def options(add: Options) -> None:
     add = add.without_environment()
-    add.etcd()
-    add.log_level()
+    etcd_flags.options(add)
+    log_flags.options(add)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -31,7 +32,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _write(args: argparse.Namespace, records: Sequence[Put]) -> int:
-    store = EtcdStore(etcd_access(args))
+    store = EtcdStore(etcd_flags.settings(args))
     try:
         return await write_absent(store, records)
     finally:

@@ -4,7 +4,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from leadsman.cli.options import Options
+from leadsman.cli.flags import etcd_flags, log_flags
+from leadsman.cli.flags.options import Options
 from leadsman.etcd.member_start import MemberStart
 from leadsman.etcd.membership import EtcdFlags
 from leadsman.state.etcd_http import EtcdAccess
@@ -13,8 +14,8 @@ from leadsman.state.etcd_http import EtcdAccess
 def options(add: Options) -> None:
     add = add.without_environment()
     add.argument("config", "the file to write, for etcd's --config-file", None, Path, metavar="FILE", required=True)
-    add.etcd(default=None)
-    add.log_level()
+    etcd_flags.options(add, default=None)
+    log_flags.options(add)
     add.parser.add_argument(
         "flags",
         nargs="+",

@@ -15,7 +15,8 @@ import msgspec
 from leadsman.cli.evaluation import input_files, report
 from leadsman.cli.evaluation.documents import STANDARD_INPUT
 from leadsman.cli.evaluation.report import EvaluationReport
-from leadsman.cli.options import Options, existing_file, existing_folder
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, existing_folder
 
 EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
 
@@ -48,11 +49,7 @@ def options(add: Options) -> None:
         metavar="FILE",
     )
     add.argument(
-        "request",
-        "a request body that kube-scheduler sent to filter or prioritize",
-        None,
-        input_file,
-        metavar="FILE",
+        "request", "a request body that kube-scheduler sent to filter or prioritize", None, input_file, metavar="FILE"
     )
 
 

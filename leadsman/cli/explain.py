@@ -10,8 +10,9 @@ from typing import Any
 from urllib.parse import quote
 
 from leadsman.cli import extender_client, output
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
 from leadsman.cli.kubectl import Kubectl
-from leadsman.cli.options import THROUGH_KUBECTL, Options, existing_file
 
 _MAX_YAML_BYTES = 256 << 10
 
@@ -39,7 +40,6 @@ def options(add: Options) -> None:
         "with -f: on a cluster that `leadsman snapshot` wrote to a file (default: asks the extender)",
         None,
         existing_file,
-        metavar="FILE",
     )
     extender_client.options(add, "every node and number")
 

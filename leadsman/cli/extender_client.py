@@ -14,8 +14,10 @@ import msgspec
 from extender.api.contract.common import ErrorBody
 from extender.peers import headers
 from leadsman.cli import kubectl, output
+from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.extender_replicas import Replica, replicas
-from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options, existing_folder
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_folder
 
 _TIMEOUT_SECONDS = 10
 
@@ -32,7 +34,7 @@ def options(add: Options, json: str) -> None:
     """json: what -o json shows."""
     add.flag(
         "extender",
-        f"the extender's URL, or {THROUGH_KUBECTL} to find it in the cluster (default http://127.0.0.1:9001;"
+        f"the extender's URL, or {THROUGH_KUBECTL} to find it in the cluster (default {{default}};"
         f" {THROUGH_KUBECTL} as a plugin of kubectl)",
         "http://127.0.0.1:9001",
         _url,
@@ -43,7 +45,6 @@ def options(add: Options, json: str) -> None:
         "for an https extender: the folder that `leadsman certs` made, with its CA and a client certificate",
         None,
         existing_folder,
-        metavar="DIR",
     )
     kubectl.options(add)
     output.options(add, json=json)

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.cli.kubectl import Kubectl, KubectlError
-from leadsman.cli.options import THROUGH_KUBECTL
 
 SCHEDULER_SECRET, SCHEDULER_NAMESPACE = "leadsman-scheduler-tls", "kube-system"
 """Made by `leadsman certs secrets`: the client's pair and our CA's certificate. The chart's job and cert-manager make

@@ -8,7 +8,9 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leadsman.cli.options import CommandFailed, Options, namespace_name
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import namespace_name
 
 _TIMEOUT_SECONDS = 30
 
@@ -24,13 +26,7 @@ def options(add: Options) -> None:
     group.parser.add_argument(
         "--context", help="the context of the kubeconfig (default: its current one)", metavar="NAME"
     )
-    group.argument(
-        "extender-namespace",
-        "namespace of the extender (default leadsman)",
-        "leadsman",
-        namespace_name,
-        metavar="NAMESPACE",
-    )
+    group.argument("extender-namespace", "namespace of the extender (default {default})", "leadsman", namespace_name)
 
 
 class Kubectl:

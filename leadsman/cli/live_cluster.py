@@ -4,16 +4,10 @@ import argparse
 import asyncio
 import contextlib
 
-from leadsman.cli import telemetry_flags
-from leadsman.cli.options import (
-    CommandFailed,
-    Options,
-    api_access,
-    etcd_access,
-    existing_file,
-    namespace_name,
-    optional_url,
-)
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags import api_server_flags, etcd_flags, telemetry_flags
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, namespace_name, optional_url
 from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.live_snapshot import CannotRead, take_snapshot
@@ -24,24 +18,17 @@ from leadsman.state.etcd_store import EtcdStore
 
 def options(add: Options) -> None:
     """Adds the flags of access to the live cluster; in its pods, the environment names it."""
-    add.api_server()
+    api_server_flags.options(add)
     add.argument("context", "the context of --kubeconfig (default: its current one)", "", metavar="NAME")
-    add.etcd(default=None)
+    etcd_flags.options(add, default=None)
     followed = add.group("what else the live cluster's extender follows")
-    followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
-    followed.flag(
-        "goldpinger-names",
-        'JSON {"host IP, pod IP or pod": "node"}, for Goldpinger',
-        None,
-        existing_file,
-        metavar="FILE",
-    )
+    followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
+    followed.flag("goldpinger-names", 'JSON {"host IP, pod IP or pod": "node"}, for Goldpinger', None, existing_file)
     followed.flag(
         "self-healing-namespace",
-        "namespace that the controller publishes in (default leadsman)",
+        "namespace that the controller publishes in (default {default})",
         "leadsman",
         namespace_name,
-        metavar="NAMESPACE",
     )
     telemetry_flags.options(followed)
 
@@ -62,7 +49,7 @@ def read(args: argparse.Namespace) -> ClusterSnapshot:
 async def _read(args: argparse.Namespace) -> ClusterSnapshot:
     settings = _settings(args)
     async with contextlib.AsyncExitStack() as stack:
-        store = EtcdStore(etcd_access(args)) if args.etcd else None
+        store = EtcdStore(etcd_flags.settings(args)) if args.etcd else None
         if store is not None:
             stack.push_async_callback(store.close)
         return await take_snapshot(store, settings)
@@ -71,7 +58,7 @@ async def _read(args: argparse.Namespace) -> ClusterSnapshot:
 def _settings(args: argparse.Namespace) -> SourceSettings:
     if (args.delay_matrix is None) is not (args.metadata is None):
         raise ValueError("--delay_matrix and --metadata belong together; give both or neither")
-    api = api_access(args, context=args.context)
+    api = api_server_flags.settings(args, context=args.context)
     return SourceSettings(
         policy=args.policy,
         api=api,

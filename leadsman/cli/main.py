@@ -1,17 +1,18 @@
 """`leadsman COMMAND`. Settings come from flags and environment here, once, and are passed down."""
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 
-from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags import log_flags
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.cli.parser import CommandParser
 from leadsman.runtime import import_trim
-from leadsman.runtime.log_format import FORMATTERS
 from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.version import VERSION
 
@@ -96,9 +97,7 @@ def main(
         import_trim.import_libraries()
     try:
         args = build_parser(environ, named, program).parse_args(given)
-        handler = logging.StreamHandler()
-        handler.setFormatter(FORMATTERS[getattr(args, "log_format", "text")]())
-        logging.basicConfig(level=getattr(args, "log_level", "info").upper(), handlers=[handler])
+        log_flags.start_logging(args)
         code = int(args.run(args))
         sys.stdout.flush()
         return code

@@ -11,7 +11,10 @@ from typing import TypeVar
 from controller.config_maps import VersionedConfigMap
 from controller.move_plan_object import MovePlanObject
 from controller.replacement import CONFIG_MAP, KEY
-from leadsman.cli.options import CommandFailed, Options, api_access, file_to_write, namespace_name, positive_int
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags import api_server_flags
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import file_to_write, namespace_name, positive_int
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.model import BackupSettings
@@ -82,20 +85,17 @@ def read_plan(file: Path) -> MovePlan:
 
 def handover_options(add: Options) -> None:
     """Where plans are handed over."""
-    add.api_server()
-    add.argument(
-        "namespace", "Leadsman's namespace (default leadsman)", "leadsman", namespace_name, metavar="NAMESPACE"
-    )
+    api_server_flags.options(add)
+    add.argument("namespace", "Leadsman's namespace (default {default})", "leadsman", namespace_name)
 
 
 def limits_options(add: Options) -> None:
     """How fast the controller carries plans out, for estimates."""
     add.argument(
         "per-minute",
-        "moves that the controller begins within a minute, its --plan-moves-per-minute (default 6)",
+        "moves that the controller begins within a minute, its --plan-moves-per-minute (default {default})",
         6,
         positive_int,
-        metavar="N",
     )
 
 
@@ -103,7 +103,7 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
     """What `do` returns, with a client of the API server that the flags name. CommandFailed when the server refuses."""
 
     async def run() -> T:
-        async with ApiClient(api_access(args)) as client:
+        async with ApiClient(api_server_flags.settings(args)) as client:
             return await do(client)
 
     try:

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from leadsman.cli import extender_client, output, state_page
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.cli.state_page import NodePage
 from leadsman.runtime.text_table import format_number
 

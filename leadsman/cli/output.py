@@ -13,7 +13,8 @@ from typing import TextIO
 import msgspec
 import yaml
 
-from leadsman.cli.options import Options, one_of, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import one_of, positive_number
 from leadsman.runtime.text_table import align_columns
 
 FORMATS = ("table", "wide", "json", "yaml")
@@ -50,7 +51,11 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
     if watch:
         add.parser.add_argument("-w", "--watch", help="show it again and again, until Ctrl-C", action="store_true")
         add.argument(
-            "interval-seconds", "with --watch: seconds between two looks (default 2)", "2", positive_number, metavar="N"
+            "interval-seconds",
+            "with --watch: seconds between two looks (default {default})",
+            "2",
+            positive_number,
+            metavar="N",
         )
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from leadsman.cli import kubectl
 from leadsman.cli.extender_replicas import PAGE_PORT, extender_pods
-from leadsman.cli.options import Options, existing_file, port_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, port_number
 from leadsman.cli.page_proxy import PageProxy, PageUnavailable, Upstream
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.process import run_until_stopped
@@ -22,11 +23,9 @@ def options(add: Options) -> None:
         _page_url,
         metavar="URL",
     )
-    add.argument("token-file", "file with a token for the audience leadsman-page", None, existing_file, metavar="FILE")
-    add.argument("ca", "CA that the URL's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
-    add.argument(
-        "port", "port of 127.0.0.1 that the page is served on (default: a free one)", 0, port_number, metavar="PORT"
-    )
+    add.argument("token-file", "file with a token for the audience leadsman-page", None, existing_file)
+    add.argument("ca", "CA that the URL's certificate must chain to, in PEM", None, existing_file)
+    add.argument("port", "port of 127.0.0.1 that the page is served on (default: a free one)", 0, port_number)
     kubectl.options(add)
 
 

@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 
 PLANS = {
     "fit": "count how many more pods fit, what limits them, and what to add or remove",

@@ -2,8 +2,8 @@
 
 import argparse
 
+from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import ask, handover_options
-from leadsman.cli.options import Options
 from leadsman.planning.moves.move_plan import PlanRequest
 
 

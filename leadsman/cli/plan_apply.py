@@ -9,8 +9,9 @@ import time
 from msgspec import Struct
 
 from controller.move_plan_object import MovePlanObject
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file
 from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
-from leadsman.cli.options import Options, existing_file
 from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound

@@ -9,6 +9,7 @@ import sys
 import time
 from datetime import datetime
 
+from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import (
     backup_settings,
     limits_options,
@@ -17,7 +18,6 @@ from leadsman.cli.move_plans import (
     time_text,
     write_plan,
 )
-from leadsman.cli.options import Options
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
 from leadsman.planning.moves.drain import DrainPlan, plan_drain
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from leadsman.cli.options import Options, existing_file, positive_int
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, positive_int
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cli.usage_history import history_options, read_history
 from leadsman.cluster.model import Cluster
@@ -46,7 +47,9 @@ def options(add: Options) -> None:
         help="manifests of the pods: Pods, Deployments, StatefulSets, ReplicaSets, Jobs; may be given several times."
         " All of them with their replicas are one set",
     )
-    add.argument("sets", "how many sets must fit (default 1); if they do not, what to add is shown", 1, positive_int)
+    add.argument(
+        "sets", "how many sets must fit (default {default}); if they do not, what to add is shown", 1, positive_int
+    )
     add.argument(
         "node-cost",
         'what a node costs: a label of nodes with a number, or a JSON file {"node": number}',

@@ -3,7 +3,8 @@
 import argparse
 import sys
 
-from leadsman.cli.options import Options, positive_int
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import positive_int
 from leadsman.cli.usage_history import history_options, read_history
 from leadsman.planning.forecast.forecasts import forecast_requests
 from leadsman.planning.forecast.held_out import held_out_errors
@@ -13,7 +14,9 @@ from leadsman.planning.forecast.report import ForecastReport, as_json, as_text
 
 def options(add: Options) -> None:
     history_options(add.without_environment())
-    add.argument("held-out-days", "judge the forecasts on so many of the last days (default 2)", 2, positive_int)
+    add.argument(
+        "held-out-days", "judge the forecasts on so many of the last days (default {default})", 2, positive_int
+    )
     add.parser.add_argument("--json", action="store_true", help="print the forecast as JSON")
 
 

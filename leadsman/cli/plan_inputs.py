@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cli import live_cluster
-from leadsman.cli.options import Options, existing_file, label_key
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, label_key
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -50,7 +51,7 @@ def plan_input_options(add: Options) -> None:
     """Adds the flags that name the sources of a plan. `read_plan_input` reads them."""
     add = add.without_environment()
     planned = add.group("what is planned for")
-    planned.argument("snapshot", "a file that `leadsman snapshot` wrote", None, existing_file, metavar="FILE")
+    planned.argument("snapshot", "a file that `leadsman snapshot` wrote", None, existing_file)
     planned.argument(
         "generate",
         f"a cluster that does not exist, such as zones=2,racks=3,nodes=4,spare=0.3,seed=7; fields: {', '.join(FIELDS)}"
@@ -76,12 +77,11 @@ def plan_input_options(add: Options) -> None:
     )
     files.argument(
         "rack-label",
-        f"the label of nodes that names their rack (default {BackupSettings().rack_label})",
+        "the label of nodes that names their rack (default {default})",
         BackupSettings().rack_label,
         label_key,
-        metavar="LABEL",
     )
-    planned.argument("policy", POLICY_FILE_HELP, None, existing_file, metavar="FILE")
+    planned.argument("policy", POLICY_FILE_HELP, None, existing_file)
     live_cluster.options(add)
 
 

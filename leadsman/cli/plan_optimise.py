@@ -7,7 +7,8 @@ import argparse
 import sys
 import time
 
-from leadsman.cli.options import Options, file_to_write, positive_int, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, encode
@@ -30,10 +31,12 @@ def options(add: Options) -> None:
     plan_input_options(add)
     budget = add.group("budget")
     budget.argument(
-        "work", "how long to search, in the solver's deterministic time (default 30)", 30.0, positive_number
+        "work", "how long to search, in the solver's deterministic time (default {default})", 30.0, positive_number
     )
-    budget.argument("seed", "of the search: the same seed and work give the same plan (default 1)", 1, positive_int)
-    budget.argument("seconds", "a cap on the time that it takes (default 3600)", 3600.0, positive_number)
+    budget.argument(
+        "seed", "of the search: the same seed and work give the same plan (default {default})", 1, positive_int
+    )
+    budget.argument("seconds", "a cap on the time that it takes (default {default})", 3600.0, positive_number)
     add.parser.add_argument("--greedy", action="store_true", help="do not search; needs no solver")
     add.parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     add.parser.add_argument(

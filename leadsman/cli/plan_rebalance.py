@@ -4,8 +4,9 @@ import argparse
 import time
 
 from controller.replacement import CONFIG_MAP, KEY
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, positive_int, positive_number
 from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
-from leadsman.cli.options import Options, existing_file, positive_int, positive_number
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
 from leadsman.planning.moves import codec
 from leadsman.planning.moves.model import Departure
@@ -16,21 +17,18 @@ def options(add: Options) -> None:
     settings = RebalanceSettings()
     add.argument(
         "threshold",
-        f"points by which the gain of a move must exceed its cost (default {settings.threshold:g})",
+        "points by which the gain of a move must exceed its cost (default {default})",
         settings.threshold,
         positive_number,
         metavar="POINTS",
     )
-    add.argument(
-        "max-moves", f"largest number of moves (default {settings.max_moves})", settings.max_moves, positive_int
-    )
+    add.argument("max-moves", "largest number of moves (default {default})", settings.max_moves, positive_int)
     add.argument(
         "moved-before",
         f"the state of earlier moves: `kubectl -n leadsman get configmap {CONFIG_MAP} -o "
         f"jsonpath='{{.data.{KEY.replace('.', chr(92) + '.')}}}'`",
         None,
         existing_file,
-        metavar="FILE",
     )
     plan_output_options(add)
     plan_input_options(add)

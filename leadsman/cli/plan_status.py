@@ -6,8 +6,8 @@ Exit code: 0: it is done, or goes on; 1: it was refused or aborted, or there is 
 import argparse
 
 from controller.move_plan_object import MovePlanObject
+from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import handover_options, plan_text, read_progress, with_client
-from leadsman.cli.options import Options
 from leadsman.kube.client import ApiClient
 from leadsman.planning.moves.move_plan import HandedOverPlan
 from leadsman.planning.moves.state import PlanProgress, RunState

@@ -19,7 +19,7 @@ from agent.pods.reward_plugins import reward_plugins
 from extender.plugins.channel import WorkerCommand
 from extender.plugins.host import RemoteFilter, RemoteScore
 from extender.plugins.remote_plugin import RemotePlugin
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.plugins import FILTERS, SCORES

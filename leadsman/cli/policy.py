@@ -7,7 +7,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from leadsman.cli.options import Options, existing_file
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file
 from leadsman.decision import policy
 from leadsman.decision.policy import Policy
 from leadsman.decision.rules.rule_description import describe_rules

@@ -11,7 +11,8 @@ import msgspec
 
 from extender.replay import explanation
 from extender.replay.report import Report, format_report, replay
-from leadsman.cli.options import Options, existing_file, existing_folder
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, existing_folder
 from leadsman.cli.policy import read_policy
 from leadsman.sources.recording.reader import RecordedRequest, Recording
 
@@ -21,11 +22,7 @@ EXIT_UNCHANGED, EXIT_CHANGED = 0, 1
 def options(add: Options) -> None:
     add.parser.add_argument("recording", metavar="DIR", type=existing_folder, help="the extender's --record-dir")
     add.argument(
-        "policy",
-        "judge by this policy (default: each request by the one that decided it)",
-        None,
-        existing_file,
-        metavar="FILE",
+        "policy", "judge by this policy (default: each request by the one that decided it)", None, existing_file
     )
     add.argument("explain", "print what was answered for this pod, and why", "", metavar="NAMESPACE/NAME")
     add.parser.add_argument("--json", action="store_true", help="print the result as JSON")

@@ -4,7 +4,7 @@ import argparse
 from urllib.parse import urlencode
 
 from leadsman.cli import extender_client
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 
 
 def options(add: Options) -> None:

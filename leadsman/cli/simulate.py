@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 
 SIMULATIONS = {
     "placement": "place the same pods by Leadsman, the edge scheduler's rule and default spreading, and compare",

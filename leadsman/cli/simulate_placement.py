@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from leadsman.cli.options import Options, file_to_write, one_of, positive_int, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import file_to_write, one_of, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.model import BackupSettings
@@ -30,13 +31,20 @@ def options(add: Options) -> None:
     plan_input_options(add)
     run = add.group("what is compared")
     run.argument("policies", f"of {','.join(POLICIES)} (default all)", POLICIES, _policies, metavar="NAME,…")
-    run.argument("runs", "with --generate: as many clusters, of seeds one after another (default 1)", 1, positive_int)
-    run.argument("batch", "online: pods that arrive between two backup plans (default 10)", 10, positive_int)
     run.argument(
-        "work", "offline: how long to search, in the solver's deterministic time (default 10)", 10.0, positive_number
+        "runs", "with --generate: as many clusters, of seeds one after another (default {default})", 1, positive_int
     )
-    run.argument("seconds", "offline: a cap on the time that a search takes (default 3600)", 3600.0, positive_number)
-    run.argument("seed", "offline: of the search (default 1)", 1, positive_int)
+    run.argument("batch", "online: pods that arrive between two backup plans (default {default})", 10, positive_int)
+    run.argument(
+        "work",
+        "offline: how long to search, in the solver's deterministic time (default {default})",
+        10.0,
+        positive_number,
+    )
+    run.argument(
+        "seconds", "offline: a cap on the time that a search takes (default {default})", 3600.0, positive_number
+    )
+    run.argument("seed", "offline: of the search (default {default})", 1, positive_int)
     add.parser.add_argument(
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )

@@ -8,7 +8,8 @@ from concurrent.futures import ProcessPoolExecutor
 
 import msgspec
 
-from leadsman.cli.options import Options, non_negative_int, one_of, positive_int, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import non_negative_int, one_of, positive_int, positive_number
 from leadsman.simulator.rewards import comparison
 from leadsman.simulator.rewards.cluster import Fault, SimulationSettings
 from leadsman.simulator.rewards.comparison import RunJob
@@ -18,61 +19,50 @@ DEFAULTS = SimulationSettings()
 
 
 def options(add: Options) -> None:
-    add.argument(
-        "seeds", "number of seeds, one run of each strategy a seed (default 30)", 30, positive_int, metavar="N"
-    )
-    add.argument("first-seed", "the first of the seeds (default 0)", 0, non_negative_int, metavar="N")
-    add.argument("workers", "number of processes (default: one a CPU)", os.cpu_count() or 1, positive_int, metavar="N")
+    add.argument("seeds", "number of seeds, one run of each strategy a seed (default {default})", 30, positive_int)
+    add.argument("first-seed", "the first of the seeds (default {default})", 0, non_negative_int)
+    add.argument("workers", "number of processes (default: one a CPU)", os.cpu_count() or 1, positive_int)
     add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
     cluster = add.group("cluster")
-    cluster.argument("nodes", f"number of nodes (default {DEFAULTS.nodes})", DEFAULTS.nodes, positive_int, metavar="N")
-    cluster.argument("bad", f"nodes that fail pods (default {DEFAULTS.bad})", DEFAULTS.bad, positive_int, metavar="N")
+    cluster.argument("nodes", "number of nodes (default {default})", DEFAULTS.nodes, positive_int)
+    cluster.argument("bad", "nodes that fail pods (default {default})", DEFAULTS.bad, positive_int)
     cluster.argument(
         "failures-on-bad-ratio",
-        f"share of pods that fail on a bad node (default {DEFAULTS.failures_on_bad_ratio:g})",
+        "share of pods that fail on a bad node (default {default})",
         DEFAULTS.failures_on_bad_ratio,
         _ratio,
-        metavar="RATIO",
     )
     cluster.argument(
         "failures-elsewhere-ratio",
-        f"share of pods that fail on any other node (default {DEFAULTS.failures_elsewhere_ratio:g})",
+        "share of pods that fail on any other node (default {default})",
         DEFAULTS.failures_elsewhere_ratio,
         _ratio,
-        metavar="RATIO",
     )
     cluster.argument(
         "fault",
-        f"what is wrong with bad nodes: {', '.join(Fault)} (default {DEFAULTS.fault})",
+        f"what is wrong with bad nodes: {', '.join(Fault)} (default {{default}})",
         DEFAULTS.fault,
         _fault,
         metavar="KIND",
     )
-    cluster.argument(
-        "rack-nodes", f"nodes of a rack (default {DEFAULTS.rack_nodes})", DEFAULTS.rack_nodes, positive_int, metavar="N"
-    )
+    cluster.argument("rack-nodes", "nodes of a rack (default {default})", DEFAULTS.rack_nodes, positive_int)
     cluster.argument(
         "slow-factor",
-        f"run time on a slow node, as a multiple (default {DEFAULTS.slow_factor:g})",
+        "run time on a slow node, as a multiple (default {default})",
         DEFAULTS.slow_factor,
         positive_number,
         metavar="F",
     )
     pods = add.group("pods")
-    pods.argument("types", f"types of pods (default {DEFAULTS.types})", DEFAULTS.types, positive_int, metavar="N")
+    pods.argument("types", "types of pods (default {default})", DEFAULTS.types, positive_int)
     pods.argument(
-        "bad-types",
-        f"types that fail on every node (default {DEFAULTS.bad_types})",
-        DEFAULTS.bad_types,
-        non_negative_int,
-        metavar="N",
+        "bad-types", "types that fail on every node (default {default})", DEFAULTS.bad_types, non_negative_int
     )
     pods.argument(
         "failures-of-bad-types-ratio",
-        f"share of their pods that fail (default {DEFAULTS.failures_of_bad_types_ratio:g})",
+        "share of their pods that fail (default {default})",
         DEFAULTS.failures_of_bad_types_ratio,
         _ratio,
-        metavar="RATIO",
     )
     for name, text in {
         "placements": "pods placed before the faults move, and as many after",
@@ -81,7 +71,7 @@ def options(add: Options) -> None:
         "window": "pods placed in that window",
     }.items():
         default = getattr(DEFAULTS, name.replace("-", "_"))
-        pods.argument(name, f"{text} (default {default})", default, positive_int, metavar="N")
+        pods.argument(name, f"{text} (default {{default}})", default, positive_int)
     for name, text in {
         "interval-seconds": "time between two placements",
         "outcome-seconds": "time from a pod's start until it fails, or is known not to",
@@ -89,7 +79,7 @@ def options(add: Options) -> None:
         "half-life-seconds": "time in which evidence loses half its weight",
     }.items():
         default = getattr(DEFAULTS, name.replace("-", "_"))
-        pods.argument(name, f"{text} (default {default:g})", default, positive_number, metavar="S")
+        pods.argument(name, f"{text} (default {{default}})", default, positive_number, metavar="S")
 
 
 def settings(args: argparse.Namespace) -> SimulationSettings:

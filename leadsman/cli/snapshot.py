@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 from random import SystemRandom
 
-from leadsman.cli.options import Options, file_to_write
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import file_to_write
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
 from leadsman.sources.cluster_snapshot.anonymous import anonymous
 from leadsman.sources.cluster_snapshot.document import ClusterSnapshot

@@ -4,7 +4,7 @@ import argparse
 from collections import Counter
 
 from leadsman.cli import extender_client, output, state_page
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.cli.state_page import StatePage
 from leadsman.runtime.text_table import align_columns
 

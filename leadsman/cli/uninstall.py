@@ -8,7 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from leadsman.cli.options import CommandFailed, Options, api_access
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags import api_server_flags
+from leadsman.cli.flags.options import Options
 from leadsman.cli.uninstalling import leftovers, remaining_objects
 from leadsman.cli.uninstalling.leftovers import Leftover
 from leadsman.kube.client import ApiClient
@@ -18,7 +20,7 @@ from leadsman.runtime.text_table import align_columns
 
 def options(add: Options) -> None:
     add = Options(add.parser, None)
-    add.api_server()
+    api_server_flags.options(add)
     add.argument("context", "the context of --kubeconfig (default: its current one)", "", metavar="NAME")
     parser = add.parser
     parser.add_argument("--delete", action="store_true", help="delete what is listed (default: only list it)")
@@ -44,7 +46,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _uninstall(args: argparse.Namespace) -> int:
-    async with ApiClient(api_access(args, context=args.context)) as client:
+    async with ApiClient(api_server_flags.settings(args, context=args.context)) as client:
         objects = await remaining_objects.find_objects(client)
         if args.keep is not None:
             objects, changes = _not_in(_named(args.keep), objects), []

@@ -4,7 +4,9 @@ import argparse
 import asyncio
 import time
 
-from leadsman.cli.options import CommandFailed, Options, existing_file, optional_url, positive_int, positive_number
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, optional_url, positive_int, positive_number
 from leadsman.kube.access import access_from_url
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
@@ -15,16 +17,12 @@ from leadsman.sources.telemetry.usage_history import DEFAULT_QUERIES, BadHistory
 def history_options(add: Options) -> None:
     """Adds the flags. `read_history` reads them."""
     usage = add.group("what pods used")
+    usage.argument("history", "CSV with time,workload,cpu,memory, or JSON with the same fields", None, existing_file)
+    usage.argument("usage-prometheus", "in place of the file: Prometheus", "", optional_url)
+    usage.argument("usage-days", "how many days to ask Prometheus for (default {default})", 8, positive_int)
     usage.argument(
-        "history",
-        "CSV with time,workload,cpu,memory, or JSON with the same fields",
-        None,
-        existing_file,
-        metavar="FILE",
+        "usage-step", "seconds between two samples of Prometheus (default {default})", 300.0, positive_number
     )
-    usage.argument("usage-prometheus", "in place of the file: Prometheus", "", optional_url, metavar="URL")
-    usage.argument("usage-days", "how many days to ask Prometheus for (default 8)", 8, positive_int)
-    usage.argument("usage-step", "seconds between two samples of Prometheus (default 300)", 300.0, positive_number)
     for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
         usage.argument(
             f"{resource}-query",

@@ -4,7 +4,7 @@ import argparse
 import platform
 
 from leadsman.cli import output
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.runtime.version import VERSION
 
 

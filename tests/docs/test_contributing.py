@@ -21,7 +21,7 @@ from agent.hardware.samples import HostRoots, Sample, gauge
 from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
 from leadsman.cli import main as command_line
-from leadsman.cli.options import Options
+from leadsman.cli.flags.options import Options
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs

@@ -10,7 +10,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadsman.cli.options import Options, namespace_name, positive_int
+from leadsman.cli.flags import api_server_flags
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import namespace_name, positive_int
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
@@ -36,7 +38,7 @@ def options(add: Options) -> None:
         f" {WARN_DAYS} days; secrets: print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in"
         " --namespace, as the chart's job does",
     )
-    add.argument("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
+    add.argument("dir", "folder of the files (default {default})", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
     making.argument(
         "names",
@@ -48,41 +50,29 @@ def options(add: Options) -> None:
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")
-    making.argument("days", "validity of a certificate (default 365)", "365", positive_int, metavar="N")
-    making.argument("ca-days", "validity of a CA (default 3650)", "3650", positive_int, metavar="N")
+    making.argument("days", "validity of a certificate (default {default})", "365", positive_int)
+    making.argument("ca-days", "validity of a CA (default {default})", "3650", positive_int)
     making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
     showing = add.group("secrets and cluster")
     showing.argument(
         "namespace",
-        "namespace of the extender's and etcd's Secrets; create: of its Services too (default leadsman)",
+        "namespace of the extender's and etcd's Secrets; create: of its Services too (default {default})",
         "leadsman",
         namespace_name,
-        metavar="NAMESPACE",
     )
     showing.argument(
-        "scheduler-namespace",
-        "namespace of the scheduler's Secret (default kube-system)",
-        "kube-system",
-        namespace_name,
-        metavar="NAMESPACE",
+        "scheduler-namespace", "namespace of the scheduler's Secret (default {default})", "kube-system", namespace_name
     )
 
     showing.argument(
-        "server-secret",
-        "the extender's Secret (default leadsman-extender-tls)",
-        "leadsman-extender-tls",
-        metavar="NAME",
+        "server-secret", "the extender's Secret (default {default})", "leadsman-extender-tls", metavar="NAME"
     )
     showing.argument(
-        "renew-before-days",
-        "cluster: renew what ends within so many days (default 30)",
-        "30",
-        positive_int,
-        metavar="N",
+        "renew-before-days", "cluster: renew what ends within so many days (default {default})", "30", positive_int
     )
     showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
     showing.without_environment().switch("replica", "cluster: make that which extenders show each other too")
-    Options(add.parser, None).api_server()
+    api_server_flags.options(Options(add.parser, None))
 
 
 def main(args: argparse.Namespace) -> int:

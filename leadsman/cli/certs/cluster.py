@@ -18,7 +18,7 @@ from leadsman.cli.certs.authority import CertificatePair
 from leadsman.cli.certs.certificate_files import REPLICA, CertsError
 from leadsman.cli.certs.etcd_certificates import EtcdSecrets
 from leadsman.cli.certs.kubernetes_objects import tls_secret
-from leadsman.cli.options import api_access
+from leadsman.cli.flags import api_server_flags
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, NotFound
 
@@ -70,7 +70,7 @@ class NamedObjects:
 async def run(args: argparse.Namespace, now: datetime) -> int:
     """Makes what is missing or due, and says so. CertsError when the API server refuses."""
     try:
-        async with ApiClient(api_access(args)) as client:
+        async with ApiClient(api_server_flags.settings(args)) as client:
             objects = NamedObjects(client, args.namespace)
             made = [*await _of_extender(objects, args, now), *(await _of_etcd(objects, args, now))]
     except ApiError as error:

@@ -11,7 +11,8 @@ import sys
 
 from leadsman.cli.demo import delay_demo, failover_demo, rewards_demo
 from leadsman.cli.demo.delay_demo import DemoFailed
-from leadsman.cli.options import Options, positive_int
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import positive_int
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.testbed.etcd import EtcdFailed, EtcdMissing
@@ -31,8 +32,10 @@ def options(add: Options) -> None:
         default="delays",
     )
     add.parser.add_argument("--keep", action="store_true", help="delays: keep the cluster running until Ctrl-C")
-    add.argument("within-ms", "delays: the pod's bound to edge-1, in ms (default 25)", "25", delay_bound, metavar="MS")
-    add.argument("seed", "rewards: seed of the choice among equal nodes (default 1)", 1, positive_int, metavar="N")
+    add.argument(
+        "within-ms", "delays: the pod's bound to edge-1, in ms (default {default})", "25", delay_bound, metavar="MS"
+    )
+    add.argument("seed", "rewards: seed of the choice among equal nodes (default {default})", 1, positive_int)
 
 
 def delay_bound(text: str) -> str:

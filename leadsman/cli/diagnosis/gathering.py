@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from leadsman.cli import extender_replicas, state_page
+from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.diagnosis.model import AnswerCounts, ClockReading, ControllerView, Denied, ExtenderView, Seen
 from leadsman.cli.extender_client import ExtenderClient
 from leadsman.cli.kubectl import Kubectl
-from leadsman.cli.options import CommandFailed
 
 T = TypeVar("T")
 

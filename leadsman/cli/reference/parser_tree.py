@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from leadsman.cli.options import OneOf
+from leadsman.cli.flags.values import OneOf
 
 
 class Flag(Struct, frozen=True):

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli import agent, main
-from leadsman.cli.options import Options, etcd_access, listen_address, one_of, positive_int, positive_number, url_list
+from leadsman.cli.flags import etcd_flags
+from leadsman.cli.flags.options import Options, not_given
+from leadsman.cli.flags.values import existing_file, listen_address, one_of, positive_int, positive_number, url_list
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 
@@ -91,7 +93,7 @@ def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> No
 def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert etcd_access(args).read_password() == "s3cret"
+    assert etcd_flags.settings(args).read_password() == "s3cret"
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])
@@ -104,3 +106,28 @@ def test_a_bad_listen_address_is_refused(text: str) -> None:
 def test_every_parser_refuses_nonsense_with_its_own_error(parse: type) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="want"):
         parse("\N{SNOWMAN}")
+
+
+@pytest.mark.parametrize(
+    ("default", "shown"), [("text", "text"), (10.0, "10"), (0.25, "0.25"), (3, "3"), (frozenset({"b", "a"}), "a,b")]
+)
+def test_the_help_shows_the_default_of_the_code_as_a_user_would_give_it(default: object, shown: str) -> None:
+    parser = argparse.ArgumentParser()
+    Options(parser, {"LEADSMAN_LIMIT": "other"}).flag("limit", "the limit (default {default}; 0: none)", default)
+    assert f"the limit (default {shown}; 0: none) [$LEADSMAN_LIMIT]" in " ".join(parser.format_help().split())
+
+
+def test_the_usage_shows_what_a_value_is_by_its_parser_and_by_the_unit_of_the_name() -> None:
+    parser = argparse.ArgumentParser()
+    add = Options(parser, None)
+    add.argument("cluster", "a file", None, existing_file)
+    add.argument("hold-seconds", "how long", 1.0, positive_number)
+    add.argument("gain", "how much", 1.0, positive_number, metavar="POINTS")
+    add.argument("owner", "whose")
+    shown = " ".join(parser.format_usage().split())
+    assert shown.endswith("[--cluster FILE] [--hold-seconds S] [--gain POINTS] [--owner OWNER]")
+
+
+def test_flags_that_were_not_given_are_named_as_they_are_typed() -> None:
+    args = argparse.Namespace(plan_tls=None, plan_listen="127.0.0.1:1")
+    assert not_given(args, "--plan-listen", "--plan-tls") == ["--plan-tls"]

@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from leadsman.cli.options import Options, existing_file, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, positive_number
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url
 from leadsman.sources.telemetry import prometheus
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, parse_queries
@@ -21,22 +22,15 @@ def options(add: Options) -> None:
         source_list,
         metavar="SOURCE[,SOURCE]",
     )
-    add.flag(
-        "telemetry-queries",
-        "PromQL of each metric, and the label that names the node",
-        None,
-        existing_file,
-        metavar="FILE",
-    )
-    add.flag("prometheus-ca", "CA of an https Prometheus, in PEM", None, existing_file, metavar="FILE")
-    add.flag("prometheus-token-file", "file with the bearer token for Prometheus", None, existing_file, metavar="FILE")
-    add.flag("sync-seconds", "time between two polls of metrics (default 5)", 5.0, positive_number, metavar="S")
+    add.flag("telemetry-queries", "PromQL of each metric, and the label that names the node", None, existing_file)
+    add.flag("prometheus-ca", "CA of an https Prometheus, in PEM", None, existing_file)
+    add.flag("prometheus-token-file", "file with the bearer token for Prometheus", None, existing_file)
+    add.flag("sync-seconds", "time between two polls of metrics (default {default})", 5.0, positive_number)
     add.flag(
         "metric-age-seconds",
-        "time for which a polled value counts, where the policy sets none (default 15)",
+        "time for which a polled value counts, where the policy sets none (default {default})",
         15.0,
         positive_number,
-        metavar="S",
     )
 
 

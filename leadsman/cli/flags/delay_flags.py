@@ -2,30 +2,22 @@
 
 import argparse
 
-from leadsman.cli.options import Options, existing_file, optional_url, positive_number
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import existing_file, optional_url, positive_number
 from leadsman.sources.delay.delay_sources import DelaySettings
 
 
 def options(add: Options) -> None:
-    add.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
+    add.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
     add.flag(
         "goldpinger-names",
         'JSON {"host IP, pod IP or pod": "node"}, for addresses that no agent reports',
         None,
         existing_file,
-        metavar="FILE",
     )
-    add.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive_number, metavar="S")
-    add.flag(
-        "delay-matrix", "static round trips in ms, reloaded when the file changes", None, existing_file, metavar="FILE"
-    )
-    add.flag(
-        "delay-metadata",
-        'JSON {"node": row}: the node of each row of --delay-matrix',
-        None,
-        existing_file,
-        metavar="FILE",
-    )
+    add.flag("goldpinger-interval-seconds", "time between polls (default {default})", 30.0, positive_number)
+    add.flag("delay-matrix", "static round trips in ms, reloaded when the file changes", None, existing_file)
+    add.flag("delay-metadata", 'JSON {"node": row}: the node of each row of --delay-matrix', None, existing_file)
     add.switch("no-estimates", "do not estimate pairs that nobody measured")
     add.flag(
         "initial-layers",

@@ -5,8 +5,8 @@ import argparse
 from controller.node_health import NodeHealthMode
 from controller.placeholder_pod import PlaceholderSettings
 from controller.self_healing import SelfHealingSettings
-from leadsman.cli.options import (
-    Options,
+from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import (
     image_reference,
     label_key,
     non_negative_int,
@@ -40,39 +40,30 @@ def backup_options(add: Options) -> None:
     add.flag(
         "backup-scope",
         "largest failure that a bounded pod survives unless it says otherwise: none, node, rack or zone "
-        f"(default {backups.default_scope})",
+        "(default {default})",
         backups.default_scope.value,
         one_of(*(scope.value for scope in BackupScope)),
         metavar="SCOPE",
     )
-    add.flag(
-        "rack-label",
-        f"label of nodes that names their rack (default {backups.rack_label})",
-        backups.rack_label,
-        label_key,
-        metavar="LABEL",
-    )
+    add.flag("rack-label", "label of nodes that names their rack (default {default})", backups.rack_label, label_key)
     add.flag(
         "placeholder-image",
-        f"image of placeholders, which must do nothing (default {placeholders.image})",
+        "image of placeholders, which must do nothing (default {default})",
         placeholders.image,
         image_reference,
-        metavar="IMAGE",
     )
     add.flag(
         "placeholder-scheduler",
-        "scheduler that places placeholders (default default-scheduler)",
+        "scheduler that places placeholders (default {default})",
         placeholders.scheduler,
         object_name,
-        metavar="NAME",
     )
     add.flag(
         "warm-images",
         "images that each backup node keeps for the pods that would go there, at most; 0: none; needs --backups and "
-        "image volumes, Kubernetes 1.36 (default 0)",
+        "image volumes, Kubernetes 1.36 (default {default})",
         0,
         non_negative_int,
-        metavar="N",
     )
 
 
@@ -85,24 +76,18 @@ def failover_options(add: Options) -> None:
     )
     add.flag(
         "failover-nodes",
-        f"nodes that may be failed over within the window, at least (default {budget.least_nodes})",
+        "nodes that may be failed over within the window, at least (default {default})",
         budget.least_nodes,
         positive_int,
-        metavar="N",
     )
     add.flag(
         "failover-ratio",
-        f"share of all nodes that may be, if that is more (default {budget.nodes_ratio:g})",
+        "share of all nodes that may be, if that is more (default {default})",
         budget.nodes_ratio,
         positive_number,
-        metavar="RATIO",
     )
     add.flag(
-        "failover-window-seconds",
-        f"window of that budget (default {budget.window_seconds:g})",
-        budget.window_seconds,
-        positive_number,
-        metavar="S",
+        "failover-window-seconds", "window of that budget (default {default})", budget.window_seconds, positive_number
     )
 
 
@@ -115,18 +100,15 @@ def replacement_options(add: Options) -> None:
     )
     add.flag(
         "replacement-hold-seconds",
-        "how long a delay must be over its bound, or a pod be pending, before a pod is moved "
-        f"(default {replacement.hold_seconds:g})",
+        "how long a delay must be over its bound, or a pod be pending, before a pod is moved (default {default})",
         replacement.hold_seconds,
         positive_number,
-        metavar="S",
     )
     add.flag(
         "replacements-per-minute",
-        f"largest number of pods that are moved a minute (default {replacement.per_minute})",
+        "largest number of pods that are moved a minute (default {default})",
         replacement.per_minute,
         positive_int,
-        metavar="N",
     )
 
 
@@ -138,17 +120,15 @@ def move_plan_options(add: Options) -> None:
     )
     add.flag(
         "plan-moves-per-minute",
-        f"largest number of a plan's moves that begin within a minute (default {limits.per_minute})",
+        "largest number of a plan's moves that begin within a minute (default {default})",
         limits.per_minute,
         positive_int,
-        metavar="N",
     )
     add.flag(
         "plan-max-failures",
-        f"moves of a plan that fail before it is aborted (default {limits.max_failures})",
+        "moves of a plan that fail before it is aborted (default {default})",
         limits.max_failures,
         positive_int,
-        metavar="N",
     )
 
 
@@ -161,17 +141,16 @@ def rebalance_options(add: Options) -> None:
     )
     add.flag(
         "rebalance-threshold",
-        f"points by which the gain of a move must exceed its cost (default {rebalance.threshold:g})",
+        "points by which the gain of a move must exceed its cost (default {default})",
         rebalance.threshold,
         positive_number,
         metavar="POINTS",
     )
     add.flag(
         "rebalance-max-moves",
-        f"largest number of moves of one plan (default {rebalance.max_moves})",
+        "largest number of moves of one plan (default {default})",
         rebalance.max_moves,
         positive_int,
-        metavar="N",
     )
 
 

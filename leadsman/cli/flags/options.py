@@ -1,0 +1,108 @@
+"""Adds flags to a command's parser, with the environment variables behind them.
+
+A long-running process is configured by a ConfigMap, so each of its flags reads LEADSMAN_<FLAG>, some also a name that
+Kubernetes users expect. The operator's commands read only what names the extender: an exported variable of one command
+must not reach another one that means something else by it.
+"""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from leadsman.cli.flags.values import METAVARS
+
+UNITS_OF_NAMES = {"-seconds": "S", "-ratio": "RATIO"}
+"""The ends of flags' names that say the unit, and how the usage shows a value of it."""
+
+
+class Options:
+    """Adds flags to `parser` whose defaults come from `environ`; None: no variable is read."""
+
+    def __init__(self, parser: argparse._ActionsContainer, environ: Mapping[str, str] | None) -> None:
+        self.parser, self._environ = parser, environ
+
+    def flag(
+        self,
+        name: str,
+        text: str,
+        default: Any = None,
+        parse: Callable[[str], Any] = str,
+        *,
+        variable: str = "",
+        also: Sequence[str] = (),
+        aliases: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        """A flag that falls back on environment variables: the first one that is set and not empty wins.
+
+        text: what it does; "{default}" in it stands for the default, as the user would give it.
+        parse: from the text of a value; ArgumentTypeError for one that cannot be used. See leadsman.cli.flags.values.
+        variable: the first of them, where LEADSMAN_<FLAG> would mean another thing to each process; then ValueError
+            when LEADSMAN_<FLAG> is set, so that nobody believes it to be read.
+        also: those after it.
+        aliases: older names of the flag, read for one more release, with the variables that they stand for.
+        more: further arguments of argparse's add_argument.
+        """
+        if self._environ is None:
+            self.argument(name, text, default, parse, **more)
+            return
+        if variable and self._environ.get(_variable(name)):
+            raise ValueError(
+                f"{_variable(name)} is not read, as it would mean another thing to each process; set {variable}"
+            )
+        variables = [variable or _variable(name), *also]
+        read = [*variables, *map(_variable, aliases)]
+        given = next((self._environ[each] for each in read if self._environ.get(each)), None)
+        shown = f"{_with_default(text, default)} [{', '.join('$' + each for each in variables)}]"
+        self.argument(name, shown, given or default, parse, **more)
+        for alias in aliases:
+            self.parser.add_argument(
+                f"--{alias}", help=argparse.SUPPRESS, type=parse, dest=name.replace("-", "_"), default=argparse.SUPPRESS
+            )
+
+    def argument(
+        self, name: str, text: str, default: Any = None, parse: Callable[[str], Any] = str, **more: Any
+    ) -> None:
+        """A flag that reads no environment variable; text and parse as of `flag`."""
+        more.setdefault("metavar", _metavar(name, parse))
+        self.parser.add_argument(f"--{name}", help=_with_default(text, default), type=parse, default=default, **more)
+
+    def switch(self, name: str, text: str) -> None:
+        """A flag without a value, off by default; LEADSMAN_<FLAG> set to 1, true, yes or on switches it on."""
+        if self._environ is None:
+            self.parser.add_argument(f"--{name}", help=text, action="store_true")
+            return
+        given = self._environ.get(_variable(name), "").lower() in ("1", "true", "yes", "on")
+        self.parser.add_argument(f"--{name}", help=f"{text} [${_variable(name)}]", action="store_true", default=given)
+
+    def group(self, title: str) -> "Options":
+        return Options(self.parser.add_argument_group(title), self._environ)
+
+    def without_environment(self) -> "Options":
+        """These options for the operator's commands, which no exported variable may reach."""
+        return Options(self.parser, None)
+
+    def for_subcommand(self, parser: argparse._ActionsContainer) -> "Options":
+        """These options for a subcommand's parser."""
+        return Options(parser, self._environ)
+
+
+def _variable(flag: str) -> str:
+    return f"LEADSMAN_{flag.upper().replace('-', '_')}"
+
+
+def _metavar(name: str, parse: Callable[[str], Any]) -> str | None:
+    """How the usage shows the value; None: as argparse would, the flag's name in capitals."""
+    of_unit = next((shown for end, shown in UNITS_OF_NAMES.items() if name.endswith(end)), None)
+    return of_unit or METAVARS.get(parse)
+
+
+def _with_default(text: str, default: Any) -> str:
+    if isinstance(default, frozenset):
+        default = ",".join(sorted(default))
+    return text.replace("{default}", f"{default:g}" if isinstance(default, float) else str(default))
+
+
+def not_given(args: argparse.Namespace, *flags: str) -> list[str]:
+    """Those of the flags, as "--replica-tls", whose value is None."""
+    return [flag for flag in flags if getattr(args, flag.removeprefix("--").replace("-", "_")) is None]

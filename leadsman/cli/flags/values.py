@@ -1,0 +1,193 @@
+"""Values of flags: from the text of the command line, or of an environment variable, to what it means.
+
+A parser raises ArgumentTypeError with the text and what is allowed; argparse puts the flag's name before it.
+"""
+
+import argparse
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from leadsman.cli.parser import did_you_mean
+
+THROUGH_KUBECTL = "kubectl"
+"""The value of --extender that has it found in the cluster."""
+
+
+def url_list(text: str) -> tuple[str, ...]:
+    found = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
+    if not found or not all(url.startswith(("http://", "https://")) for url in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT, comma-separated")
+    return found
+
+
+def optional_url(text: str) -> str:
+    """One URL, or nothing."""
+    if text and not re.match("https?://.", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def optional_https_url(text: str) -> str:
+    if text and not re.match("https://.", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def namespace_name(text: str) -> str:
+    """As Kubernetes names one: a label of RFC 1123."""
+    if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a namespace: a-z, 0-9 and -, at most 63 characters")
+    return text
+
+
+def object_name(text: str) -> str:
+    """As Kubernetes names nodes and most other objects."""
+    from leadsman.state.keys import is_node_name
+
+    if not is_node_name(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: want the name of an object: a-z, 0-9, - and ., at most 253 characters"
+        )
+    return text
+
+
+def optional_object_name(text: str) -> str:
+    return text and object_name(text)
+
+
+def label_key(text: str) -> str:
+    """As Kubernetes has them: an optional prefix, which is a subdomain, and a name."""
+    prefix, slash, name = text.rpartition("/")
+    if not re.fullmatch("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", name) or (slash and not object_name(prefix)):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a label's key, such as topology.kubernetes.io/rack")
+    return text
+
+
+def image_reference(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_./:@]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want an image, such as registry.example.com/pause:3.10")
+    return text
+
+
+class OneOf:
+    """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
+    either."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.allowed = allowed
+
+    def __call__(self, text: str) -> str:
+        if text not in self.allowed:
+            suggestion = did_you_mean(text, self.allowed)
+            raise argparse.ArgumentTypeError(f"{text!r}: want one of {', '.join(self.allowed)}{suggestion}")
+        return text
+
+
+def one_of(*allowed: str) -> OneOf:
+    return OneOf(allowed)
+
+
+def positive_number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a number above 0")
+    return value
+
+
+def non_negative_number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a number, 0 or more")
+    return value
+
+
+def positive_int(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number above 0")
+    return int(text)
+
+
+def non_negative_int(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number, 0 or more")
+    return int(text)
+
+
+def listen_address(text: str) -> str:
+    """HOST:PORT; an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r}: want HOST:PORT, with an IPv6 host in [brackets]")
+    return text
+
+
+def port_number(text: str) -> int:
+    """0: a free one."""
+    if not (text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a port, 0 to 65535")
+    return int(text)
+
+
+def split_host_port(text: str) -> tuple[str, int]:
+    """Host and port of a `listen_address`."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def existing_file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such file")
+    return path
+
+
+def file_to_write(text: str) -> Path:
+    """Looked at before anything is computed that would be lost."""
+    path = Path(text)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a file in a folder that exists and can be written")
+    return path
+
+
+def client_names(text: str) -> frozenset[str]:
+    found = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+    return found
+
+
+def existing_folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such folder")
+    return path
+
+
+METAVARS: dict[Callable[[str], Any], str] = {
+    client_names: "NAME[,NAME]",
+    existing_file: "FILE",
+    existing_folder: "DIR",
+    file_to_write: "FILE",
+    image_reference: "IMAGE",
+    label_key: "LABEL",
+    listen_address: "HOST:PORT",
+    namespace_name: "NAMESPACE",
+    non_negative_int: "N",
+    object_name: "NAME",
+    optional_https_url: "URL",
+    optional_object_name: "NAME",
+    optional_url: "URL",
+    port_number: "PORT",
+    positive_int: "N",
+    url_list: "URL[,URL]",
+}
+"""How the usage shows the value of each parser; a completion offers files for FILE and folders for DIR."""
