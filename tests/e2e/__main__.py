@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
         say(f"{len(cluster.nodes)} nodes Ready in {time.monotonic() - began:.0f} s\n\n{COLUMNS}")
         report = Report(
             date=datetime.now(UTC).isoformat(timespec="minutes"),
-            machine=f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the begin",
+            machine=f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the start",
             kubernetes=cluster.kubernetes_version,
             command=f'make e2e ARGS="{" ".join(arguments)}"',
             results=[],
