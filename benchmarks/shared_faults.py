@@ -18,7 +18,8 @@ from leadsman.decision.rewards.rewards_score import FADE_STEP_SECONDS, RewardsSc
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Updated
 from leadsman.state.records import Heartbeat, Identity, Reward
-from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import apply_changes
 
 NODES_A_RACK = 40
 FAILING_NODES, FAILING_TYPES = 100, 10

@@ -63,7 +63,8 @@ from leadsman.sources.telemetry.tas_policies import TasPolicyObject, to_document
 from leadsman.state import codec, etcd_json, keys
 from leadsman.state.key_values import StoredItem, Updated
 from leadsman.state.records import AnyRecord, Reward
-from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import StoreError
 
 T = TypeVar("T")

@@ -13,7 +13,8 @@ from leadsman.state import keys
 from leadsman.state.key_values import ChangeBatch, slices_by_revision
 from leadsman.state.node_limits import NodeLimits
 from leadsman.state.node_listing import node_pages
-from leadsman.state.snapshot import DEFAULT_LIMITS, ListedSnapshot, Snapshot, apply_changes
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import DEFAULT_LIMITS, ListedSnapshot, apply_changes
 from leadsman.state.store import Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0

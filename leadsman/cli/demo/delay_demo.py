@@ -14,7 +14,8 @@ from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoHost, DemoNetw
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.snapshot import Snapshot, snapshot_from_listing
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import snapshot_from_listing
 from leadsman.testbed.etcd import Etcd, free_ports
 
 REFERENCE_NODE = next(iter(NODES))

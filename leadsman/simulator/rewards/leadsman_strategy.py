@@ -12,7 +12,8 @@ from leadsman.simulator.rewards.outcome import Outcome
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Updated
 from leadsman.state.records import Heartbeat, Identity, Reward
-from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import apply_changes
 
 _UNIX_SECONDS = 1_700_000_000.0
 """The agents' Unix time at the start of the simulation; the reader's monotonic clock starts at 0."""

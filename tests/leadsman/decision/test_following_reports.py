@@ -13,7 +13,8 @@ from leadsman.state import codec, keys
 from leadsman.state.key_values import Deleted, Updated
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import apply_changes
 
 NODES = CandidateNodes.of(("a", "b", "c", "d", "e"))
 POD = PodInfo("default", "p", labels={"delay_a": "20", "delay_b": "50"})

@@ -9,7 +9,8 @@ from msgspec import structs
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Deleted, Updated
 from leadsman.state.records import Heartbeat
-from leadsman.state.snapshot import NodeState, Snapshot, apply_changes, changed_nodes
+from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
+from leadsman.state.snapshot_updates import apply_changes
 
 NAMES = ("a", "b", "c")
 

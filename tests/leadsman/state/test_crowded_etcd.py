@@ -14,7 +14,8 @@ from leadsman.state.follower import Follower
 from leadsman.state.key_values import Put
 from leadsman.state.node_listing import node_pages
 from leadsman.state.records import Heartbeat, Reward
-from leadsman.state.snapshot import DEFAULT_LIMITS, Freshness
+from leadsman.state.snapshot import Freshness
+from leadsman.state.snapshot_updates import DEFAULT_LIMITS
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
 

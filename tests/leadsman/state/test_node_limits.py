@@ -16,7 +16,8 @@ from leadsman.state.memory_store import MemoryStore
 from leadsman.state.node_limits import NodeLimits
 from leadsman.state.node_listing import node_pages
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
-from leadsman.state.snapshot import DEFAULT_LIMITS, Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
 from leadsman.state.store import PAGE_KEYS, Store
 from tests.conftest import Until
 

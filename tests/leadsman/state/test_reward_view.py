@@ -10,7 +10,8 @@ from leadsman.state import codec, keys
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
 from leadsman.state.records import Heartbeat, Quality, Reward
 from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
 
 TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
 TRIALS = st.floats(0, 1_000_000)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity
-from leadsman.state.snapshot import Freshness, NodeState, Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.snapshot import Freshness, NodeState, Snapshot
+from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
 
 FRESH_SECONDS = 15.0
 NODES = ("a", "b", "c")

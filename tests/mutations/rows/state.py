@@ -3,6 +3,7 @@
 from tests.mutations.mutation import Mutation
 
 SNAPSHOT = "leadsman/state/snapshot.py"
+UPDATES = "leadsman/state/snapshot_updates.py"
 STORE = "leadsman/state/etcd_store.py"
 AT_SNAPSHOT = "leadsman/state/test_snapshot.py::"
 AT_NODE_LIMITS = "leadsman/state/test_node_limits.py::"
@@ -17,7 +18,7 @@ MUTATIONS = (
     ),
     Mutation(
         "only a heartbeat that changed is a proof",
-        SNAPSHOT,
+        UPDATES,
         "and _moved(before.heartbeat, record):",
         "and True:",
         AT_SNAPSHOT + "TestFreshness::test_a_heartbeat_written_again_unchanged_proves_nothing",
@@ -31,14 +32,14 @@ MUTATIONS = (
     ),
     Mutation(
         "no older sample after a newer one",
-        SNAPSHOT,
+        UPDATES,
         "newer = (c for c in changes if c.mod_revision > before.revision)",
         "newer = iter(changes)",
         AT_SNAPSHOT + "TestChanges::test_a_change_that_is_no_newer_was_seen_already",
     ),
     Mutation(
         "no proof outlives another store",
-        SNAPSHOT,
+        UPDATES,
         "if before.cluster_id == cluster_id and revision >= before.revision else {}",
         "",
         AT_SNAPSHOT + "TestListing::test_no_proof_outlives_another_store_or_one_that_went_back",
@@ -67,21 +68,21 @@ MUTATIONS = (
     ),
     Mutation(
         "rewards of one node",
-        SNAPSHOT,
+        UPDATES,
         "return key.kind != keys.REWARDS_KIND or usage.pod_types < self._limits.pod_types",
         "return True",
         AT_NODE_LIMITS + "test_of_too_many_rewards_the_first_are_kept_and_the_rest_of_the_node_is_untouched",
     ),
     Mutation(
         "unreadable records of one node",
-        SNAPSHOT,
+        UPDATES,
         "if problem is not None and not named and usage.problems >= self._limits.problems:",
         "if False:",
         AT_NODE_LIMITS + "test_of_too_many_unreadable_records_some_are_named_and_all_are_counted",
     ),
     Mutation(
         "nodes in all",
-        SNAPSHOT,
+        UPDATES,
         "return len(self._usage) < self._limits.nodes",
         "return True",
         AT_NODE_LIMITS + "test_nodes_beyond_the_limit_are_ignored_and_those_that_are_there_stay",
