@@ -26,6 +26,7 @@ class LocalFaultDetector:
         """
         self.silence_limit_seconds = silence_limit_seconds
         self._since: float | None = None
+        self._last_fault: SilentPeriod | None = None
         self._comparable = False
 
     def set_peer_count(self, peers: int, now: float) -> None:
@@ -39,7 +40,14 @@ class LocalFaultDetector:
         before = self._since
         self._since = sent if before is None else max(before, sent)
         too_long = before is not None and self._comparable and sent - before > self.silence_limit_seconds
-        return SilentPeriod(before, sent) if too_long and before is not None else None
+        if not too_long or before is None:
+            return None
+        self._last_fault = SilentPeriod(before, sent)
+        return self._last_fault
+
+    def was_fault(self, sent: float) -> bool:
+        """Whether monotonic seconds `sent` are of the last local fault: what was lost then says nothing of a peer."""
+        return self._last_fault is not None and self._last_fault.after < sent < self._last_fault.before
 
     @property
     def losses_valid_until(self) -> float:

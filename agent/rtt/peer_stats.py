@@ -151,7 +151,8 @@ class PeerStats:
         else:
             target.counts.lost += 1
             self.counts.lost += 1
-            target.window.add(sent, None)
+            if not self._silence.was_fault(sent):
+                target.window.add(sent, None)
             self._with_silence(target, target.record_loss, sent)
 
     def _with_silence(self, target: ProbeTarget, record: Callable[[float], None], sent: float) -> None:

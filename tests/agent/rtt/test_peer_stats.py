@@ -119,6 +119,19 @@ def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains() ->
     assert {latency.loss_ratio for latency in ledger.latencies(20.5).values()} == {0.0}
 
 
+def test_a_loss_of_a_local_fault_that_is_known_only_after_it_is_none() -> None:
+    ledger = of(ONE, TWO)
+    for name in ledger.targets:
+        end(ledger, name, 9.5, Answered(0.004))
+    silent_for(ledger, 10)
+    end(ledger, "one", 20.0, Answered(0.004))
+    end(ledger, "two", 19.6, Lost())
+    assert ledger.latencies(20.7)["two"].loss_ratio == 0.0
+    end(ledger, "one", 20.9, Answered(0.004))
+    end(ledger, "two", 20.6, Lost())
+    assert ledger.latencies(21.7)["two"].loss_ratio == 0.5
+
+
 def test_a_silence_is_no_loss_even_before_it_is_a_fault() -> None:
     ledger = of(ONE, TWO)
     for name in ledger.targets:
