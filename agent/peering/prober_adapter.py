@@ -22,6 +22,7 @@ class ProberAdapter(Struct, frozen=True):
         self.prober.probe_now(name)
 
     def measured_peers(self) -> Collection[str]:
+        self.prober.take_replies()
         return self.prober.latencies(self.clock())
 
     def silent_peers(self) -> Collection[str]:

@@ -61,10 +61,11 @@ class EchoClient(Generic[T]):
             self._in_flight[self._counter] = _InFlight(target, to[0], stamp)
         return sent
 
-    def receive(self, version: IpVersion) -> None:
-        """Handles all messages that arrived on this family's socket."""
-        for datagram in self._sockets[version].drain():
-            self.handle_datagram(version, datagram)
+    def receive(self) -> None:
+        """Handles all messages that arrived."""
+        for version, sock in self._sockets.items():
+            for datagram in sock.drain():
+                self.handle_datagram(version, datagram)
 
     def handle_datagram(self, version: IpVersion, datagram: Datagram) -> None:
         """Handles one message. The clock is read here, after it arrived."""
@@ -78,10 +79,7 @@ class EchoClient(Generic[T]):
     def expire(self) -> None:
         """Ends overdue probes as lost, after handling what waits in the sockets: it may have come in time."""
         deadline = self._clock().monotonic_ns - self._timeout_ns
-        if not self._overdue(deadline):
-            return
-        for version in self._sockets:
-            self.receive(version)
+        self.receive()
         for counter, probe in self._overdue(deadline):
             del self._in_flight[counter]
             self._done(probe.target, probe.sent.seconds, Lost())

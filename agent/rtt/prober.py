@@ -104,6 +104,10 @@ class Prober:
         if target and self._group:
             self._probe(target, self._group)
 
+    def take_replies(self) -> None:
+        """Takes the replies that have arrived, which `run` does at its next turn, within half a second."""
+        self._echoes.receive()
+
     def latencies(self, now: float) -> dict[str, PeerLatency]:
         """Peer → its window at monotonic `now`. A peer without an outcome is absent; all are during a local fault."""
         return self.stats.latencies(now)
@@ -133,13 +137,18 @@ class Prober:
                 await self._pace(self._group)
 
     def _use(self, sockets: Mapping[IpVersion, EchoSocket], stack: contextlib.ExitStack) -> None:
-        """Echoes on these sockets, which the event loop watches and the stack closes."""
+        """Echoes on these sockets, which the stack closes.
+
+        Replies wait for the next turn, stamped by the kernel: to wake for each costs more than to read it. Those to all
+        other processes, which a raw socket gets too, could fill its buffer by then, so the event loop watches it.
+        """
         loop = asyncio.get_running_loop()
         self._echoes = self._echoes_on(sockets)
-        for version, sock in sockets.items():
+        for sock in sockets.values():
             stack.callback(sock.close)
-            loop.add_reader(sock.fileno(), lambda version: self._echoes.receive(version), version)
-            stack.callback(loop.remove_reader, sock.fileno())
+            if sock.raw:
+                loop.add_reader(sock.fileno(), self.take_replies)
+                stack.callback(loop.remove_reader, sock.fileno())
 
     async def _await_icmp(self, stack: contextlib.ExitStack) -> None:
         """Opens the sockets once the kernel allows them: an operator may set the sysctl while the agent runs."""

@@ -9,11 +9,12 @@ import pytest
 
 from agent.rtt.clock import DualTimestamp
 from agent.rtt.endpoints import parse_literal
+from agent.rtt.packet import IpVersion
 from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import IcmpRefused, open_sockets, read_clocks
+from agent.rtt.sockets import EchoSocket, IcmpRefused, open_sockets, read_clocks
 from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
@@ -161,6 +162,32 @@ async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp)
         latencies = known(prober)
     assert sum(count.unusable for count in counts) > 20
     assert all(0 < latency.min_ms <= latency.p95_ms < 500 for latency in latencies.values() if latency.received)
+
+
+@pytest.mark.parametrize("raw", [False, True])
+async def test_the_loop_wakes_for_a_raw_socket_alone(raw: bool) -> None:
+    """Replies wait for the next turn. A raw socket gets those to all processes: its buffer could be full by then."""
+    echo = EchoSocket(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), IpVersion.V4, raw=False)
+    echo.raw = raw
+    prober = Prober(FAST, opener=lambda: {IpVersion.V4: echo})
+    async with running(prober):
+        await until(lambda: prober.rounds >= 1)
+        assert asyncio.get_running_loop().remove_reader(echo.fileno()) is raw
+
+
+async def test_replies_are_taken_at_once_when_somebody_waits_for_them(icmp) -> None:
+    """At this interval the next turn is half a second away."""
+    prober = Prober(ProbeSettings(interval_seconds=600.0, window_seconds=600.0))
+    async with running(prober):
+        prober.set_peers([ONE])
+        await asyncio.sleep(0)
+        prober.probe_now("one")
+        rounds_of_the_loop = 0
+        while not known(prober):
+            prober.take_replies()
+            await asyncio.sleep(0)
+            rounds_of_the_loop += 1
+    assert rounds_of_the_loop >= 1
 
 
 async def test_nothing_is_left_open_when_it_is_cancelled(icmp) -> None:
