@@ -88,13 +88,15 @@ class AgentComponents:
             self.wakeup.wake, lambda: self.peer_refresher.assumed_nodes, clock, Random()
         )
         here = Locality(settings.zone, settings.rack)
-        self.prober = Prober(settings.probing, here, on_rtt=self.on_rtt, on_silence=self.urgent_reports.request)
+        self.refresh_wakeup = Wakeup()
+        self.prober = Prober(settings.probing, here, on_rtt=self.on_rtt, on_silence=self.on_silence)
         prober, probing = ProberAdapter(self.prober, clock), settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
         )
         self.peer_refresher = PeerRefresher(
-            self.store, settings.node, settings.max_peers, peering, prober, self.wakeup.wake, clock
+            *(self.store, settings.node, settings.max_peers, peering, prober, self.wakeup.wake, clock),
+            pause=self.refresh_wakeup.sleep,
         )
         self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
@@ -140,6 +142,10 @@ class AgentComponents:
 
     def on_rtt(self, peer: str, rtt_ms: float) -> None:
         self.peer_refresher.on_rtt(peer, rtt_ms)
+
+    def on_silence(self) -> None:
+        self.urgent_reports.request()
+        self.refresh_wakeup.wake()
 
     def records(self) -> NodeRecords:
         now = self.clock()

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from random import Random
 from typing import Protocol
 
@@ -32,6 +32,7 @@ peer probed that left, and a node that joined is not probed by its neighbours on
 MAX_REREAD_DELAY_SECONDS = 1.0
 """The longest random delay before the read that a silent peer causes: all that probe the node notice at once."""
 _POLL_SECONDS = 0.5
+"""While a new peer on the ring has not answered."""
 
 
 class PeerProber(Protocol):
@@ -78,8 +79,12 @@ class PeerRefresher:
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """report: called when a report is due at once. clock: monotonic seconds."""
+        """report: called when a report is due at once. clock: monotonic seconds.
+
+        pause: sleeps between two reads, and ends early when a peer falls silent.
+        """
         self._rng = rng or Random()
         self.settings, self.own_coordinate = settings, OwnCoordinate(self._rng)
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
@@ -93,6 +98,7 @@ class PeerRefresher:
         )
         self.failures: Counter[str] = Counter()
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
+        self._pause = pause
         self._silent: frozenset[str] = frozenset()
         self._lost_peers = LostPeers()
         self._unreported: set[str] = set()
@@ -173,7 +179,7 @@ class PeerRefresher:
         """Sleeps; a peer that stops answering ends the sleep early, and only once."""
         until = self._clock() + seconds
         while (remaining := until - self._clock()) > 0:
-            await asyncio.sleep(min(_POLL_SECONDS, remaining))
+            await self._pause(min(_POLL_SECONDS, remaining) if self._unreported else remaining)
             self.report_new_peers()
             silent = frozenset(self._probing.silent_peers())
             if silent - self._silent:

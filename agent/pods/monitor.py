@@ -18,9 +18,6 @@ from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 
-MAX_LOOP_SLEEP_SECONDS = 1.0
-"""Well within three push intervals of 1 s, after which a loop without progress counts as stalled."""
-
 
 class PodMonitor:
     """The loops that learn from this node's pods.
@@ -34,13 +31,13 @@ class PodMonitor:
         node: str,
         settings: PodSettings,
         persistence: RewardPersistence,
-        save_interval_seconds: Callable[[], float],
+        push_interval_seconds: Callable[[], float],
         clock: Callable[[], float],
         unix: Callable[[], float],
     ) -> None:
         """clock: monotonic seconds. unix: Unix seconds."""
         self._settings, self._persistence = settings, persistence
-        self._save_interval_seconds = save_interval_seconds
+        self._push_interval_seconds = push_interval_seconds
         self._clock, self._unix = clock, unix
         self._listed = False
         self.client = ApiClient(settings.api, connections=4)
@@ -122,16 +119,16 @@ class PodMonitor:
             self.event_lookup.enqueue(change.object.metadata.uid)
 
     async def _credit_health(self) -> None:
-        """Turns more often than it credits, so that a long interval does not look like a hang."""
+        """Turns once a push interval, more often than it credits: after three of them without a turn it looks hung."""
         due = self._clock()
         while True:
             if self._clock() >= due:
                 due += self._settings.account_seconds
                 self.account_health()
             self._count_round()
-            await asyncio.sleep(min(MAX_LOOP_SLEEP_SECONDS, self._settings.account_seconds))
+            await asyncio.sleep(min(self._push_interval_seconds(), self._settings.account_seconds))
 
     async def _save(self) -> None:
         while True:
-            await asyncio.sleep(self._save_interval_seconds())
+            await asyncio.sleep(self._push_interval_seconds())
             await self._persistence.save(self._restored_ledger())

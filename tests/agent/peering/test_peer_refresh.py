@@ -39,14 +39,25 @@ class Prober:
 
 
 class World:
+    """falls_silent: (at, peer) of the next peer that falls silent during a pause, which ends then."""
+
     def __init__(self, ring, rhythm: PeeringSettings) -> None:
         self.ring, self.prober, self.told = ring, Prober(), 0
+        self.falls_silent: tuple[float, str] | None = None
         self.neighbours = PeerRefresher(
-            ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1)
+            *(ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1)), pause=self.pause
         )
 
     def tell(self) -> None:
         self.told += 1
+
+    async def pause(self, seconds: float) -> None:
+        until = self.ring.now + seconds
+        if self.falls_silent is not None and self.falls_silent[0] < until:
+            until, peer = self.falls_silent
+            self.prober.lost |= {peer}
+            self.falls_silent = None
+        await asyncio.sleep(until - self.ring.now)
 
 
 @pytest.fixture
@@ -106,18 +117,30 @@ async def test_new_neighbours_are_reported_once_when_all_have_answered(world: Wo
 
 
 async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    clockwork(world, monkeypatch)
+    for peer in ("a", "b"):
+        falls_at = world.ring.now + 7.0
+        world.falls_silent = (falls_at, peer)
+        await world.neighbours._rest(15.0)
+        assert falls_at <= world.ring.now <= falls_at + 1.0
+        before = world.ring.now
+        await world.neighbours._rest(15.0)
+        assert world.ring.now - before == pytest.approx(15.0)
+
+
+async def test_a_rest_is_one_sleep_once_all_new_neighbours_have_answered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.ring.fill(3)
+    await world.neighbours.refresh()
     slept = clockwork(world, monkeypatch)
-    world.prober.lost = {"a"}
+    world.prober.answered = False
+    await world.neighbours._rest(2.0)
+    assert slept == [0.5] * 4
+    world.prober.answered = True
     await world.neighbours._rest(15.0)
-    assert world.ring.now <= 0.5 + 1.0
-    before = world.ring.now
-    await world.neighbours._rest(15.0)
-    assert world.ring.now - before == pytest.approx(15.0)
-    world.prober.lost = {"a", "b"}
-    before = world.ring.now
-    await world.neighbours._rest(15.0)
-    assert world.ring.now - before <= 1.5
-    assert max(slept) <= 1.0
+    assert slept[4:] == [0.5, 14.5]
+    assert world.told == 1
 
 
 async def test_the_store_away_is_survived_and_logged_once(
