@@ -12,29 +12,19 @@ What is new replaces the old whole, so concurrent readers see the one or the oth
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from operator import is_
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.columns import FloatArray
+from leadsman.decision.fresh_periods import FreshPeriods
 from leadsman.decision.node_entries import NamedValues, NodeEntries
 from leadsman.decision.node_index import ABSENT, NodeIndex, PositionArray
 from leadsman.runtime.lru import IdentityKey, LruCache
 from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
 
 V = TypeVar("V")
-
-MAX_SNAPSHOT_ENTRIES = 64
-"""Of a period, used lately. An evaluated bound takes 55 KB at 5,000 nodes."""
-
-MAX_PERIODS = 4
-"""Whose tables are kept. A pod is scored on the snapshot that it was filtered on, while others are filtered on newer
-ones: with one period each took the tables from the other."""
-
-PERIOD_REUSE_SECONDS = 1.0
-"""After which the tables of an older period are dropped; by then it holds states that nothing else does."""
 
 MAX_NODE_COLUMNS = 128
 """Used lately, of up to 0.5 MB at 5,000 nodes as a dict, and 40 KB as an array."""
@@ -112,22 +102,6 @@ class _ObjectEntry(Struct, frozen=True):
     value: Any
 
 
-class _FreshPeriod(Struct, frozen=True):
-    """In monotonic seconds `since` .. `until`, the latter excluded, no freshness of these states changes. others: what
-    else the tables were made of."""
-
-    states: Mapping[str, NodeState]
-    others: Sequence[object]
-    since: float
-    until: float
-    tables: LruCache[Hashable, Any]
-
-    def covers(self, snapshot: Snapshot, now: float, others: Sequence[object]) -> bool:
-        """Whether its tables hold for these."""
-        same = self.states is snapshot.nodes and len(others) == len(self.others)
-        return same and self.since <= now < self.until and all(map(is_, others, self.others))
-
-
 _NO_NODES = Snapshot()
 _NO_INDEX = NodeIndex()
 _NO_POSITIONS = np.empty(0, np.intp)
@@ -148,7 +122,7 @@ class DecisionCache:
         self._index = _IndexOfStates(_NO_NODES, _NO_INDEX)
         self._changed = _ChangedStates(self._changes, _NO_INDEX, _NO_POSITIONS, (), _NO_POSITIONS)
         self._move = _IndexMove(_NO_INDEX, _NO_INDEX, _NO_POSITIONS)
-        self._periods: tuple[_FreshPeriod, ...] = ()
+        self._periods = FreshPeriods()
         self._snapshots = 0
 
     def per_node(
@@ -252,11 +226,14 @@ class DecisionCache:
     ) -> V:
         """make(). It depends on `key`, the snapshot's states, how fresh each is at `now`, and the immutable `others`,
         which stay as they are `until` then. Never None."""
-        tables = self._current(snapshot, now, others, until).tables
-        found = tables.get(key)
+        period = self._periods.find(snapshot, now, others)
+        if period is None:
+            fresh_until = self.fresh_until(snapshot, self.index(snapshot))
+            period = self._periods.begin(snapshot, now, others, min(until, _next_after(fresh_until, now)))
+        found = period.tables.get(key)
         if found is None:
             found = make()
-            tables.put(key, found)
+            period.tables.put(key, found)
         return cast(V, found)
 
     def fresh_until(self, snapshot: Snapshot, index: NodeIndex) -> FloatArray:
@@ -271,17 +248,6 @@ class DecisionCache:
             found = _ObjectEntry(owner, make())
             entries.put((id(owner), key), found)
         return cast(V, found.value)
-
-    def _current(self, snapshot: Snapshot, now: float, others: Sequence[object], until: float) -> _FreshPeriod:
-        periods = self._periods
-        for period in periods:
-            if period.covers(snapshot, now, others):
-                return period
-        until = min(until, _next_after(self.fresh_until(snapshot, self.index(snapshot)), now))
-        newest = _FreshPeriod(snapshot.nodes, others, now, until, LruCache(MAX_SNAPSHOT_ENTRIES))
-        recent = [period for period in periods if now - period.since < PERIOD_REUSE_SECONDS]
-        self._periods = (newest, *recent[: MAX_PERIODS - 1])
-        return newest
 
     def _old_positions(self, before: NodeIndex, after: NodeIndex) -> PositionArray:
         """Computed once, as all arrays move together."""

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
@@ -43,21 +43,6 @@ LISTS: Mapping[str, ListOptions] = {
     "StorageClass": ListOptions(STORAGE_CLASSES),
 }
 """Kind → what is listed and watched."""
-
-
-class ClusterSource(Protocol):
-    """Where a planner takes the cluster from: the API server, a file, a generator."""
-
-    @property
-    def current(self) -> Cluster | None:
-        """The cluster; None until all of it is there."""
-
-    @property
-    def problem(self) -> str:
-        """Why it is not up to date; "" when it is."""
-
-    def age_seconds(self, now: float) -> float:
-        """Since its oldest part was confirmed. Infinite until all of it is there."""
 
 
 class ClusterFollower:
