@@ -47,9 +47,19 @@ Find = Callable[[str, str], dict[str, Any]]
 Template = Callable[..., Objects]
 
 
+def builds_with(component: str) -> frozenset[str]:
+    """The builds that have a component's objects: those that choose it, and the files, where no patch is applied."""
+    return frozenset({name for name, components in BUILDS.items() if component in components} | {"files"})
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
+
+
+def objects_named(objects: Objects, kind: str, name: str) -> Objects:
+    """The objects of that kind and name: one, or none where it is not deployed."""
+    return [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
 
 
 def load(path: Path) -> Objects:
@@ -110,7 +120,7 @@ def find(objects: Objects) -> Find:
     """kind, name → the one object."""
 
     def one(kind: str, name: str) -> dict[str, Any]:
-        (found,) = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+        (found,) = objects_named(objects, kind, name)
         return found
 
     return one

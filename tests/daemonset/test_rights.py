@@ -1,6 +1,6 @@
-"""Who may ask the API server for what, and who may talk to whom."""
+"""Who may ask the API server for what."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
 from extender.api.token_access import URL
@@ -8,29 +8,22 @@ from leadsman.kube.names import (
     BACKUPS_CONFIG_MAP,
     MOVE_PLAN_CONFIG_MAP,
     PLACEHOLDER_NAMESPACE,
-    PLACEHOLDER_PRIORITY_CLASS,
     SELF_HEALING_CONFIG_MAP,
 )
 from leadsman.sources.cluster.cluster_follower import LISTS
+from tests.daemonset.conftest import builds_with, objects_named
 
 if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects
-
-PART = "app.kubernetes.io/component"
-
+    from tests.daemonset.conftest import Objects
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
 EVENTS = {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
 ZONE = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
 BIND = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
-
-
 PLACES = [
     {"apiGroups": [group], "resources": resources, "verbs": ["list", "watch"]}
     for group, resources in (("", ["pods", "nodes"]), ("apps", ["replicasets"]), ("batch", ["jobs"]))
 ]
-CLUSTER_AUTOSCALER_CUTOFF = -10
-"""Its --expendable-pods-priority-cutoff."""
 
 ROLES = {
     "leadsman-agent-pods": [PODS, EVENTS, ZONE],
@@ -38,69 +31,48 @@ ROLES = {
     "leadsman-extender-bind": [BIND],
     "leadsman-extender-events": [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}],
 }
-WITH_FAILOVER = ("failover", "everything", "files")
-WITH_REPLACEMENT = ("replacement", "everything", "files")
-WITH_REBALANCE = ("rebalance", "everything", "files")
-WITH_MOVE_PLANS = ("move-plans", *WITH_REBALANCE)
-WITH_BACKUPS = ("backups", "warm-images", "replacement", "move-plans", "rebalance", *WITH_FAILOVER)
-WITH_CONTROLLER = (
-    "controller",
-    "cluster-model",
-    "node-health",
-    "placement-events",
-    "device-health",
-    "shared-plan",
-    *WITH_BACKUPS,
-)
-HEALING = "leadsman-extender-self-healing"
-WITH_HEALING = ("self-healing-extender", "everything", "files")
-WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
-LOCKED = ("etcd-locked", "everything", "files")
-ISSUER = "leadsman-etcd-issuer"
-WITH_DEVICES = ("devices", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-events"}
-WITH_TELEMETRY = ("telemetry", "everything", "files")
-WITH_PAGE_SERVICE = ("page-service", "everything", "files")
-WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
+COMPONENTS_WITH_ROLES = (
+    "telemetry",
+    "controller",
+    "self-healing-extender",
+    "second-scheduler",
+    "devices",
+    "page-service",
+    "etcd-locked",
+)
+"""Besides bind."""
+HEALING = "leadsman-extender-self-healing"
+ISSUER = "leadsman-etcd-issuer"
 
 
 def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(
     objects: "Objects", build_name: str
 ) -> None:
     rules = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] in ("Role", "ClusterRole")}
-    binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
+    binding = {"leadsman-extender-bind"} if build_name in builds_with("bind") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    with_controller = (*WITH_CONTROLLER, *WITH_CLUSTER_MODEL)
-    with_other_roles = (
-        *WITH_TELEMETRY,
-        *with_controller,
-        *WITH_HEALING,
-        *WITH_SECOND_SCHEDULER,
-        *WITH_DEVICES,
-        *WITH_PAGE_SERVICE,
-        *LOCKED,
-    )
-    assert build_name in with_other_roles or rules == wanted
+    has_other_roles = any(build_name in builds_with(component) for component in COMPONENTS_WITH_ROLES)
+    assert has_other_roles or rules == wanted
 
 
 def test_the_extender_reads_claims_and_slices_where_it_follows_devices(objects: "Objects", build_name: str) -> None:
-    roles = [o for o in objects if o["metadata"]["name"] == "leadsman-extender-devices" and o["kind"] == "ClusterRole"]
-    assert bool(roles) == (build_name in WITH_DEVICES)
+    roles = objects_named(objects, "ClusterRole", "leadsman-extender-devices")
+    assert bool(roles) == (build_name in builds_with("devices"))
     assert all(set(rule["verbs"]) == {"list", "watch"} for role in roles for rule in role["rules"])
 
 
 def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_it_follows_it(
     objects: "Objects", build_name: str
 ) -> None:
-    roles = [o for o in objects if o["metadata"]["name"] == HEALING and o["kind"] == "Role"]
+    roles = objects_named(objects, "Role", HEALING)
     arguments = [
         argument
-        for o in objects
-        if o["kind"] == "Deployment" and o["metadata"]["name"] == "leadsman-extender"
+        for o in objects_named(objects, "Deployment", "leadsman-extender")
         for argument in o["spec"]["template"]["spec"]["containers"][0]["args"]
     ]
-    assert bool(roles) == (build_name in WITH_HEALING)
+    assert bool(roles) == (build_name in builds_with("self-healing-extender"))
     assert ("--self-healing" in arguments) == (bool(roles) and build_name != "files"), "files: no patch is applied"
     for role in roles:
         [rule] = role["rules"]
@@ -111,7 +83,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
 
 
 def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:
-    if build_name not in WITH_CLUSTER_MODEL:
+    if build_name not in builds_with("cluster-model"):
         return
     [rules] = [
         o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller-cluster-model" and "rules" in o
@@ -123,7 +95,7 @@ def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(object
 
 
 def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects: "Objects", build_name: str) -> None:
-    if build_name not in WITH_CONTROLLER:
+    if build_name not in builds_with("controller"):
         return
     roles = {o["kind"]: o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller" and "rules" in o}
     writes = {
@@ -155,16 +127,16 @@ def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads:
     with_token = {
         w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
-    controller = {"leadsman-controller"} if build_name in WITH_CONTROLLER else set()
-    scheduler = {"leadsman-scheduler"} if build_name in WITH_SECOND_SCHEDULER else set()
-    issuer = {ISSUER} if build_name in LOCKED else set()
+    controller = {"leadsman-controller"} if build_name in builds_with("controller") else set()
+    scheduler = {"leadsman-scheduler"} if build_name in builds_with("second-scheduler") else set()
+    issuer = {ISSUER} if build_name in builds_with("etcd-locked") else set()
     assert with_token == {"leadsman-agent", "leadsman-extender"} | controller | scheduler | issuer
 
 
 def test_the_issuer_may_ask_whose_a_token_is_and_nothing_else(objects: "Objects", build_name: str) -> None:
     roles = [o for o in objects if o["metadata"]["name"] == ISSUER and "rules" in o]
     tokens = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
-    assert [o["rules"] for o in roles] == ([[tokens]] if build_name in LOCKED else [])
+    assert [o["rules"] for o in roles] == ([[tokens]] if build_name in builds_with("etcd-locked") else [])
 
 
 def test_the_extender_may_ask_whose_a_token_is_and_what_its_user_may_where_it_serves_the_page(
@@ -173,7 +145,7 @@ def test_the_extender_may_ask_whose_a_token_is_and_what_its_user_may_where_it_se
     roles = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] == "ClusterRole"}
     bindings = {o["roleRef"]["name"] for o in objects if o["kind"] == "ClusterRoleBinding"}
     granted = {name: rules for name, rules in roles.items() if "page" in name}
-    if build_name not in WITH_PAGE_SERVICE:
+    if build_name not in builds_with("page-service"):
         assert granted == {}
         return
     viewer, operator = granted.pop("leadsman-page-viewer"), granted.pop("leadsman-page-operator")
@@ -188,11 +160,6 @@ def test_the_extender_may_ask_whose_a_token_is_and_what_its_user_may_where_it_se
     }
 
 
-def test_the_page_is_open_to_ingress_controllers_where_it_is_served(find: "Find", build_name: str) -> None:
-    is_open = build_name in set(WITH_PAGE_SERVICE) - {"files"}  # files: no patch is applied
-    assert open_to(find("NetworkPolicy", "leadsman-extender"), "page") == ({"anyone"} if is_open else set())
-
-
 def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Objects", build_name: str) -> None:
     mounting = {
         w["metadata"]["name"]
@@ -200,7 +167,7 @@ def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Obj
         if "leadsman-etcd-root" in str(w["spec"]["template"]["spec"].get("volumes", []))
     }
     if build_name != "files":  # No patch is applied there.
-        assert mounting == ({"leadsman-etcd", ISSUER} if build_name in LOCKED else set())
+        assert mounting == ({"leadsman-etcd", ISSUER} if build_name in builds_with("etcd-locked") else set())
 
 
 def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_own(
@@ -211,7 +178,7 @@ def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_o
         for o in objects
         if o["kind"] in ("RoleBinding", "ClusterRoleBinding") and o["subjects"][0]["name"] == "leadsman-scheduler"
     ]
-    assert bool(bindings) == (build_name in WITH_SECOND_SCHEDULER)
+    assert bool(bindings) == (build_name in builds_with("second-scheduler"))
     if bindings:
         assert sorted((o["roleRef"]["name"], o["metadata"].get("namespace", "")) for o in bindings) == [
             ("extension-apiserver-authentication-reader", "kube-system"),
@@ -219,7 +186,7 @@ def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_o
             ("system:kube-scheduler", ""),
             ("system:volume-scheduler", ""),
         ]
-        (role,) = [o for o in objects if o["kind"] == "Role" and o["metadata"]["name"] == "leadsman-scheduler"]
+        (role,) = objects_named(objects, "Role", "leadsman-scheduler")
         assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
         assert [rule.get("resourceNames") for rule in role["rules"] if rule["verbs"] != ["create"]] == [
             ["leadsman-scheduler"]
@@ -230,89 +197,11 @@ def test_no_object_is_a_secret(objects: "Objects") -> None:
     assert "Secret" not in {o["kind"] for o in objects}
 
 
-def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
-    objects: "Objects", workloads: "Objects"
-) -> None:
-    policies = {
-        o["spec"]["podSelector"]["matchLabels"][PART]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"
-    }
-    inside = {
-        w["metadata"]["labels"][PART] for w in workloads if not w["spec"]["template"]["spec"].get("hostNetwork", False)
-    }
-    assert set(policies) == inside
-    assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
-
-
-def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
-    callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
-    nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
-    on_host = nodes if build_name in ("hostnetwork", "everything") else set()
-    controller = {"controller"} if set(WITH_CONTROLLER) - {"files"} >= {build_name} else set()
-    issuer = {"etcd-issuer"} if build_name in ("etcd-locked", "everything") else set()
-    assert callers == {"agent", "etcd", "extender"} | controller | on_host | issuer
-
-
-def test_who_needs_a_credential_may_call_the_issuer(objects: "Objects", build_name: str) -> None:
-    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
-        for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
-            credentials = {"port": 9004, "protocol": "TCP"}
-            called = [rule["to"][0] for rule in policy["egress"] if credentials in rule.get("ports", [])]
-            if build_name != "files":
-                assert [name_of(peer) for peer in called] == (["etcd-issuer"] if build_name in LOCKED else [])
-
-
-def test_etcd_s_members_reach_each_other(find: "Find") -> None:
-    assert open_to(find("NetworkPolicy", "leadsman-etcd"), "peer") == {"etcd"}
-
-
-def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: "Find") -> None:
-    policy = find("NetworkPolicy", "leadsman-extender")
-    assert open_to(policy, "https") == {"anyone"}
-    assert open_to(policy, "ops") == {"monitoring"}
-
-
-def test_agents_reach_each_other_by_any_protocol(objects: "Objects") -> None:
-    """ICMP has no name in a NetworkPolicy: only a rule without ports lets it pass."""
-    for policy in (
-        o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", "leadsman-agent")
-    ):
-        assert [name_of(rule["from"][0]) for rule in policy["ingress"] if "ports" not in rule] == ["agent"]
-        assert [name_of(rule["to"][0]) for rule in policy["egress"] if "ports" not in rule] == ["agent"]
-
-
-def test_callers_may_call_what_lets_them_in(objects: "Objects") -> None:
-    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
-        for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
-            outward = {
-                (name_of(rule["to"][0]), p["port"])
-                for rule in policy["egress"]
-                if "to" in rule
-                for p in rule.get("ports", [])
-            }
-            assert ("etcd", 2379) in outward
-
-
-def open_to(policy: dict[str, Any], port: str) -> set[str]:
-    """Who may come in on the named port."""
-    rules = [r for r in policy["spec"]["ingress"] if port in [p["port"] for p in r.get("ports", [])]]
-    return {name_of(peer) for rule in rules for peer in rule.get("from", [None])}
-
-
-def name_of(peer: dict[str, Any] | None) -> str:
-    if peer is None:
-        return "anyone"
-    if "ipBlock" in peer:
-        return peer["ipBlock"]["cidr"]
-    if "namespaceSelector" in peer:
-        return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
-    return peer["podSelector"]["matchLabels"][PART]
-
-
 def test_who_judges_nodes_patches_their_status_and_reads_their_leases_and_nothing_more(
     objects: "Objects", build_name: str
 ) -> None:
     roles = {o["kind"]: o for o in objects if o["metadata"]["name"] == "leadsman-controller-node-health"}
-    assert (build_name in ("node-health", *WITH_BACKUPS)) is bool(roles)
+    assert (build_name in builds_with("node-health")) is bool(roles)
     if roles:
         assert roles["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]
         assert roles["Role"]["metadata"]["namespace"] == "kube-node-lease"
@@ -324,8 +213,8 @@ def test_who_keeps_backups_writes_pods_of_the_placeholder_namespace_and_two_conf
     objects: "Objects", build_name: str
 ) -> None:
     roles = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Role"}
-    assert (build_name in WITH_BACKUPS) is ("leadsman-controller-placeholders" in roles)
-    if build_name not in WITH_BACKUPS:
+    assert (build_name in builds_with("backups")) is ("leadsman-controller-placeholders" in roles)
+    if build_name not in builds_with("backups"):
         return
     pods, state = roles["leadsman-controller-placeholders"], roles["leadsman-controller-self-healing"]
     assert pods["metadata"]["namespace"] == PLACEHOLDER_NAMESPACE
@@ -345,14 +234,14 @@ def test_pods_elsewhere_are_deleted_only_with_the_component_failover(objects: "O
         if o["kind"] == "ClusterRole"
         and any("delete" in rule["verbs"] and "pods" in rule["resources"] for rule in o["rules"])
     }
-    assert deleting == ({"leadsman-controller-failover"} if build_name in WITH_FAILOVER else set())
+    assert deleting == ({"leadsman-controller-failover"} if build_name in builds_with("failover") else set())
 
 
 def test_pods_are_evicted_and_never_deleted_by_the_component_replacement(objects: "Objects", build_name: str) -> None:
     names = ("leadsman-controller-replacement", "leadsman-controller-replacement-state")
     mine = [o for o in objects if o["metadata"]["name"] in names and "rules" in o]
     rules = {(o["kind"], o["metadata"].get("namespace", "")): o["rules"] for o in mine}
-    if build_name not in WITH_REPLACEMENT:
+    if build_name not in builds_with("replacement"):
         assert not rules
         return
     evicting, holding = rules["ClusterRole", ""], rules["Role", PLACEHOLDER_NAMESPACE]
@@ -368,7 +257,7 @@ def test_plans_of_moves_bring_the_right_to_evict_and_no_right_to_write_plans(
     names = ("leadsman-controller-move-plans", "leadsman-controller-move-plans-state")
     mine = [o for o in objects if o["metadata"]["name"] in names and "rules" in o]
     rules = {(o["kind"], o["metadata"].get("namespace", "")): o["rules"] for o in mine}
-    if build_name not in WITH_MOVE_PLANS:
+    if build_name not in builds_with("move-plans"):
         assert not rules
         return
     assert rules["ClusterRole", ""] == [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
@@ -389,18 +278,7 @@ def test_only_rebalancing_writes_plans_of_moves(objects: "Objects", build_name: 
         for rule in o["rules"]
         if MOVE_PLAN_CONFIG_MAP in rule.get("resourceNames", ()) and "update" in rule["verbs"]
     }
-    assert writing == ({"leadsman-controller-rebalance"} if build_name in WITH_REBALANCE else set())
-
-
-def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_nodes_for(
-    objects: "Objects", build_name: str
-) -> None:
-    classes = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PriorityClass"}
-    if build_name not in WITH_BACKUPS:
-        return
-    placeholders = classes[PLACEHOLDER_PRIORITY_CLASS]
-    assert placeholders["value"] < CLUSTER_AUTOSCALER_CUTOFF
-    assert (placeholders["globalDefault"], placeholders["preemptionPolicy"]) == (False, "Never")
+    assert writing == ({"leadsman-controller-rebalance"} if build_name in builds_with("rebalance") else set())
 
 
 def test_device_taint_rules_are_written_only_with_the_component_device_health(
@@ -413,4 +291,4 @@ def test_device_taint_rules_are_written_only_with_the_component_device_health(
         if rule.get("apiGroups") == ["resource.k8s.io"] and "create" in rule["verbs"]
     }
     expected = {"leadsman-controller-device-health": ["devicetaintrules"]}
-    assert writing == (expected if build_name in ("files", "device-health", "everything") else {})
+    assert writing == (expected if build_name in builds_with("device-health") else {})
