@@ -3,6 +3,10 @@
 Each node knows 16 peers and seven hardware values, and 200 nodes a second report, as agents of a large cluster do.
 """
 
+from leadsman.runtime import import_trim
+
+import_trim.import_libraries()  # As `leadsman extender` does, before anything else imports aiohttp.
+
 import argparse
 import asyncio
 import gc

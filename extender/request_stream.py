@@ -12,10 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
+from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.decided_request import PRIORITIZE, DecidedRequest
 from leadsman.sources.recording.encoder import RequestEncoder
 
@@ -149,7 +149,7 @@ class RequestStream:
 
     def _write(self, request: DecidedRequest) -> None:
         if self._sink.wants_begin or self._encoder.is_full:
-            self._sink.begin(self._encoder.begin(version("leadsman"), self._clock(), self._unix_clock()))
+            self._sink.begin(self._encoder.begin(VERSION, self._clock(), self._unix_clock()))
         for number, message in enumerate(self._encoder.encode(request)):
             self._sink.write([message])
             if number >= MESSAGES_WITHOUT_PAUSE:

@@ -2,18 +2,18 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.replica_server import ReplicaServer
-from extender.api.server import PageSettings, page_loops
+from extender.api.settings import PageSettings
 from extender.api.sources import ApiSources
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
@@ -48,6 +48,10 @@ from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
+
+if TYPE_CHECKING:
+    from extender.api.replica_server import ReplicaServer
+    from extender.api.server import PageServer
 
 log = logging.getLogger(__name__)
 
@@ -111,6 +115,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_malloc()
     parts = ExtenderParts(settings)
+    gc.freeze()  # What is there now stays; looking through it again stopped answers for 48 ms.
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(parts.store.close)
         stack.callback(parts.workers.close)
@@ -122,13 +127,11 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         await stack.enter_async_context(serve(parts.ops_app(), *settings.ops_listen))
         port = await stack.enter_async_context(serve(parts.app(), *settings.listen, tls=parts.tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
-        api_sources = parts.api_sources()
-        loops = {
-            **parts.loops(),
-            **await stack.enter_async_context(parts.replica_server.serving(api_sources)),
-            **await stack.enter_async_context(page_loops(settings.page, api_sources)),
-            "drain": parts.drain.run(stop),
-        }
+        loops = {**parts.loops(), "drain": parts.drain.run(stop)}
+        if parts.replica_server:
+            loops |= await stack.enter_async_context(parts.replica_server.serving(parts.api_sources()))
+        if parts.page_server:
+            loops |= await stack.enter_async_context(parts.page_server.running())
         await run_tasks(loops, parts.drain.over)
     log.info("extender stopped")
 
@@ -155,7 +158,8 @@ class ExtenderParts:
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
-        self.replica_server = ReplicaServer(settings.replicas)
+        self.replica_server = self._replica_server(settings.replicas) if settings.replicas else None
+        self.page_server = self._page_server(settings.page) if settings.page else None
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
         shown = (
@@ -169,7 +173,7 @@ class ExtenderParts:
         for part in shown:
             if part is not None:
                 self.metrics.add_collector(part.families)
-        if listeners := [each for each in (self.tls, self.replica_server.tls) if each]:
+        if listeners := [each for each in (self.tls, self.replica_server and self.replica_server.tls) if each]:
             self.metrics.add_collector(lambda: tls_metrics(listeners))
 
     def _recorder(self, folder: Path) -> Recorder:
@@ -177,6 +181,16 @@ class ExtenderParts:
 
     def _shadow(self, policy: Path) -> Shadow:
         return Shadow(policy, lambda: self.followed.policy_file.current, lambda: self.workers.is_busy)
+
+    def _replica_server(self, settings: ReplicaSettings) -> "ReplicaServer":
+        from extender.api.replica_server import ReplicaServer  # Here, as the page is.
+
+        return ReplicaServer(settings)
+
+    def _page_server(self, settings: PageSettings) -> "PageServer":
+        from extender.api.server import PageServer  # Here: a process without a page does without 50 modules, 3 MB.
+
+        return PageServer(settings, self.api_sources())
 
     def app(self) -> web.Application:
         """What kube-scheduler asks."""
@@ -195,7 +209,7 @@ class ExtenderParts:
             tls_problem=self.tls.problem if self.tls else None,
             observers=[each.observe for each in (self.recorder, self.shadow) if each],
             device_grants=self.device_grants,
-            replicas=self.replica_server.others,
+            replicas=self.replica_server.others if self.replica_server else None,
         )
         app.on_response_prepare.append(self.drain.close_connection)
         return app
@@ -212,6 +226,7 @@ class ExtenderParts:
 
     def api_sources(self) -> ApiSources:
         """What the page and the other replicas read."""
+        replica_server = self.replica_server
         return ApiSources(
             self.followed.input_sources,
             self.journal,
@@ -222,9 +237,9 @@ class ExtenderParts:
             core=self.core,
             request_probes=self.probe_requests.enqueue,
             tls=self.tls,
-            replicas=self.replica_server.others,
-            replica_tls=self.replica_server.tls,
-            controllers=self.replica_server.controllers,
+            replicas=replica_server.others if replica_server else None,
+            replica_tls=replica_server.tls if replica_server else None,
+            controllers=replica_server.controllers if replica_server else None,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:

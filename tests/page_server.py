@@ -28,7 +28,8 @@ from msgspec import Struct
 from controller.plan_server import create_plan_app
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
-from extender.api.server import PageServer, PageSettings
+from extender.api.server import PageServer
+from extender.api.settings import PageSettings
 from extender.api.sources import ApiSources
 from extender.app import create_app
 from extender.journal import Journal

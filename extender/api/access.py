@@ -14,8 +14,6 @@ from aiohttp import hdrs, web
 from extender.api.parameters import RequestError
 from leadsman.runtime.token_bucket import TokenBucket
 
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
-
 COOKIE = "__Host-leadsman-page"
 """With this prefix a browser takes it from us by TLS alone, and sends it to this host alone (RFC 6265bis, 4.1.3.2)."""
 

@@ -32,19 +32,17 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class ReplicaServer:
     """tls: of the listener. others: the other replicas. controllers: None: they are not asked.
 
-    All are None without settings: then nothing is served or asked.
-
     UnusableFile when the certificate cannot be used.
     """
 
-    def __init__(self, settings: ReplicaSettings | None) -> None:
+    def __init__(self, settings: ReplicaSettings) -> None:
         self._settings = settings
-        self.tls = MutualTls(settings.files, prefix="replica_") if settings else None
-        client_tls = settings.client_tls() if settings else None
-        self.others = PeerClient(settings.hosts, client_tls) if settings else None
+        self.tls = MutualTls(settings.files, prefix="replica_")
+        client_tls = settings.client_tls()
+        self.others = PeerClient(settings.hosts, client_tls)
         self.controllers = (
             PeerClient(settings.controllers, client_tls, certificate_name=settings.hosts[0][0])
-            if settings and settings.controllers
+            if settings.controllers
             else None
         )
 
@@ -54,9 +52,6 @@ class ReplicaServer:
 
         OSError when the port is taken.
         """
-        if not (self._settings and self.tls and self.others):
-            yield {}
-            return
         live = LiveState(sources)
         async with AsyncExitStack() as stack:
             for client in filter(None, (self.others, self.controllers)):

@@ -3,20 +3,17 @@
 import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
-from extender.api.access import LOOPBACK_HOSTS, AccessGuard
+from extender.api.access import AccessGuard
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
 from extender.api.prometheus_history import PrometheusHistory
+from extender.api.settings import LOOPBACK_HOSTS, PageSettings
 from extender.api.sign_in import sign_in
 from extender.api.sources import ApiSources
 from extender.api.token_access import TokenAccess
 from extender.page.bundle import bundle, content_security_policy
-from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.server_tls import ServerTls
@@ -24,35 +21,6 @@ from leadsman.runtime.server_tls import ServerTls
 _log = logging.getLogger(__name__)
 
 _Loop = Coroutine[Any, Any, None]
-
-
-class PageService(Struct, frozen=True):
-    """The page for browsers and clients of the cluster: TLS, and a bearer token with each request.
-
-    listen: host and port.
-    hosts: names, besides those of loopback, that requests may be for.
-    certificate, key: files in PEM.
-    api: the API server, which says whose a token is.
-    """
-
-    listen: tuple[str, int]
-    hosts: frozenset[str]
-    certificate: Path
-    key: Path
-    api: ApiAccess
-
-
-class PageSettings(Struct, frozen=True):
-    """Where the API and the page are served.
-
-    local: a loopback address and port, where plain HTTP without a token is answered; None: none.
-    service: None: none.
-    prometheus: asked for histories; None: there are those of this process alone.
-    """
-
-    local: tuple[str, int] | None = None
-    service: PageService | None = None
-    prometheus: ApiAccess | None = None
 
 
 class PageServer:
@@ -84,6 +52,13 @@ class PageServer:
                 ports.append(await stack.enter_async_context(serve(app, *service.listen, tls=self._tls)))
             yield ports
 
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Mapping[str, _Loop]]:
+        """Serves until the block ends. Yields the loops to run meanwhile, by name. OSError when the port is taken."""
+        async with self.serving() as ports:
+            _log.info("serving the page and its API on port %s", " and ".join(map(str, ports)))
+            yield dict(self.tasks())
+
     def tasks(self) -> Iterator[tuple[str, _Loop]]:
         """Name and loop of each; all run until cancelled."""
         yield "keep the page's history", self.live.run()
@@ -91,21 +66,6 @@ class PageServer:
             yield "ask the other replicas", self.live.replicas.run()
         if self._tls:
             yield "reload the page's certificate", self._tls.follow()
-
-
-@asynccontextmanager
-async def page_loops(settings: PageSettings | None, sources: ApiSources) -> AsyncIterator[Mapping[str, _Loop]]:
-    """Serves until the block ends. Yields the loops to run meanwhile, by name. settings: None: nothing is served.
-
-    UnusableFile when the certificate cannot be used, OSError when the port is taken.
-    """
-    if settings is None:
-        yield {}
-        return
-    server = PageServer(settings, sources)
-    async with server.serving() as ports:
-        _log.info("serving the page and its API on port %s", " and ".join(map(str, ports)))
-        yield dict(server.tasks())
 
 
 def _page_headers() -> Mapping[str, str]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import structs
 
-from leadsman.decision.columns import Column, FloatArray
+from leadsman.decision.columns import Column, FloatArray, median
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, PluginScore, PodInfo, Refusal
 from leadsman.decision.plugins import FilterPlugin, ScorePlugin, filters_for, scores_for
@@ -110,7 +110,7 @@ def weighted_totals(counted: Sequence[PluginScore], nodes: Sequence[str]) -> Flo
 def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
     """The plugin's value for each node, clipped to 0..1. An unknown one is the median: never best, never worst."""
     known = Column.of(score.values)
-    middle = float(np.median(known.numbers)) if 0 < len(known) < len(nodes) else 0.0
+    middle = median(known.numbers) if 0 < len(known) < len(nodes) else 0.0
     return np.clip(known.values_for(nodes, middle), 0.0, 1.0)
 
 

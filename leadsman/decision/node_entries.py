@@ -50,6 +50,15 @@ class _Entries(Struct, frozen=True):
             np.concatenate((self.value, other.value)),
         )
 
+    def merged(self, kept: BoolArray, other: "_Entries") -> "_Entries":
+        """Those that are kept and the others, by name. One array after another: at 5,000 nodes each takes 0.7 MB, and
+        three at a time would count three times in the peak of a process."""
+        name = np.concatenate((self.name[kept], other.name))
+        order = np.argsort(name, kind="stable")
+        name = name[order]
+        node = np.concatenate((self.node[kept], other.node))[order]
+        return _Entries(node, name, np.concatenate((self.value[kept], other.value))[order])
+
     def moved(self, positions: PositionArray) -> "_Entries":
         entries = _Entries(positions[self.node], self.name, self.value)
         return entries.select(entries.node != ABSENT)
@@ -87,8 +96,7 @@ class NodeEntries:
         newer, old = self._newer.select(~changed[self._newer.node]).joined(added), self._old | changed
         if len(newer.name) <= MAX_NEWER_SHARE * len(self._base.name):
             return NodeEntries(self._index, self._base, newer, old)
-        everything = self._base.select(~old[self._base.node]).joined(newer)
-        return NodeEntries(self._index, everything.select(np.argsort(everything.name, kind="stable")))
+        return NodeEntries(self._index, self._base.merged(~old[self._base.node], newer))
 
     def moved(self, index: NodeIndex) -> "NodeEntries":
         """Over another index, without the entries of nodes that it does not have."""

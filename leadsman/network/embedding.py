@@ -66,7 +66,7 @@ class DescentSchedule(NamedTuple):
     width_at_start: float = _LOSS_WIDTH_AT_START
 
 
-def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: np.random.Generator) -> EnsembleMember:
+def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: "np.random.Generator") -> EnsembleMember:
     """A member with random initial points. Without a pair there is nothing to fit, and the unit is a millisecond."""
     points = (rng.standard_normal((shape.blocks * shape.dimensions, pairs.node_count)) * 0.5).astype(np.float32)
     heights = np.full(pairs.node_count, _INITIAL_LOG_HEIGHT, np.float32)

@@ -69,7 +69,7 @@ def fit_budget(pairs: MeasuredPairs) -> FitBudget:
 
 def fit_network(
     pairs: MeasuredPairs,
-    rng: np.random.Generator,
+    rng: "np.random.Generator",
     groups: Sequence[Indices] = (),
     before: NetworkEstimates | None = None,
     budget: FitBudget | None = None,
@@ -105,7 +105,7 @@ def fit_network(
 
 
 def _members(
-    pairs: MeasuredPairs, rng: np.random.Generator, budget: FitBudget, before: NetworkEstimates | None
+    pairs: MeasuredPairs, rng: "np.random.Generator", budget: FitBudget, before: NetworkEstimates | None
 ) -> tuple[EnsembleMember, ...]:
     if before is not None:
         return tuple(descend(member, pairs, budget.warm_descent) for member in before.model.members)
@@ -118,7 +118,7 @@ def _cross_calibrate(
     pairs: MeasuredPairs,
     former: MeasuredPairs,
     landmarks: Indices,
-    rng: np.random.Generator,
+    rng: "np.random.Generator",
     budget: FitBudget,
 ) -> tuple[Calibration, float]:
     """Calibrates on folds of `pairs`: members forget the pairs left out by descending further without them."""

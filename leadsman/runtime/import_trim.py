@@ -1,7 +1,8 @@
-"""Libraries imported without what an agent does not need, of which they make or load at once 4 MB of an agent's 45.
+"""Libraries imported without what agents and extenders do not need, of which they make or load at once some 4 MB.
 
-aiohttp: the system's CAs, for a TLS context of its own that nobody uses: leadsman.state.etcd_http and
-leadsman.kube.http_session make theirs when they speak TLS. And frozenlist's C++ library, for lists of a few signals.
+aiohttp: the system's CAs, for a TLS context of its own that nobody uses: leadsman.state.etcd_http,
+leadsman.kube.http_session and leadsman.sources.delay.goldpinger make theirs when they speak TLS. And frozenlist's C++
+library, for lists of a few signals.
 prometheus-client: its own HTTP servers and ASGI application; our scrapes are served by aiohttp.
 """
 

@@ -3,8 +3,7 @@
 import argparse
 from pathlib import Path
 
-from extender.api.access import LOOPBACK_HOSTS
-from extender.api.server import PageService, PageSettings
+from extender.api.settings import LOOPBACK_HOSTS, PageService, PageSettings
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import client_names, existing_folder, listen_address, optional_url, split_host_port
 from leadsman.kube.access import ApiAccess, access_from_url

@@ -1,13 +1,7 @@
 """Regular expressions for `matches()`, by RE2: the library that CEL names, linear in the text. Pure."""
 
-import re2
-
 MAX_BYTES = 1 << 20
 """Of a compiled pattern with what it keeps of texts. RE2 refuses a pattern that would need more."""
-
-_OPTIONS = re2.Options()
-_OPTIONS.max_mem = MAX_BYTES
-_OPTIONS.log_errors = False
 
 
 class BadPattern(ValueError):
@@ -18,8 +12,12 @@ class Pattern:
     """Compiles a pattern of RE2's syntax (github.com/google/re2/wiki/Syntax). BadPattern."""
 
     def __init__(self, pattern: str) -> None:
+        import re2  # Here: it takes 1.4 MB, and most policies have no pattern.
+
+        options = re2.Options()
+        options.max_mem, options.log_errors = MAX_BYTES, False
         try:
-            self._compiled = re2.compile(pattern, _OPTIONS)
+            self._compiled = re2.compile(pattern, options)
         except re2.error as error:
             raise BadPattern(error.args[0].decode(errors="replace")) from error
         except UnicodeEncodeError as error:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.columns import Column, FloatArray
+from leadsman.decision.columns import Column, FloatArray, median
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
 from leadsman.decision.delay.outcomes import Outcome, reason
@@ -77,5 +77,5 @@ def _reasons(nodes: Sequence[str], causes: NDArray[np.int64], evaluated: Sequenc
 
 def _values(rtt_ms: FloatArray) -> FloatArray:
     known = rtt_ms[~np.isnan(rtt_ms)]
-    square = max(float(np.median(known)), MIN_MEDIAN_MS) ** 2 if len(known) else 1.0
+    square = max(median(known), MIN_MEDIAN_MS) ** 2 if len(known) else 1.0
     return square / (square + rtt_ms**2)

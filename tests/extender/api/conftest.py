@@ -14,11 +14,12 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
-from extender.api.access import LOOPBACK_HOSTS, AccessGuard, TokenCheck
+from extender.api.access import AccessGuard, TokenCheck
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
 from extender.api.prometheus_history import PrometheusHistory
-from extender.api.server import PageServer, PageService, PageSettings
+from extender.api.server import PageServer
+from extender.api.settings import LOOPBACK_HOSTS, PageService, PageSettings
 from extender.api.sources import ApiSources
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics

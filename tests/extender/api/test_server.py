@@ -6,7 +6,8 @@ from msgspec import structs
 
 from extender.api import token_access
 from extender.api.contract.overview import ChangeEvent
-from extender.api.server import PageServer, PageService, PageSettings, page_loops
+from extender.api.server import PageServer
+from extender.api.settings import PageService, PageSettings
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.kube.access import ApiAccess
@@ -81,11 +82,6 @@ async def test_days_until_certificates_expire_are_counted(api: Api, files: Files
         "replica_client_ca",
     ]
     assert api.live.sources.certificates == []
-
-
-async def test_nothing_is_served_unless_asked(api: Api) -> None:
-    async with page_loops(None, api.live.sources) as loops:
-        assert loops == {}
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])

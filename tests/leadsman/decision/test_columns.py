@@ -1,6 +1,10 @@
 """A column is a mapping, and an array where that is enough."""
 
-from leadsman.decision.columns import Column, missing_nodes, select_column
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.decision.columns import Column, median, missing_nodes, select_column
 
 TABLE = {"a": 0.25, "b": 0.75, "c": 1.0}
 
@@ -46,3 +50,8 @@ def test_a_column_shows_what_it_holds() -> None:
 def test_of_one_node_and_of_none_a_column_is_picked_like_of_many() -> None:
     assert select_column(("b",), TABLE) == {"b": 0.75}
     assert select_column((), TABLE) == {}
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=9))
+def test_the_median_is_numpy_s(values: list[float]) -> None:
+    assert median(np.array(values)) == np.median(values)
