@@ -49,11 +49,18 @@ def parse_speed(text: str) -> float | None:
 
 def collect(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/class/net"
-    devices = [name for name in list_directory(root) if _is_physical(f"{root}/{name}/device")]
+    devices = physical_devices(roots)
     if not devices:
         raise NoData(f"no physical network device in {root}")
     for name in devices:
         yield from _samples(_read(name, f"{root}/{name}"))
+
+
+def physical_devices(roots: HostRoots) -> list[str]:
+    """The network devices with hardware behind them that are no virtual functions."""
+    root = f"{roots.sys}/class/net"
+    virtual = set(list_directory(f"{roots.sys}/devices/virtual/net"))  # One of each pod, which is not looked at.
+    return [name for name in list_directory(root) if name not in virtual and _is_physical(f"{root}/{name}/device")]
 
 
 def _is_physical(device: str) -> bool:
