@@ -256,7 +256,7 @@ class Prober:
             self._record_result(probe, sent, result)
 
     async def _keep_resolved(self) -> None:
-        """Resolves new host names at once, unresolved ones every 5 s, and all every minute."""
+        """Resolves new host names at once, unresolved ones every 5 s, and all every minute. Sleeps without any."""
         look_up_all_at = 0.0
         while True:
             self._peers_changed.clear()
@@ -265,8 +265,9 @@ class Prober:
             look_up_all_at = now + _RESOLVE_INTERVAL_SECONDS if everyone else look_up_all_at
             unresolved = [t for t in self.stats.targets.values() if t.is_hostname and (everyone or t.endpoint is None)]
             await asyncio.gather(*(self._look_up(target) for target in unresolved))
+            named = any(target.is_hostname for target in self.stats.targets.values())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_RESOLVE_RETRY_SECONDS):
+                async with asyncio.timeout(_RESOLVE_RETRY_SECONDS if named else None):
                     await self._peers_changed.wait()
 
     async def _look_up(self, target: ProbeTarget) -> None:
