@@ -14,8 +14,8 @@ import pytest
 from leadsman.cli.certs.cluster import ETCD_CA_SECRET
 from leadsman.cli.main import main
 from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.daemonset.chart_settings import EVERY_SETTING
 from tests.daemonset.conftest import CHART
-from tests.daemonset.test_chart import EVERY_SETTING
 from tests.leadsman.cli.uninstalling.test_uninstall_on_kubernetes import Kubectl, kubectl, search
 
 pytestmark = pytest.mark.slow

@@ -1,0 +1,38 @@
+"""The chart's settings that stand for kustomize's components."""
+
+from tests.daemonset.conftest import EVERYTHING
+
+SETTINGS_OF = {
+    "hostnetwork": "agent.hostNetwork=true",
+    "host-metrics": "agent.hostMetrics=true",
+    "prometheus": "serviceMonitor.enabled=true,prometheusRule.enabled=true",
+    "dashboards": "dashboards.enabled=true",
+    "etcd-single": "etcd.replicas=1",
+    "etcd-volumes": "etcd.persistence.enabled=true",
+    "etcd-locked": "etcd.locked=true",
+    "bind": "extender.bind=true",
+    "telemetry": "telemetry.enabled=true",
+    "controller": "controller.enabled=true",
+    "cluster-model": "controller.clusterModel=true",
+    "node-health": "selfHealing.nodeHealth=true",
+    "backups": "selfHealing.backups=true",
+    "failover": "selfHealing.failover=true",
+    "warm-images": "selfHealing.warmImages=5",
+    "replacement": "selfHealing.replacement=true",
+    "move-plans": "planning.movePlans=true",
+    "rebalance": "planning.rebalance=true",
+    "placement-events": "controller.placementEvents=true",
+    "device-health": "controller.deviceHealth.enabled=true",
+    "devices": "extender.devices=true",
+    "page": "extender.page=true",
+    "page-service": "extender.pageService.enabled=true",
+    "page-history": "extender.prometheus.url=http://prometheus-operated.monitoring:9090",
+    "shared-journal": "extender.sharedJournal=true",
+    "shared-plan": "controller.sharedPlan=true",
+    "recording": "extender.recording=true",
+    "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
+    "shadow-policy": "extender.shadow.enabled=true",
+    "self-healing-extender": "selfHealing.extender=true",
+}
+"""Component → the setting that has the same objects made."""
+EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]

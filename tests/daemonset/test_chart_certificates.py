@@ -1,0 +1,116 @@
+"""However certificates are made, by a job, by cert-manager or by hand, the chart names the same ones."""
+
+import json
+
+import kubernetes_validate
+import pytest
+
+from leadsman.cli.certs import default_server_names
+from leadsman.cli.certs.authority import REPLICA_NAME
+from leadsman.cli.certs.certificate_files import REPLICA
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
+from leadsman.cli.certs.etcd_certificates import (
+    ISSUER_NAMES,
+    ISSUER_SECRET,
+    MEMBER_NAMES,
+    MEMBER_SECRET,
+    MOST_MEMBERS,
+    ROOT_SECRET,
+    TRUST_CONFIG_MAP,
+)
+from leadsman.cli.main import build_parser
+from tests.daemonset.chart_settings import EVERY_SETTING
+from tests.daemonset.conftest import Template, objects_named
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_its_secrets(template: Template) -> None:
+    plain = template()
+    names = {(each["kind"], each["metadata"]["name"]) for each in plain}
+    added = [
+        each
+        for each in template("certificates.mode=job", "extender.tlsSecret=other-tls")
+        if (each["kind"], each["metadata"]["name"]) not in names
+    ]
+    by_kind = {each["kind"]: each for each in added}
+    assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
+    for each in added:
+        kubernetes_validate.validate(each, "1.36", strict=True)
+        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    secrets, config_maps = by_kind["Role"]["rules"]
+    of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
+    assert secrets["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls", *of_etcd]
+    assert secrets["verbs"] == ["get", "create", "patch"]
+    assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
+    (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
+    args = build_parser({}, "certs").parse_args(container["args"])
+    assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
+    assert args.locked_etcd
+    assert "secrets" not in str([each.get("rules") for each in (*plain, *template(*EVERY_SETTING))])
+
+
+def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: Template) -> None:
+    objects = template("certificates.mode=job", "extender.sharedJournal=true")
+    (role,) = objects_named(objects, "Role", "leadsman-certificates")
+    (job,) = [each for each in objects if each["kind"] == "Job"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert SECRET_OF[REPLICA] in role["rules"][0]["resourceNames"]
+    assert build_parser({}, "certs").parse_args(container["args"]).replica
+    issued = template("certificates.mode=cert-manager", "extender.sharedJournal=true")
+    (spec,) = [each["spec"] for each in issued if each["metadata"]["name"] == "leadsman-replica"]
+    assert (spec["secretName"], spec["commonName"]) == (SECRET_OF[REPLICA], REPLICA_NAME)
+    assert spec["dnsNames"] == [REPLICA_NAME]
+
+
+def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_made(template: Template) -> None:
+    issued = {
+        each["metadata"]["name"]: each["spec"]
+        for each in template("certificates.mode=cert-manager")
+        if each["kind"] == "Certificate"
+    }
+    names = default_server_names("leadsman")
+    assert (*issued["leadsman-extender"]["dnsNames"], "localhost", "127.0.0.1") == names
+
+
+def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:
+    objects = template("certificates.mode=job", "etcd.locked=false")
+    (job,) = [each for each in objects if each["kind"] == "Job"]
+    roles = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Role"}
+    assert "etcd" not in str((job, roles["leadsman-certificates"]))
+
+
+def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Template) -> None:
+    made = {
+        each["spec"]["secretName"]: each["spec"]
+        for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
+        if each["kind"] == "Certificate"
+    }
+    member, issuer, trust, root = (made[name] for name in (MEMBER_SECRET, ISSUER_SECRET, TRUST_CONFIG_MAP, ROOT_SECRET))
+    assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
+    assert {*issuer["dnsNames"]} == {*ISSUER_NAMES}
+    assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
+    assert root["privateKey"]["rotationPolicy"] == "Never", "it stands for a password that etcd knows"
+    assert root["issuerRef"]["name"] != member["issuerRef"]["name"]
+
+
+def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(template: Template) -> None:
+    sources = [
+        source
+        for each in template("certificates.mode=cert-manager", "controller.enabled=true")
+        if each["kind"] in ("DaemonSet", "Deployment")
+        for volume in each["spec"]["template"]["spec"]["volumes"]
+        for source in volume.get("projected", {}).get("sources", [])
+        if "secret" in source
+    ]
+    only = {"secret": {"name": TRUST_CONFIG_MAP, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    assert sources == [only] * 3
+
+
+@pytest.mark.parametrize("replicas", [1, 3, 5])
+def test_a_locked_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
+    text = json.dumps(template(f"etcd.replicas={replicas}"))
+    assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:2379") == 3, "settings, issuer, member"
+    assert "http://leadsman-etcd" not in text
+    assert "http://$(POD_NAME)" not in text

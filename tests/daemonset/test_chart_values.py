@@ -1,0 +1,152 @@
+"""What users set in the chart arrives where they mean it."""
+
+import pytest
+
+from tests.daemonset.conftest import Template, objects_named, run_template
+
+pytestmark = pytest.mark.integration
+
+
+PARTS = {
+    "agent": "leadsman-agent",
+    "extender": "leadsman-extender",
+    "controller": "leadsman-controller",
+    "etcd": "leadsman-etcd",
+    "etcdIssuer": "leadsman-etcd-issuer",
+    "scheduler": "leadsman-scheduler",
+}
+"""Key in the values → its workload."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: str, template: Template) -> None:
+    toleration, rule = {"key": "edge", "operator": "Exists"}, {"weight": 1, "preference": {"matchExpressions": []}}
+    node_affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}
+    settings = {
+        "tolerations": [toleration],
+        "nodeSelector": {"disk": "ssd"},
+        "affinity": {"nodeAffinity": node_affinity},
+        "podAnnotations": {"team": "edge"},
+        "podLabels": {"cost": "none"},
+        "resources": {"requests": {"cpu": "7m", "memory": "70Mi"}, "limits": {"memory": "700Mi"}},
+        "extraArgs": ["--own-flag=1"],
+    }
+    enabled = ("controller.enabled=true", "scheduler.enabled=true")
+    objects = template(*enabled, values={part: settings})
+    (workload,) = [
+        each for each in objects if each["metadata"]["name"] == PARTS[part] and "template" in each.get("spec", {})
+    ]
+    metadata, spec = workload["spec"]["template"]["metadata"], workload["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    arguments = [argument for each in [*spec.get("initContainers", []), container] for argument in each["args"]]
+    assert spec["tolerations"] == [toleration]
+    assert spec["nodeSelector"]["disk"] == "ssd"
+    assert spec["affinity"]["nodeAffinity"] == node_affinity
+    assert metadata["annotations"]["team"] == "edge"
+    assert metadata["labels"]["cost"] == "none"
+    assert container["resources"] == settings["resources"]
+    assert "--own-flag=1" in arguments
+
+
+def test_an_affinity_of_the_user_s_keeps_etcd_s_members_apart(template: Template) -> None:
+    (member,) = [each for each in template("etcd.affinity.nodeAffinity.own=1") if each["kind"] == "StatefulSet"]
+    assert {*member["spec"]["template"]["spec"]["affinity"]} == {"nodeAffinity", "podAntiAffinity"}
+
+
+def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
+    objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
+    monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
+    assert len(monitors) == 5
+    assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
+
+
+def test_rules_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
+    objects = template("prometheusRule.enabled=true", "prometheusRule.additionalLabels.release=kps")
+    (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
+    assert rules["metadata"]["labels"]["release"] == "kps"
+
+
+def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Template) -> None:
+    objects = template(
+        "prometheusRule.enabled=true", "prometheusRule.runbooksUrl=https://docs.example.com/runbooks.html"
+    )
+    (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
+    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    assert {each["alert"]: each["annotations"]["runbook_url"] for each in alerts} == {
+        each["alert"]: f"https://docs.example.com/runbooks.html#{each['alert'].lower()}" for each in alerts
+    }
+
+
+def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:
+    objects = template("etcd.externalEndpoints={https://etcd-0.example:2399,https://etcd-1.example:2379}")
+    assert not [each for each in objects if each["metadata"]["name"].startswith("leadsman-etcd")]
+    (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
+    assert settings["data"]["LEADSMAN_ETCD"] == "https://etcd-0.example:2399,https://etcd-1.example:2379"
+    (agent,) = objects_named(objects, "NetworkPolicy", "leadsman-agent")
+    assert {port["port"] for rule in agent["spec"]["egress"] for port in rule.get("ports", [])} >= {2399, 2379}
+
+
+def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_controllers(template: Template) -> None:
+    sources = "agents,prometheus=http://prometheus.monitoring:8080/main"
+    chosen = "telemetry.enabled=true,controller.enabled=true,controller.deviceHealth.enabled=true"
+    escaped = sources.replace(",", r"\,")
+    objects = template(chosen, f"telemetry.source={escaped}")
+    (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
+    assert settings["data"]["LEADSMAN_TELEMETRY"] == sources
+    for name in ("leadsman-extender", "leadsman-controller"):
+        (policy,) = objects_named(objects, "NetworkPolicy", name)
+        ports = {each["ports"][0]["port"] for each in policy["spec"]["egress"] if "monitoring" in str(each)}
+        assert ports == {8080}, name
+    (controller,) = objects_named(objects, "Deployment", "leadsman-controller")
+    (container,) = controller["spec"]["template"]["spec"]["containers"]
+    assert f"--telemetry={sources}" in container["args"]
+
+
+def test_a_guarded_prometheus_is_asked_with_the_ca_and_the_token_of_a_secret(template: Template) -> None:
+    objects = template("extender.prometheus.url=https://thanos.monitoring", "extender.prometheus.secret=thanos")
+    (extender,) = objects_named(objects, "Deployment", "leadsman-extender")
+    (policy,) = objects_named(objects, "NetworkPolicy", "leadsman-extender")
+    spec = extender["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    given = dict(argument.partition("=")[::2] for argument in container["args"])
+    (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "prometheus"]
+    assert (given["--prometheus-ca"], given["--prometheus-token-file"]) == (f"{folder}/ca.crt", f"{folder}/token")
+    assert given["--page-listen"], "the page asks it, so it is served"
+    assert {"secretName": "thanos", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
+    egress = policy["spec"]["egress"]
+    assert {"port": 443, "protocol": "TCP"} in [port for rule in egress for port in rule.get("ports", ())]
+
+
+def test_the_pages_service_answers_for_an_ingress_with_a_certificate_of_its_own(template: Template) -> None:
+    chosen = ("extender.pageService.enabled=true", "extender.pageService.hosts={leadsman.example.com}")
+    objects = template(*chosen, "extender.pageService.tlsSecret=page-tls")
+    (extender,) = objects_named(objects, "Deployment", "leadsman-extender")
+    spec = extender["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    given = dict(argument.partition("=")[::2] for argument in container["args"])
+    assert given["--page-hosts"].split(",")[-1] == "leadsman.example.com"
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted["page-tls"] == given["--page-tls"]
+    assert {"secretName": "page-tls", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
+
+
+def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
+    manifest = 'extraManifests[0]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-own"}'
+    assert [each for each in template(manifest) if each["metadata"]["name"] == "leadsman-own"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("agent.hostNetwrok=true", "hostNetwrok"),
+        ("etcd.replicas=2", "/etcd/replicas"),
+        ("logLevel=loud", "/logLevel"),
+        ("certificates.mode=none", "/certificates/mode"),
+        ("selfHealing.failover=maybe", "/selfHealing/failover"),
+        ("telemetry.source=prometheus", "/telemetry/source"),
+    ],
+)
+def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: str) -> None:
+    done = run_template(helm, setting)
+    assert done.returncode != 0
+    assert named in done.stderr
