@@ -271,7 +271,9 @@ class EtcdTransport:
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(socket_factory=keepalive_socket, keepalive_timeout=_IDLE_CONNECTION_SECONDS),
+                connector=aiohttp.TCPConnector(
+                    socket_factory=keepalive_socket, keepalive_timeout=_IDLE_CONNECTION_SECONDS
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds),
                 read_bufsize=_READ_BUFFER_BYTES,
