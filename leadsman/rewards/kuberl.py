@@ -1,8 +1,8 @@
-"""Implements kubeRL's rule as its document states it: r ← 0.9 r + 0.1 R.
+"""Implements kubeRL's rule: r ← 0.9 r + 0.1 R.
 
 R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for an earlier failure and for the phases
 Failed and Unknown. "Running" is earned by time, once for each MTTF of health, so that repeated events change nothing.
-Source: github.com/chenw-ibm/kubeRL, README and pkg/monitor at b7e6990.
+Source: github.com/IBM/kube-safe-scheduler at b7e6990, kubeRL/README.md and kubeRL/rl-monitor/main.go.
 """
 
 from leadsman.rewards.incident_causes import IncidentCause
