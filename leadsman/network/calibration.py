@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leadsman.network.measured_pairs import Floats, Indices
-from leadsman.network.quantile_regression import regress_quantile
+from leadsman.network.quantile_regression import conformal_quantile, regress_upper_end
 
 COVERAGE = 0.9
 PAIRS_PER_CLASS = 300
@@ -92,9 +92,9 @@ def calibrate(predictors: ErrorPredictors, error: Floats, pair: Indices) -> Cali
     bounds = np.quantile(size, np.arange(1, classes) / classes)
     rank = np.searchsorted(bounds, size)
     scores = [np.sort((error / size)[rank == one]) for one in range(classes)]
-    middle, high = np.array([(np.median(one), _conformal_quantile(one, _SIDE)) for one in scores]).T
+    middle, high = np.array([(np.median(one), conformal_quantile(one, _SIDE)) for one in scores]).T
     above = _SIDE / slower_ratio(pair, error > high[rank] * size)
-    low = -np.array([_conformal_quantile(-one[::-1], 2 * _SIDE - above) for one in scores])
+    low = -np.array([conformal_quantile(-one[::-1], 2 * _SIDE - above) for one in scores])
     ends = _upper_end_features(predictors, high[rank] * size)
     return Calibration(slopes, bounds, low, middle, high, _fit_upper_end(ends, predictors.log_ms + error, above))
 
@@ -116,15 +116,7 @@ def _fit_upper_end(ends: Floats, truth: Floats, above: float) -> Floats:
     """Weights of `ends`, so that a share `above` of future truths is above their sum."""
     if not np.isfinite(ends).all():
         return _CLASS_END_ONLY
-    weights = regress_quantile(ends, truth, 1 - above)
-    weights[0] += _conformal_quantile(np.sort(truth - ends @ weights), above)
-    return weights
-
-
-def _conformal_quantile(ordered: Floats, above: float) -> float:
-    """With n scores, k / (n + 1) of future scores are above the k-th largest; k is rounded down."""
-    outside = int((len(ordered) + 1) * above)
-    return float(ordered[-outside]) if outside else np.inf
+    return regress_upper_end(ends, truth, above)
 
 
 def _upper_end_features(predictors: ErrorPredictors, high: Floats) -> Floats:

@@ -1,19 +1,30 @@
 """What earlier measurements say about pairs that are not measured now: their value then, and an interval around it.
 
 Agents replace some of their peers all the time, so most pairs that were measured an hour ago are not measured now. How
-far a value may be off is seen on the pairs that were measured then and are measured now: the interval holds 9 of 10 of
-their changes, and that of an older measurement is never the narrower one.
+far a value may be off is seen on the pairs that were measured then and are measured now:
+
+- how a direction has changed, on pairs of which as many directions were measured then as now;
+- how far a value of one direction may be from both, on pairs of which one direction was measured then and both now.
+  Agents measure nine of ten pairs in one direction. Where a pair's two directions differ, this counts for more than age.
+
+A pair measured in one direction gets the wider of both intervals. The ends are linear in the value then, by quantile
+regression: an unusually low value is often followed by a higher one, and bounds accept low values. An older set of
+measurements never has the narrower interval.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leadsman.network.calibration import COVERAGE
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
+from leadsman.network.quantile_regression import regress_upper_end
 
 _SIDE = (1 - COVERAGE) / 2
+MAX_COMPARED_PAIRS = 5_000
+"""Pairs then and now on which an end is fitted: 250 of them are beyond it, and more say the same."""
 MAX_FORMER_PAIRS = 40_000
 """No older measurements are added beyond these: a fit's steps are shared among all pairs."""
 
@@ -26,18 +37,41 @@ class FormerPairs(NamedTuple):
     high: Floats
 
 
+class _IntervalEnds(NamedTuple):
+    """Weights of 1 and the logarithm then: of the negative low end, and of the high end. Infinite: too few pairs."""
+
+    negative_low: Floats
+    high: Floats
+
+
+class _UsualChanges(NamedTuple):
+    """Where delays are now that were measured at one moment. changed: the directions that were measured. both: both
+    directions, where one was measured."""
+
+    changed: _IntervalEnds
+    both: _IntervalEnds
+
+    def interval(self, then: MeasuredPairs) -> tuple[Floats, Floats]:
+        """Logarithms of the ends for pairs of that moment; of one direction alone the wider of both intervals."""
+        one_way = np.isnan(then.half_skew)
+        faster, slower = _features(then.faster_log_ms), _features(then.slower_log_ms)
+        low, high = -(faster @ self.changed.negative_low), slower @ self.changed.high
+        low = np.where(one_way, np.minimum(low, -(faster @ self.both.negative_low)), low)
+        high = np.where(one_way, np.maximum(high, slower @ self.both.high), high)
+        return np.minimum(low, then.log_ms), np.maximum(high, then.log_ms)
+
+
 def former_pairs(earlier: Sequence[MeasuredPairs], now: MeasuredPairs) -> FormerPairs:
     """earlier: measurements of the same nodes, the newest first. A pair counts as the newest of them has it."""
-    found = no_former_pairs(now.node_count)
-    known, low, high = now, 0.0, 0.0
+    found, known = no_former_pairs(now.node_count), now
+    usual: list[_UsualChanges] = []
     for pairs in earlier:
         if len(found.low) >= MAX_FORMER_PAIRS:
             break
-        change_low, change_high = _usual_changes(pairs, now)
-        low, high = min(low, change_low), max(high, change_high)
+        usual.append(_usual_changes(pairs, now))
         gone = pairs.where(~known.find_pairs(pairs.first, pairs.second)[1])
-        skew = np.abs(np.nan_to_num(gone.half_skew))
-        found = _joined(found, FormerPairs(gone, gone.log_ms - skew + low, gone.log_ms + skew + high))
+        low, high = zip(*(each.interval(gone) for each in usual), strict=True)
+        found = _joined(found, FormerPairs(gone, np.min(low, 0), np.max(high, 0)))
         known = known.union(gone)
     return found
 
@@ -48,20 +82,35 @@ def no_former_pairs(nodes: int) -> FormerPairs:
     return FormerPairs(MeasuredPairs(nodes, nobody, nobody, nothing, nothing), nothing, nothing)
 
 
-def _usual_changes(earlier: MeasuredPairs, now: MeasuredPairs) -> tuple[float, float]:
-    """The change of the faster direction that 1 in 20 are below, and of the slower one that 1 in 20 are above.
+def _usual_changes(earlier: MeasuredPairs, now: MeasuredPairs) -> _UsualChanges:
+    slot, common = now.find_pairs(earlier.first, earlier.second)
+    then, later = earlier.where(common), now.at(slot[common])
+    one_way_then, one_way_now = np.isnan(then.half_skew), np.isnan(later.half_skew)
+    alike, joined = (_thinned(of) for of in (one_way_then == one_way_now, one_way_then & ~one_way_now))
+    return _UsualChanges(_changed(then.at(alike), later.at(alike)), _both_directions(then.at(joined), later.at(joined)))
 
-    Logarithms; infinite when too few pairs are in both.
-    """
-    slot, both = now.find_pairs(earlier.first, earlier.second)
-    then, later = earlier.where(both), now.at(slot[both])
-    outside = int((len(then.log_ms) + 1) * _SIDE)
-    if not outside:
-        return -np.inf, np.inf
-    then_skew, later_skew = (np.abs(np.nan_to_num(each.half_skew)) for each in (then, later))
-    faster = np.sort(later.log_ms - later_skew - then.log_ms + then_skew)
-    slower = np.sort(later.log_ms + later_skew - then.log_ms - then_skew)
-    return float(faster[outside - 1]), float(slower[-outside])
+
+def _thinned(mask: NDArray[np.bool_]) -> Indices:
+    found = np.flatnonzero(mask)
+    return found[:: len(found) // MAX_COMPARED_PAIRS + 1]
+
+
+def _changed(then: MeasuredPairs, later: MeasuredPairs) -> _IntervalEnds:
+    """The faster direction is below in 1 of 20 pairs, the slower one above in 1 of 20."""
+    low = regress_upper_end(_features(then.faster_log_ms), -later.faster_log_ms, _SIDE)
+    return _IntervalEnds(low, regress_upper_end(_features(then.slower_log_ms), later.slower_log_ms, _SIDE))
+
+
+def _both_directions(then: MeasuredPairs, later: MeasuredPairs) -> _IntervalEnds:
+    """1 of 20 directions is below, the slower one is above in 1 of 20 pairs."""
+    features = _features(then.log_ms)
+    pair, log_ms = later.directions
+    low = regress_upper_end(features[pair], -log_ms, _SIDE)
+    return _IntervalEnds(low, regress_upper_end(features, later.slower_log_ms, _SIDE))
+
+
+def _features(log_ms: Floats) -> Floats:
+    return np.stack([np.ones(len(log_ms)), log_ms], -1)
 
 
 def _joined(one: FormerPairs, other: FormerPairs) -> FormerPairs:

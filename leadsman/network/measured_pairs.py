@@ -36,6 +36,16 @@ class MeasuredPairs(NamedTuple):
         """Ascending; one number a pair."""
         return self.first * self.node_count + self.second
 
+    @property
+    def faster_log_ms(self) -> Floats:
+        """Of the faster direction; of the measured one when there is one."""
+        return self.log_ms - np.abs(np.nan_to_num(self.half_skew))
+
+    @property
+    def slower_log_ms(self) -> Floats:
+        """Of the slower direction; of the measured one when there is one."""
+        return self.log_ms + np.abs(np.nan_to_num(self.half_skew))
+
     def find_pairs(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         """The positions of the pairs (one[k], other[k]), in either order, and whether they were measured at all."""
         keys, queried = self.keys, np.minimum(one, other) * self.node_count + np.maximum(one, other)

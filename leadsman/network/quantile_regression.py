@@ -1,10 +1,13 @@
 """Quantile regression [1]: weights of features so that a given share of the values lies below their sum.
 
+`regress_upper_end` shifts them until that holds for values to come that are like these [3].
+
 Least squares again and again, each value weighed by its side and the inverse of its distance: a majorization of
 the check loss [2]. Its corner is narrowed step by step, down to `_NARROWEST`.
 
 [1] Koenker, Bassett, "Regression Quantiles", Econometrica 46, 1978.
 [2] Hunter, Lange, "Quantile Regression via an MM Algorithm", Journal of Computational and Graphical Statistics 9, 2000.
+[3] Romano, Patterson, Candès, "Conformalized Quantile Regression", NeurIPS 2019.
 """
 
 import numpy as np
@@ -29,3 +32,24 @@ def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
         weights = np.linalg.solve(weighed @ terms + ridge, weighed @ values)
     slopes = weights[1:] / scale
     return np.append(weights[0] - slopes @ middle, slopes)
+
+
+def regress_upper_end(features: Floats, values: Floats, above: float) -> Floats:
+    """Weights so that a share `above` of future values is above their sum. Infinite when the values are too few for
+    one of them to be above."""
+    if not conformal_rank(len(values), above):
+        return np.array([np.inf] + [0.0] * (features.shape[1] - 1))
+    weights = regress_quantile(features, values, 1 - above)
+    weights[0] += conformal_quantile(np.sort(values - features @ weights), above)
+    return weights
+
+
+def conformal_quantile(ordered: Floats, above: float) -> float:
+    """With n scores, k / (n + 1) of future scores are above the k-th largest; infinite without a k."""
+    outside = conformal_rank(len(ordered), above)
+    return float(ordered[-outside]) if outside else np.inf
+
+
+def conformal_rank(scores: int, above: float) -> int:
+    """The k of `conformal_quantile`: the share of n + 1, rounded down."""
+    return int((scores + 1) * above)

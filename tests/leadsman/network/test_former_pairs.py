@@ -2,12 +2,16 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hypothesis_numpy
 
 from leadsman.network.estimates import EstimateSource
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.former_pairs import MAX_FORMER_PAIRS, former_pairs
+from leadsman.network.former_pairs import MAX_FORMER_PAIRS, FormerPairs, former_pairs
 from leadsman.network.holdout_evaluation import held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.synthetic_network import random_peers
 
 
 def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
@@ -49,6 +53,58 @@ def test_older_measurements_never_have_the_narrower_interval() -> None:
     of_newest = newest.find_pairs(found.pairs.first, found.pairs.second)[1]
     width = found.high - found.low
     assert width[of_newest] == pytest.approx(np.full(50, width[~of_newest][0]), rel=1e-4)
+
+
+def one_way(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
+    """Each node with the one so many places further, which does not measure it."""
+    one: Indices = np.arange(nodes)
+    return build_pairs(nodes, one, (one + step) % nodes, np.broadcast_to(np.asarray(rtt_ms, float), (nodes,)))
+
+
+def test_a_pair_measured_in_one_direction_may_be_as_far_off_as_the_other_direction_is_elsewhere() -> None:
+    steady, slower = one_way(109, 3), 10.0 * np.geomspace(1.0, 4.0, 109)
+    one: Indices = np.arange(109)
+    there_and_back = np.concatenate([one, (one + 1) % 109]), np.concatenate([(one + 1) % 109, one])
+    now = build_pairs(109, *there_and_back, np.concatenate([np.full(109, 10.0), slower])).union(steady)
+    found = former_pairs([one_way(109, 1).union(one_way(109, 2)).union(steady)], now)
+    assert np.exp(found.high) == pytest.approx(np.full(109, slower[-5]), rel=1e-4)
+
+
+def test_of_pairs_measured_in_one_direction_nothing_is_known_without_pairs_measured_in_both_now() -> None:
+    assert np.isinf(former_pairs([one_way(50, 1).union(one_way(50, 2))], one_way(50, 1)).high).all()
+
+
+def test_a_value_that_was_low_for_its_network_may_have_grown_by_more() -> None:
+    """Of each value a tenth is drawn again."""
+    rng = np.random.default_rng(0)
+    then, again = np.exp(rng.normal(3, 1, (2, 4_000)))
+    now = np.where(rng.random(4_000) < 0.1, again, then)
+    found = former_pairs([ring(4_000, 1, then).union(ring(4_000, 2, then))], ring(4_000, 1, now))
+    order = np.argsort(found.pairs.log_ms)
+    growth = (found.high - found.pairs.log_ms)[order]
+    assert growth[:400].mean() > 2 * growth[-400:].mean()
+
+
+@given(
+    then_ms=hypothesis_numpy.arrays(float, 30, elements=st.floats(0.1, 1_000)),
+    now_ms=hypothesis_numpy.arrays(float, 30, elements=st.floats(0.1, 1_000)),
+    times=st.floats(0.01, 10),
+    mutual=st.booleans(),
+)
+def test_intervals_contain_the_value_then_and_have_no_unit(
+    then_ms: Floats, now_ms: Floats, times: float, mutual: bool
+) -> None:
+    def found(unit: float) -> FormerPairs:
+        shape = ring if mutual else one_way
+        return former_pairs(
+            [shape(30, 1, then_ms * unit).union(shape(30, 2, then_ms * unit))], ring(30, 1, now_ms * unit)
+        )
+
+    plain, scaled = found(1.0), found(times)
+    assert (plain.low <= plain.pairs.log_ms).all()
+    assert (plain.pairs.log_ms <= plain.high).all()
+    for one, other in ((plain.low, scaled.low), (plain.high, scaled.high)):
+        assert other - np.log(times) == pytest.approx(one, abs=1e-3)
 
 
 def test_without_pairs_in_both_nothing_is_known_of_changes() -> None:
@@ -98,3 +154,39 @@ def test_a_former_pair_that_may_be_anything_by_now_is_estimated_by_coordinates(p
     table = fit_network(seen, rng, budget=quick, former=former).between(former.pairs.first, former.pairs.second)
     remembered = table.source == list(EstimateSource).index(EstimateSource.REMEMBERED)
     assert remembered.mean() < 0.5
+
+
+def partly_redrawn(rtt_ms: Floats, rng: np.random.Generator) -> Floats:
+    """One direction in seven is as another one of its node, as from one slice of seattle to the next."""
+    another = np.take_along_axis(rtt_ms, rng.integers(0, len(rtt_ms), rtt_ms.shape), 1)
+    return np.where((rng.random(rtt_ms.shape) < 1 / 7) & (rtt_ms > 0) & (another > 0), another, rtt_ms)
+
+
+def test_estimates_of_devices_hold_their_promise_where_pairs_were_measured_in_one_direction(
+    seattle: Floats, quick: FitBudget
+) -> None:
+    """Agents measure nine of ten pairs in one direction. Each keeps ten peers and replaces six."""
+    covered, broken = zip(
+        *(covered_and_broken(seattle, quick, np.random.default_rng(seed)) for seed in range(3)), strict=True
+    )
+    assert 0.87 < np.mean(covered) < 0.92
+    assert np.mean(broken) < 0.1
+
+
+def covered_and_broken(rtt_ms: Floats, budget: FitBudget, rng: np.random.Generator) -> tuple[float, float]:
+    """The share of directions within their interval, and of pairs that a bound accepts those that break it."""
+    now, nodes = partly_redrawn(rtt_ms, rng), len(rtt_ms)
+    kept = random_peers(nodes, 10, rng)
+
+    def measured(rtt_ms: Floats) -> MeasuredPairs:
+        source, target = (np.concatenate(each) for each in zip(kept, random_peers(nodes, 6, rng), strict=True))
+        return build_pairs(nodes, source, target, rtt_ms[source, target])
+
+    seen, before = measured(now), [measured(rtt_ms) for _ in range(8)]
+    estimates = fit_network(seen, rng, budget=budget, former=former_pairs(before, seen))
+    one, other = held_out_pairs(now, seen)
+    table, slower_ms = estimates.between(one, other), np.maximum(now[one, other], now[other, one])
+    bounds_ms = np.quantile(now[now > 0], np.linspace(0.05, 0.95, 19))[:, None]
+    accepted = table.high_ms <= bounds_ms
+    covered = measure_accuracy(*table[:3], now[one, other]).interval_coverage
+    return covered, float((slower_ms > bounds_ms)[accepted].mean())

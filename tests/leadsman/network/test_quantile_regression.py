@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadsman.network.quantile_regression import regress_quantile
+from leadsman.network.quantile_regression import regress_quantile, regress_upper_end
 
 
 def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,3 +33,18 @@ def test_a_feature_that_never_varies_gets_no_weight() -> None:
     assert regress_quantile(still, values, 0.9) == pytest.approx(
         np.append(regress_quantile(features, values, 0.9), 0), abs=1e-3
     )
+
+
+@pytest.mark.parametrize("count", [40, 400])
+def test_an_upper_end_holds_for_values_to_come_also_after_few(count: int) -> None:
+    above = []
+    for seed in range(200):
+        weights = regress_upper_end(*drawn(count, seed), 0.05)
+        features, values = drawn(1_000, 1_000 + seed)
+        above.append((values > features @ weights).mean())
+    assert np.mean(above) == pytest.approx(0.05, abs=0.03)
+
+
+def test_too_few_values_have_no_upper_end() -> None:
+    assert np.isinf(regress_upper_end(*drawn(18, 0), 0.05)[0])
+    assert np.isfinite(regress_upper_end(*drawn(19, 0), 0.05)).all()
