@@ -2,14 +2,14 @@
 
     python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110] [--nodes 1000] [--beside FOLDER]
 
-The other nodes stand on the ring in etcd with loopback addresses, which answer ICMP like any host. The agent is the
-real process, with the environment of its image (`ENV` in the Dockerfile) and bytecode that was compiled before. With
---pods it is measured twice: as it is, and following so many pods on a scripted API server, one of which changes each
-second and one of which restarts every 10 s. The targets are 42 MB and 0.4 % of a core, at any number of nodes. What was
-imported is printed apart: it is nearly all. With --beside the agent of another checkout runs at the same time, with an
-etcd and an API server of its own: other work on the machine disturbs both alike, so that their ratio is worth more than
-either figure. As root only: all is in a network namespace with the sysctl of the DaemonSet. Without it an agent has a
-raw ICMP socket, which brings it the replies to every other process too.
+The other nodes stand on the ring in etcd with addresses of 16 hosts, network namespaces that answer ICMP after 1 to
+40 ms: on loopback all replies would be there as soon as the probes are sent. The agent is the real process, with the
+environment of its image (`ENV` in the Dockerfile) and bytecode that was compiled before. With --pods it is measured
+twice: as it is, and following so many pods on a scripted API server, one of which changes each second and one of which
+restarts every 10 s. The targets are 42 MB and 0.4 % of a core, at any number of nodes. What was imported is printed
+apart: it is nearly all. With --beside the agent of another checkout runs at the same time, with an etcd and an API
+server of its own: other work on the machine disturbs both alike, so that their ratio is worth more than either figure.
+As root only.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,6 +39,7 @@ from leadsman.state.records import RingCoordinate, RingEntry
 from leadsman.testbed import namespaces
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed.virtual_network import VirtualNetwork
 from tests.dockerfile import environ_of
 
 SCRAPE_EVERY_SECONDS = 15
@@ -46,6 +47,7 @@ RSS_TARGET_MB = 42
 CPU_TARGET_RATIO = 0.004
 WARM_UP_SECONDS = 20
 RESTART_EVERY_SECONDS = 10
+RTTS_MS = {f"host-{number}": 1.0 + 2.6 * number for number in range(16)}
 CPUCLOCK_SCHED = 2
 """linux/posix-timers.h."""
 
@@ -69,27 +71,25 @@ def main() -> None:
     options.add_argument("--beside", type=Path, help="another checkout, whose agent runs at the same time")
     args = options.parse_args()
     checkouts = [Path.cwd(), *([args.beside] if args.beside else [])]
-    with network_of_a_pod(), compiled_image_environ(checkouts) as environ:
+    with network() as hosts, compiled_image_environ(checkouts) as environ:
+        addresses = [f"{hosts[n % len(hosts)]}.{n // len(hosts) % 254 + 1}" for n in range(args.nodes - 1)]
         for pods in dict.fromkeys((0, args.pods)):
             print(f"{args.peers} peers, {pods} pods" if pods else f"{args.peers} peers", flush=True)
-            measure(checkouts, args.nodes, args.peers, pods, args.seconds, environ)
+            measure(checkouts, addresses, args.peers, pods, args.seconds, environ)
             for checkout in checkouts:
                 imports = imported_megabytes(environ, checkout)
                 print(f"imports  {imports:.1f} MB of the RSS, before anything runs", flush=True)
 
 
 @contextlib.contextmanager
-def network_of_a_pod() -> Iterator[None]:
-    """A network namespace for this thread and what it starts. CalledProcessError when we are not root."""
-    name = f"{namespaces.run_prefix(os.getpid())}agent"
-    namespaces.add([name])
-    try:
-        with namespaces.inside(name):
-            namespaces.configure(["link set lo up"])
-            Path("/proc/sys/net/ipv4/ping_group_range").write_text("0 2147483647")
-            yield
-    finally:
-        namespaces.remove([name])
+def network() -> Iterator[Sequence[str]]:
+    """Puts this thread and what it starts on a host of a network: the first three bytes of the others' addresses.
+
+    ICMP datagram sockets are allowed there, as the DaemonSet has it. A raw one gets the replies to all other processes.
+    """
+    paths = {("agent", host): rtt_ms for host, rtt_ms in RTTS_MS.items()}
+    with VirtualNetwork(["agent", *RTTS_MS], paths) as net, namespaces.inside(net.namespace("agent")):
+        yield [net.block(host).rpartition(".")[0] for host in RTTS_MS]
 
 
 @contextlib.contextmanager
@@ -104,10 +104,16 @@ def compiled_image_environ(checkouts: Sequence[Path] = (Path(),)) -> Iterator[Ma
 
 
 def measure(
-    checkouts: Sequence[Path], nodes: int, peers: int, pods: int, seconds: int, environ: Mapping[str, str]
+    checkouts: Sequence[Path],
+    addresses: Sequence[str],
+    peers: int,
+    pods: int,
+    seconds: int,
+    environ: Mapping[str, str],
 ) -> None:
+    """addresses: of the other nodes."""
     with contextlib.ExitStack() as stack:
-        agents = [stack.enter_context(agent_on_a_node(each, nodes, peers, pods, environ)) for each in checkouts]
+        agents = [stack.enter_context(agent_on_a_node(each, addresses, peers, pods, environ)) for each in checkouts]
         usages = use(agents, seconds)
     for checkout, usage in zip(checkouts, usages, strict=True):
         report(usage, str(checkout) if len(checkouts) > 1 else "")
@@ -118,7 +124,7 @@ def measure(
 
 @contextlib.contextmanager
 def agent_on_a_node(
-    checkout: Path, nodes: int, peers: int, pods: int, environ: Mapping[str, str]
+    checkout: Path, addresses: Sequence[str], peers: int, pods: int, environ: Mapping[str, str]
 ) -> Iterator[tuple[psutil.Process, str]]:
     """A checkout's agent, with an etcd, and with pods an API server, that no other agent uses."""
     with (
@@ -128,7 +134,7 @@ def agent_on_a_node(
         running_pods(api, pods),
         running_agent(peers, etcd.client_url, api.url if api else "", environ, checkout=checkout) as agent,
     ):
-        asyncio.run(write_ring_entries(etcd.client_url, nodes - 1))
+        asyncio.run(write_ring_entries(etcd.client_url, addresses))
         yield agent
 
 
@@ -199,13 +205,13 @@ def running_agent(
         agent.wait()
 
 
-async def write_ring_entries(etcd_url: str, count: int) -> None:
-    """Each with a coordinate, so that some are near."""
+async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
+    """An entry for each address, with a coordinate, so that some are near."""
     rng, store = Random(1), EtcdStore(EtcdAccess((etcd_url,)))
     puts = []
-    for number in range(count):
+    for number, address in enumerate(addresses):
         there = RingCoordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
-        entry = RingEntry(f"127.1.{number >> 8}.{number & 255}", "zone-a", coordinate=there, reach_ms=5.0)
+        entry = RingEntry(address, "zone-a", coordinate=there, reach_ms=5.0)
         puts.append(Put(keys.record_key(f"node-{number:05}", RingEntry), codec.encode(entry)))
     try:
         await store.write(puts)

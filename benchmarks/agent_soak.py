@@ -156,7 +156,7 @@ async def change_ring(etcd_url: str, done: threading.Event) -> None:
         await store.write([Delete(keys.record_key(f"node-{number:05}", RingEntry)) for number in gone])
         await store.close()
         done.wait(1.0)
-        await write_ring_entries(etcd_url, NODES)
+        await write_ring_entries(etcd_url, [f"127.1.0.{number}" for number in range(NODES)])
 
 
 if __name__ == "__main__":
