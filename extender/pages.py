@@ -173,6 +173,7 @@ class _StatePage(Struct):
     delay_problems: Mapping[str, str]
     node_groups: Mapping[str, NodeNameGroups]
     implausible_reports: Mapping[str, Sequence[str]]
+    contradicted_nodes: Mapping[str, str]
     tls_problem: str = ""
 
 
@@ -193,6 +194,7 @@ def _state_page(
         dict(delays.problems),
         groups,
         delays.implausible,
+        delays.contradicted,
         tls_problem,
     )
 
@@ -215,14 +217,8 @@ def _text(state: _StatePage) -> bytes:
     problems = [f"problem: {key}: {why}" for key, why in state.problems.items()]
     policy = [f"problem: {each}" for each in (state.policy_problem, state.tls_problem) if each]
     problems += [f"problem: {source}: {why}" for source, why in state.delay_problems.items()]
-    problems += [_implausible(reporter, targets) for reporter, targets in sorted(state.implausible_reports.items())]
+    problems += [f"problem: {node}: {why}" for node, why in sorted(state.contradicted_nodes.items())]
     return "\n".join([head, *policy, *problems, *rows, "", *_group_lines("nodes", state.node_groups)]).encode()
-
-
-def _implausible(reporter: str, targets: Sequence[str]) -> str:
-    """Honest nodes have one now and then, so the number says most."""
-    shown = ", ".join([*targets[:_MAX_LISTED], *["…"][: len(targets) > _MAX_LISTED]])
-    return f"problem: {reporter} reports delays that other nodes' reports contradict, to {len(targets)} nodes: {shown}"
 
 
 def _age(seconds: float | None) -> str:

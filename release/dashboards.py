@@ -100,7 +100,8 @@ RTT = Dashboard(
         "Estimates": (
             Panel("Expected error", {"leadsman_estimates_expected_error_ratio": "{{instance}}"}, "percentunit"),
             Panel("Measured pairs", {"leadsman_estimates_pairs": "{{instance}}"}),
-            Panel("Implausible reports", {"leadsman_implausible_reports": "{{instance}}"}),
+            Panel("Nodes that others contradict", {"leadsman_contradicted_nodes": "{{instance}}"}),
+            Panel("Reports left out of estimates", {"leadsman_implausible_reports": "{{instance}}"}),
         ),
     },
 )

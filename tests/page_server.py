@@ -52,6 +52,8 @@ from leadsman.testbed.etcd import Etcd
 from tests.past_prometheus import prometheus_with, ring_series
 
 PEERS = 16
+_NEAR_STEPS = [step for step in range(-PEERS // 4, PEERS // 4 + 1) if step]
+"""Half of the peers are near and mutual, as agents' near peers are."""
 PUSH_SECONDS = 60.0
 REPORT_EVERY_SECONDS = 30.0
 SLOW_MS, SLOW_MINUTES_AGO = 35.0, 20
@@ -91,7 +93,7 @@ class InventedCluster:
         self._points = np.array([18 * np.cos(angle), 11 * np.sin(angle)]) + spread
         self._heights = np.array([0.2 + rng.random() for _ in range(nodes)])
         self.zones = [f"zone-{chr(97 + zone)}" for zone in zones.tolist()]
-        near = [[(at + step) % nodes for step in range(1, 1 + PEERS // 2)] for at in range(nodes)]
+        near = [[(at + step) % nodes for step in _NEAR_STEPS] for at in range(nodes)]
         far = [rng.sample(range(nodes), min(nodes, PEERS // 2)) for _ in range(nodes)]
         self._peers = [sorted({*near[at], *far[at]} - {at}) for at in range(nodes)]
 

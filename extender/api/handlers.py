@@ -104,9 +104,9 @@ class ApiHandlers:
 
     def _node_rows(self, view: ClusterView) -> list[NodeRow]:
         pods = node_rows.bounded_pods_by_node(self._sources.journal.newest(MAX_PODS), view.snapshot.nodes)
-        implausible = self._sources.inputs.delay_status.implausible
+        contradicted = self._sources.inputs.delay_status.contradicted
         history = self._live.history
-        return node_rows.node_rows(view, history.shifts, history.steady, pods, implausible)
+        return node_rows.node_rows(view, history.shifts, history.steady, pods, contradicted)
 
     async def delay_groups(self, _: web.Request) -> Struct:
         view, shifts = await self._live.view(), self._live.history.shifts

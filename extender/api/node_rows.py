@@ -30,12 +30,12 @@ def node_rows(
     shifts: Sequence[NodeShift],
     steady: Collection[str],
     bounded_pods: Mapping[str, int],
-    implausible: Mapping[str, Sequence[str]],
+    contradicted: Mapping[str, str],
 ) -> list[NodeRow]:
     """All nodes, by name.
 
     shifts, steady: as in DelayHistory. bounded_pods: node → pods that have a bound to it.
-    implausible: as in DelayStatus.
+    contradicted: as in DelayStatus.
     """
     table, grouping = view.table, view.grouping
     lost = np.bincount(table.source[table.is_lost], minlength=len(table.names)).tolist()
@@ -55,9 +55,8 @@ def node_rows(
             problems.append(f"its probes say nothing about its peers: {state.reachability.local_fault}")
         if at in slow:
             problems.append(f"{view.excess_ms[at]:.3g} ms farther from others than the nodes of its group")
-        if targets := implausible.get(name):
-            nodes = "1 node" if len(targets) == 1 else f"{len(targets)} nodes"
-            problems.append(f"reports delays to {nodes} that other nodes' reports contradict")
+        if name in contradicted:
+            problems.append(contradicted[name])
         rows.append(
             NodeRow(
                 name,

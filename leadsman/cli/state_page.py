@@ -1,6 +1,6 @@
 """The extender's page /state, as `leadsman state`, `nodes` and `delay` read it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
@@ -42,17 +42,17 @@ class StatePage(Struct, frozen=True):
     tls_problem: str = ""
     problems: Mapping[str, str] = {}
     delay_problems: Mapping[str, str] = {}
-    implausible_reports: Mapping[str, Sequence[str]] = {}
+    contradicted_nodes: Mapping[str, str] = {}
 
     @property
     def every_problem(self) -> list[str]:
         """A line each, as an operator reads them."""
         return [
             *(each for each in (self.policy_problem, self.tls_problem) if each),
-            *(f"{where}: {why}" for page in (self.problems, self.delay_problems) for where, why in page.items()),
             *(
-                f"{reporter} reports delays that other nodes' reports contradict, to {len(targets)} nodes"
-                for reporter, targets in self.implausible_reports.items()
+                f"{where}: {why}"
+                for page in (self.problems, self.delay_problems, self.contradicted_nodes)
+                for where, why in page.items()
             ),
         ]
 

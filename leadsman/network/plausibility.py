@@ -3,7 +3,9 @@
 A node could say anything of itself. So each node is placed a second time, by what the others report of it and never by
 its own reports, and a report is compared with the distance of both ends so placed. How far honest reports are off
 differs between networks, so it is counted: nine of ten reporters have no report beyond the limits. What one node
-reports, however much it is, moves a limit by no more than one reporter in all.
+reports, however much it is, moves a limit by no more than one reporter in all. By the same count one reporter in ten
+has a report beyond a limit when all are honest. So a single one is left out and says nothing of its reporter: a node is
+contradicted when most of its reports are beyond a limit, or when the other end of one measured the pair and denies it.
 
 One of many reporters hardly moves a place; one of three does. So a node that few measured is placed once more without
 each of them, and what counts between it and another is the least: what a single reporter adds makes it no farther.
@@ -58,15 +60,19 @@ class Reports(NamedTuple):
 
     def by_other_end(self) -> Floats:
         """What the target measured to the reporter, of each report; NaN where it did not."""
+        return self.at_other_end(self.log_ms)
+
+    def at_other_end(self, values: Floats) -> Floats:
+        """Of each report the value of that which the target makes of the reporter; NaN where it makes none."""
         key, mirrored = (
             self.reporter * self.node_count + self.target,
             self.target * self.node_count + self.reporter,
         )
         if not len(key):
-            return self.log_ms
+            return values
         order = np.argsort(key)
         slot = order[np.minimum(np.searchsorted(key, mirrored, sorter=order), len(key) - 1)]
-        return np.where(key[slot] == mirrored, self.log_ms[slot], np.nan)
+        return np.where(key[slot] == mirrored, values[slot], np.nan)
 
 
 class Plausibility(NamedTuple):
@@ -110,6 +116,20 @@ class Plausibility(NamedTuple):
         judged = self.is_judged[reports.reporter] & self.is_judged[reports.target]
         found: NDArray[np.bool_] = (judged & (low | high)) | (self.is_evasive[reports.reporter] & np.isnan(other))
         return found
+
+
+def mostly(selected: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
+    """The nodes of whose reports more than half are selected."""
+    of, out_of = (
+        np.bincount(each, minlength=reports.node_count) for each in (reports.reporter[selected], reports.reporter)
+    )
+    return np.asarray(2 * of > out_of)
+
+
+def denied(implausible: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
+    """The implausible reports of pairs that the other end measured too: it says otherwise, and is plausible."""
+    found: NDArray[np.bool_] = implausible & (reports.at_other_end(implausible.astype(float)) == 0)
+    return found
 
 
 def place_by_others(

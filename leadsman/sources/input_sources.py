@@ -71,6 +71,7 @@ class DelayStatus(Protocol):
     groups: None until they are made.
     problems: delay source → why its newest data are not in use.
     implausible: reporter → the nodes that it reports an implausible delay to.
+    contradicted: node → what it reports that others contradict, as a sentence.
     """
 
     @property
@@ -79,6 +80,8 @@ class DelayStatus(Protocol):
     def problems(self) -> Mapping[str, str]: ...
     @property
     def implausible(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def contradicted(self) -> Mapping[str, str]: ...
 
 
 class NoDelayStatus(Struct, frozen=True):
@@ -87,6 +90,7 @@ class NoDelayStatus(Struct, frozen=True):
     groups: NodeGroups | None = None
     problems: Mapping[str, str] = {}
     implausible: Mapping[str, Sequence[str]] = {}
+    contradicted: Mapping[str, str] = {}
 
 
 class NoNodeRoles(Struct, frozen=True):

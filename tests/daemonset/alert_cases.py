@@ -71,6 +71,7 @@ CASES = {
         90,
     ),
     "EstimatesFailing": counter("leadsman_estimates_failures_total"),
+    "NodeContradicted": gauge("leadsman_contradicted_nodes", 1, 0),
     "MetricSourceFailing": gauge('leadsman_telemetry_metrics{source="agents",state="failed"}', 1),
     "PluginOff": gauge('leadsman_plugin_active{plugin="slow"}', 0, 1),
     "BoundedPodsWaiting": AlertCase({WAITING: "1x60", LONGEST: "0+60x60"}, {WAITING: "1x60", LONGEST: "300x60"}),

@@ -150,7 +150,8 @@ class Groups:
 def beside(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(NoDelayStatus, "groups", Groups())
     monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
-    monkeypatch.setattr(NoDelayStatus, "implausible", {"node-00001": ["node-00000", "node-00002"]})
+    monkeypatch.setattr(NoDelayStatus, "implausible", {"node-00001": ["node-00000"], "node-00002": ["node-00000"]})
+    monkeypatch.setattr(NoDelayStatus, "contradicted", {"node-00001": "other nodes contradict what it reports"})
 
 
 async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts: "Starter", measured: Snapshot, beside) -> None:
@@ -176,9 +177,11 @@ async def test_who_reports_what_others_contradict_is_named_in_the_state(
     async with starts(measured) as extender:
         _, text = await extender.get("/state")
         _, data = await extender.get("/state?format=json")
-    told = "node-00001 reports delays that other nodes' reports contradict, to 2 nodes: node-00000, node-00002"
-    assert f"problem: {told}\n" in text
-    assert json.loads(data)["implausible_reports"] == {"node-00001": ["node-00000", "node-00002"]}
+    assert "problem: node-00001: other nodes contradict what it reports\n" in text
+    assert "problem: node-00002" not in text, "one implausible report says nothing of its reporter"
+    state = json.loads(data)
+    assert state["contradicted_nodes"] == {"node-00001": "other nodes contradict what it reports"}
+    assert state["implausible_reports"] == {"node-00001": ["node-00000"], "node-00002": ["node-00000"]}
 
 
 async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided) -> None:

@@ -166,6 +166,9 @@ def is_requested_for(extender: "LeadsmanProcess", etcd: Etcd) -> bool:
 def test_a_node_that_says_all_are_far_gains_nothing_and_costs_no_other_node_its_place(
     cluster: Cluster, extender: "LeadsmanProcess"
 ) -> None:
+    state = json.loads(extender.get("/state?format=json")[1])
+    assert set(state["contradicted_nodes"]) == {LIAR}
+    assert extender.metric("leadsman_contradicted_nodes") == 1
     truth_ms = cluster.truth_ms[TARGET]
     bound_ms = median(truth_ms.values())
     passing = kept(extender, bound_ms, cluster)

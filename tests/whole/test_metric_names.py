@@ -15,6 +15,7 @@ from website.metrics_page import metric_families
 
 SHARED_PREFIXES = (
     "leadsman_apiserver_",
+    "leadsman_contradicted_",
     "leadsman_delay_source_",
     "leadsman_estimates_",
     "leadsman_implausible_",

@@ -85,6 +85,11 @@ class DelaySources:
         """Reporter → the nodes that it reports an implausible delay to, by the newest estimates."""
         return self.estimator.current.implausible if self.estimator.current else {}
 
+    @property
+    def contradicted(self) -> Mapping[str, str]:
+        """Node → what it reports that others contradict, by the newest estimates."""
+        return self.estimator.current.contradicted if self.estimator.current else {}
+
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """Name and loop of each task; all run until cancelled."""
         for source in self.sources:

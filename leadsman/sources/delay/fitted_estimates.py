@@ -12,8 +12,9 @@ from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, Network
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Indices, MeasuredPairs
-from leadsman.network.plausibility import Plausibility, Reports, place_by_others
+from leadsman.network.plausibility import Plausibility, mostly, place_by_others
 from leadsman.network.warm_start import carry_over, moved_nodes, renumber_pairs
+from leadsman.sources.delay.contradictions import contradictions
 from leadsman.sources.delay.measurements import Measurements
 
 MAX_MOVED_SHARE = 0.5
@@ -42,6 +43,7 @@ class FittedEstimates:
 
     measured: all that was read; trusted: what the estimates were fitted to.
     implausible: reporter → the nodes that it reported a delay to which was left out.
+    contradicted: node → what it reports that others contradict, as a sentence; see `contradictions`.
     made_at: monotonic seconds when the measurements were read.
     remembered: measurements up to then, the newest first.
     """
@@ -64,6 +66,7 @@ class FittedEstimates:
         ):
             left_out.setdefault(measured.nodes[reporter], []).append(measured.nodes[target])
         self.implausible: Mapping[str, Sequence[str]] = left_out
+        self.contradicted = contradictions(measured, is_implausible, plausibility.is_evasive)
 
     @cached_property
     def node_indices(self) -> Mapping[str, int]:
@@ -108,7 +111,7 @@ def fit_estimates(
     estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget, former)
     plausibility = place_by_others(estimates.model.members, reports)
     implausible = plausibility.implausible(reports)
-    trusted, discredited = measured.without(implausible), _mostly(implausible & ~suspected, reports)
+    trusted, discredited = measured.without(implausible), mostly(implausible & ~suspected, reports)
     if discredited.any():
         previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
         start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
@@ -150,13 +153,6 @@ def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArra
         if reporter in number and target in number
     ]
     return np.isin(measured.source * len(measured.nodes) + measured.target, keys)
-
-
-def _mostly(selected: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
-    """The nodes of whose reports more than half are selected."""
-    nodes = reports.node_count
-    of = np.bincount(reports.reporter[selected], minlength=nodes)
-    return np.asarray(2 * of > np.bincount(reports.reporter, minlength=nodes))
 
 
 def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstimates | None:

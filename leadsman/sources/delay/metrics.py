@@ -77,8 +77,13 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "leadsman_implausible_reports",
-        "Reported delays that contradict what other nodes report, named by GET /state; no decision uses them.",
+        "Reported delays beyond what other nodes' reports allow, which estimates are made without.",
         sum(map(len, fitted.implausible.values())),
+    )
+    yield GaugeMetricFamily(
+        "leadsman_contradicted_nodes",
+        "Nodes whose reported delays other nodes contradict, named by GET /state.",
+        len(fitted.contradicted),
     )
     if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.
         yield GaugeMetricFamily(

@@ -15,6 +15,7 @@ from extender.api.contract.overview import ChangeEvent
 from extender.api.openapi import openapi_document
 from extender.api.parameters import RequestError
 from extender.api.routes import PREFIX, ROUTES, Route
+from leadsman.sources.input_sources import NoDelayStatus
 from tests.extender.api.conftest import Api, ApiStarter
 from tests.page_server import SLOW_MS
 
@@ -162,6 +163,18 @@ async def test_a_node_of_a_decision_is_searched_by_name_and_says_by_how_much_it_
     assert (node["node"], node["passed"]) == ("edge-e-0006", False)
     delay = r"[\d.]+ ms from edge-a-0000 \(.+\), bound 12 ms"
     assert re.fullmatch(f"delay to edge-a-0000 over 12 ms: {delay}", node["reason"])
+
+
+async def test_a_node_that_others_contradict_says_so_in_the_words_of_the_state(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "other nodes contradict 14 of the 16 delays that it reports: to edge-a-0001"
+    monkeypatch.setattr(NoDelayStatus, "contradicted", {"edge-a-0000": why})
+    monkeypatch.setattr(NoDelayStatus, "implausible", {"edge-e-0006": ["edge-a-0000"]})
+    _, contradicted = await api.get("/nodes/edge-a-0000")
+    _, sound = await api.get("/nodes/edge-e-0006")
+    assert why in contradicted["problems"]
+    assert sound["problems"] == []
 
 
 async def test_a_pair_says_whose_measurement_counts(api: Api) -> None:

@@ -25,6 +25,20 @@ MUTATIONS = (
         "leadsman/sources/delay/test_liars.py::test_a_lie_about_one_node_is_left_out_and_estimated",
     ),
     Mutation(
+        "one implausible report names nobody",
+        "leadsman/network/plausibility.py",
+        "np.asarray(2 * of > out_of)",
+        "np.asarray(of > 0)",
+        "leadsman/sources/delay/test_contradictions.py::test_at_most_one_honest_node_in_a_hundred_is_contradicted_though_many_have_an_implausible_report",
+    ),
+    Mutation(
+        "a lie that the other end denies is named",
+        "leadsman/network/plausibility.py",
+        "implausible & (reports.at_other_end(implausible.astype(float)) == 0)",
+        "np.zeros_like(implausible)",
+        "leadsman/sources/delay/test_contradictions.py::test_one_lie_is_left_out_and_contradicted_once_the_other_end_measures",
+    ),
+    Mutation(
         "one of few reporters makes nobody farther",
         "leadsman/network/plausibility.py",
         "least = np.min(rows, axis=0)",

@@ -49,6 +49,7 @@ SOUND = Seen(
     [view()],
     [ControllerView("controller-a", False), ControllerView("controller-b", True)],
 )
+CONTRADICTED = StatePage("c", 1, 0.1, {}, contradicted_nodes={"edge-1": "other nodes contradict what it reports"})
 STALE = StatePage("c", 1, 0.1, {"edge-1": NodePage("stale", 40.0)}, policy_problem="policy.yaml: scores: got 3")
 
 
@@ -80,6 +81,7 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"extenders": [view(certificate_ends=NOW - 2 * DAY)]}, "certificate", Status.ERROR, "ended 2 days ago"),
         ({"extenders": [view(state=STALE)]}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
         ({"extenders": [view(state=STALE)]}, "state", Status.WARNING, "policy.yaml: scores: got 3"),
+        ({"extenders": [view(state=CONTRADICTED)]}, "state", Status.WARNING, "edge-1: other nodes contradict"),
         ({"extenders": [view(state=Denied("TLS"))]}, "state", Status.ERROR, "TLS"),
         ({"extenders": [view(counts=AnswerCounts())]}, "scheduler", Status.ERROR, "has not asked any replica"),
         ({"extenders": [view(counts=Denied("no forward"))]}, "scheduler", Status.UNKNOWN, "no forward"),
