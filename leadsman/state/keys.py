@@ -13,7 +13,9 @@ an agent to its own keys.
 """
 
 import re
+from functools import lru_cache
 from hashlib import blake2b
+from sys import intern
 from typing import NamedTuple
 
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reachability, RingEntry
@@ -132,12 +134,31 @@ def is_pod_type(text: str) -> bool:
 
 def parse(raw: str) -> NodeKey | None:
     """The inverse of `record_key` and `reward_key`. None for a key of another kind or version, which is no error."""
-    node, _, rest = raw.removeprefix(NODES_PREFIX).partition("/")
-    if not raw.startswith(NODES_PREFIX) or not is_node_name(node):
+    if not raw.startswith(NODES_PREFIX):
         return None
+    node, _, rest = raw[len(NODES_PREFIX) :].partition("/")
     kind, slash, pod_type = rest.partition("/")
-    is_record = is_pod_type(pod_type) if kind == REWARDS_KIND else kind in RECORD_BY_KIND and not slash
-    return NodeKey(node, kind, pod_type) if is_record else None
+    if max(len(node), len(pod_type)) > _LONGEST_NAME or (known_node := _parse_node_name(node)) is None:
+        return None
+    if kind == REWARDS_KIND:
+        known_type = _parse_pod_type(pod_type)
+        return None if known_type is None else NodeKey(known_node, kind, known_type)
+    return NodeKey(known_node, kind) if kind in RECORD_BY_KIND and not slash else None
+
+
+_CACHED_NAMES = 1024
+"""Of nodes and of pod types. In a listing a node's keys come one after another, and all nodes have the same types."""
+
+
+@lru_cache(_CACHED_NAMES)
+def _parse_node_name(text: str) -> str | None:
+    """The name, as the one string that all parsed keys have; None when it is not a node name."""
+    return intern(text) if is_node_name(text) else None
+
+
+@lru_cache(_CACHED_NAMES)
+def _parse_pod_type(text: str) -> str | None:
+    return intern(text) if is_pod_type(text) else None
 
 
 def rewards_prefix_of(raw: str) -> str:

@@ -51,7 +51,8 @@ def apply_reward_changes(
 
 def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByType:
     """`after`, in which a reward that is unchanged since `before` keeps its age."""
-    return MappingProxyType({pod_type: _aged(before.get(pod_type, {}), nodes) for pod_type, nodes in after.items()})
+    kept = {pod_type: _aged(before[pod_type], nodes) for pod_type, nodes in after.items() if pod_type in before}
+    return MappingProxyType({**after, **kept})
 
 
 def _merged(

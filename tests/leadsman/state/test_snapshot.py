@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
 
@@ -177,3 +177,23 @@ def test_no_node_is_fresh_longer_after_its_last_change_than_its_interval_allows(
         snapshot = apply_changes(snapshot, [changed(revision, beat(seq))], now)
         expected = Freshness.PROVISIONAL if last is None else Freshness.FRESH if now - last < 15 else Freshness.STALE
         assert snapshot.nodes["a"].freshness(now) is expected
+
+
+class TestMemory:
+    """What many records have in common is one object."""
+
+    def test_a_node_s_name_is_one_string_under_each_key_and_in_each_record_of_another(self) -> None:
+        peer = "a-node-whose-name-is-longer-than-any-that-a-decoder-keeps"
+        windows = Latency({peer: PeerLatency(1, 0), "b": PeerLatency(1, 0)})
+        rewards = [StoredItem(keys.reward_key(peer, each), codec.encode(Reward(1.0)), 1) for each in ("web", "db")]
+        own = StoredItem(keys.record_key(peer, Heartbeat), codec.encode(beat(1)), 1)
+        listed = Listing((*listing(1, windows).items, own, *rewards), 1, "one")
+        snapshot = snapshot_from_listing(Snapshot(), listed)
+        tables = (snapshot.nodes["a"].latency.peers, snapshot.nodes, *snapshot.rewards.values())
+        assert len({id(name) for table in tables for name in table if name == peer}) == 1
+
+    def test_rewards_without_incidents_have_one_empty_table(self) -> None:
+        items = [StoredItem(keys.reward_key(node, "web"), codec.encode(Reward(1.0)), 1) for node in NODES]
+        rewards = snapshot_from_listing(Snapshot(), Listing(tuple(items), 1, "one")).rewards["web"].values()
+        assert len({id(table) for each in rewards for table in (each.reward.incidents, each.reward.qualities)}) == 1
+        assert all(each.reward == Reward(1.0) for each in rewards)
