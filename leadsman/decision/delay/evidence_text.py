@@ -31,6 +31,8 @@ def passing_text(evidence: DelayEvidence) -> str:
 
 def source_text(evidence: DelayEvidence) -> str:
     """Who measured it, or what estimated it."""
+    if _is_by_others(evidence):
+        return "by what other nodes report"
     if evidence.source == AGENTS_SOURCE:
         return f"measured by {evidence.reporter}'s agent"
     return f"{evidence.source}, measured by {evidence.reporter}" if evidence.reporter else evidence.source
@@ -40,10 +42,15 @@ def _details(evidence: DelayEvidence) -> Iterator[str]:
     if evidence.pod:
         yield f"{evidence.pod} on {evidence.reference}"
     yield source_text(evidence)
-    if evidence.low_ms is not None and evidence.high_ms is not None:
+    if evidence.low_ms is not None and evidence.high_ms is not None and not _is_by_others(evidence):
         yield from _interval(evidence.low_ms, evidence.high_ms)
     if evidence.age_seconds is not None:
         yield f"{evidence.age_seconds:.1f} s old"
+
+
+def _is_by_others(evidence: DelayEvidence) -> bool:
+    """Whether the round trip is not the reporter's own, to which the interval belongs: that one counts as more."""
+    return bool(evidence.doubt) and not evidence.estimated
 
 
 def _interval(low_ms: float, high_ms: float) -> Iterator[str]:

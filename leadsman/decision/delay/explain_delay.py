@@ -71,7 +71,7 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
         return ""
     reports = f"{reporter} alone reports {text_table.format_number(reported_ms)} ms"
     if reading >= 0:
-        return f"{reports}, and other nodes' reports count, which say more"
+        return f"{reports}, which is less"
     lowest_ms = float(others.lowest_ms[at])
     because = (
         f"other nodes' reports allow no less than {text_table.format_number(lowest_ms)} ms"

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay.evidence_text import evidence_text
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.nearest_score import NearestScore
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
@@ -78,8 +79,15 @@ def test_a_plausible_report_counts_as_no_less_than_others_say(make: "Make", own_
     assert why(19.9, claimed(make, own_ms)) == "delay to ref over 19.9 ms"
     [evidence] = delay_evidence(pod(30), ["node"], claimed(make, own_ms)).distances["node"]
     assert (evidence.rtt_ms, evidence.source) == (20.0, "agents")
-    doubt = f"node alone reports {own_ms:g} ms, and other nodes' reports count, which say more"
+    doubt = f"node alone reports {own_ms:g} ms, which is less"
     assert evidence.doubt == ("" if own_ms == 20 else doubt)
+
+
+def test_what_other_nodes_report_is_not_said_to_be_measured_by_the_one_that_reports_less(make: "Make") -> None:
+    [evidence] = delay_evidence(pod(30), ["node"], claimed(make, 15.0)).distances["node"]
+    assert evidence_text(evidence) == (
+        "20 ms from ref (by what other nodes report, 1.0 s old), bound 30 ms; node alone reports 15 ms, which is less"
+    )
 
 
 def test_a_report_above_what_others_say_counts_as_it_is(make: "Make") -> None:
