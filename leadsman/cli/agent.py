@@ -97,7 +97,6 @@ def probing_options(add: Options) -> None:
         "probes a second of all agents together; above it, each probes less often (default {default})",
         PROBE_BUDGET,
         positive_number,
-        metavar="N",
     )
     add.flag(
         "probe",

@@ -42,11 +42,7 @@ def options(add: Options) -> None:
 
 def acting_options(add: Options) -> None:
     add.flag(
-        "patches-per-second",
-        "largest number of node patches a second (default {default})",
-        200.0,
-        positive_number,
-        metavar="N",
+        "patches-per-second", "largest number of node patches a second (default {default})", 200.0, positive_number
     )
     add.flag(
         "lease-namespace",

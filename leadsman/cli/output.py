@@ -51,11 +51,7 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
     if watch:
         add.parser.add_argument("-w", "--watch", help="show it again and again, until Ctrl-C", action="store_true")
         add.argument(
-            "interval-seconds",
-            "with --watch: seconds between two looks (default {default})",
-            "2",
-            positive_number,
-            metavar="N",
+            "interval-seconds", "with --watch: seconds between two looks (default {default})", "2", positive_number
         )
 
 

@@ -18,68 +18,56 @@ from leadsman.simulator.rewards.strategy_run import RunResult
 DEFAULTS = SimulationSettings()
 
 
+def fault(text: str) -> Fault:
+    return Fault(one_of(*Fault)(text))
+
+
+def ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value <= 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r}: want a number from 0 to 1")
+    return value
+
+
+FLAGS_BY_GROUP: dict[str, dict[str, tuple[str, Callable[[str], object]]]] = {
+    "cluster": {
+        "nodes": ("number of nodes", positive_int),
+        "bad": ("nodes that fail pods", positive_int),
+        "failures-on-bad-ratio": ("share of pods that fail on a bad node", ratio),
+        "failures-elsewhere-ratio": ("share of pods that fail on any other node", ratio),
+        "fault": (f"what is wrong with bad nodes: {', '.join(Fault)}", fault),
+        "rack-nodes": ("nodes of a rack", positive_int),
+        "slow-factor": ("run time on a slow node, as a multiple", positive_number),
+    },
+    "pods": {
+        "types": ("types of pods", positive_int),
+        "bad-types": ("types that fail on every node", non_negative_int),
+        "failures-of-bad-types-ratio": ("share of their pods that fail", ratio),
+        "placements": ("pods placed before the faults move, and as many after", positive_int),
+        "settle": ("pods placed between the repair and the window in which shares are taken", positive_int),
+        "join-settle": ("pods placed between a node's joining and that window", positive_int),
+        "window": ("pods placed in that window", positive_int),
+        "interval-seconds": ("time between two placements", positive_number),
+        "outcome-seconds": ("time from a pod's start until it fails, or is known not to", positive_number),
+        "lifetime-seconds": ("time that a pod exists, failed or not", positive_number),
+        "half-life-seconds": ("time in which evidence loses half its weight", positive_number),
+    },
+}
+"""Each flag sets the field of SimulationSettings of its name, and has its default."""
+
+
 def options(add: Options) -> None:
     add.argument("seeds", "number of seeds, one run of each strategy a seed (default {default})", 30, positive_int)
     add.argument("first-seed", "the first of the seeds (default {default})", 0, non_negative_int)
     add.argument("workers", "number of processes (default: one a CPU)", os.cpu_count() or 1, positive_int)
     add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
-    cluster = add.group("cluster")
-    cluster.argument("nodes", "number of nodes (default {default})", DEFAULTS.nodes, positive_int)
-    cluster.argument("bad", "nodes that fail pods (default {default})", DEFAULTS.bad, positive_int)
-    cluster.argument(
-        "failures-on-bad-ratio",
-        "share of pods that fail on a bad node (default {default})",
-        DEFAULTS.failures_on_bad_ratio,
-        _ratio,
-    )
-    cluster.argument(
-        "failures-elsewhere-ratio",
-        "share of pods that fail on any other node (default {default})",
-        DEFAULTS.failures_elsewhere_ratio,
-        _ratio,
-    )
-    cluster.argument(
-        "fault",
-        f"what is wrong with bad nodes: {', '.join(Fault)} (default {{default}})",
-        DEFAULTS.fault,
-        _fault,
-        metavar="KIND",
-    )
-    cluster.argument("rack-nodes", "nodes of a rack (default {default})", DEFAULTS.rack_nodes, positive_int)
-    cluster.argument(
-        "slow-factor",
-        "run time on a slow node, as a multiple (default {default})",
-        DEFAULTS.slow_factor,
-        positive_number,
-        metavar="F",
-    )
-    pods = add.group("pods")
-    pods.argument("types", "types of pods (default {default})", DEFAULTS.types, positive_int)
-    pods.argument(
-        "bad-types", "types that fail on every node (default {default})", DEFAULTS.bad_types, non_negative_int
-    )
-    pods.argument(
-        "failures-of-bad-types-ratio",
-        "share of their pods that fail (default {default})",
-        DEFAULTS.failures_of_bad_types_ratio,
-        _ratio,
-    )
-    for name, text in {
-        "placements": "pods placed before the faults move, and as many after",
-        "settle": "pods placed between the repair and the window in which shares are taken",
-        "join-settle": "pods placed between a node's joining and that window",
-        "window": "pods placed in that window",
-    }.items():
-        default = getattr(DEFAULTS, name.replace("-", "_"))
-        pods.argument(name, f"{text} (default {{default}})", default, positive_int)
-    for name, text in {
-        "interval-seconds": "time between two placements",
-        "outcome-seconds": "time from a pod's start until it fails, or is known not to",
-        "lifetime-seconds": "time that a pod exists, failed or not",
-        "half-life-seconds": "time in which evidence loses half its weight",
-    }.items():
-        default = getattr(DEFAULTS, name.replace("-", "_"))
-        pods.argument(name, f"{text} (default {{default}})", default, positive_number, metavar="S")
+    for title, flags in FLAGS_BY_GROUP.items():
+        group = add.group(title)
+        for name, (text, parse) in flags.items():
+            group.argument(name, f"{text} (default {{default}})", getattr(DEFAULTS, name.replace("-", "_")), parse)
 
 
 def settings(args: argparse.Namespace) -> SimulationSettings:
@@ -106,17 +94,3 @@ def _with_progress(results: Iterable[RunResult], total: int) -> Iterator[RunResu
         if on_terminal:
             print(f"\r{done} of {total} runs", end="" if done < total else "\n", file=sys.stderr, flush=True)
         yield result
-
-
-def _fault(text: str) -> Fault:
-    return Fault(one_of(*Fault)(text))
-
-
-def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value <= 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r}: want a number from 0 to 1")
-    return value

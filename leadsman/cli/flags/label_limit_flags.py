@@ -21,7 +21,6 @@ def options(add: Options) -> None:
         "largest number of new deschedule marks a second (default {default})",
         limits.marks_per_second,
         positive_number,
-        metavar="N",
     )
     add.flag(
         "hold-seconds",

@@ -182,12 +182,14 @@ METAVARS: dict[Callable[[str], Any], str] = {
     listen_address: "HOST:PORT",
     namespace_name: "NAMESPACE",
     non_negative_int: "N",
+    non_negative_number: "N",
     object_name: "NAME",
     optional_https_url: "URL",
     optional_object_name: "NAME",
     optional_url: "URL",
     port_number: "PORT",
     positive_int: "N",
+    positive_number: "N",
     url_list: "URL[,URL]",
 }
 """How the usage shows the value of each parser; a completion offers files for FILE and folders for DIR."""
