@@ -5,7 +5,8 @@ import socket
 from uuid import uuid4
 
 from controller.device_health import DeviceHealthMode
-from controller.run import ControllerSettings, run
+from controller.run import run
+from controller.settings import DEFAULT_PATCHES_PER_SECOND, ControllerSettings
 from leadsman.cli.flags import (
     api_server_flags,
     decision_flags,
@@ -42,7 +43,10 @@ def options(add: Options) -> None:
 
 def acting_options(add: Options) -> None:
     add.flag(
-        "patches-per-second", "largest number of node patches a second (default {default})", 200.0, positive_number
+        "patches-per-second",
+        "largest number of node patches a second (default {default})",
+        DEFAULT_PATCHES_PER_SECOND,
+        positive_number,
     )
     add.flag(
         "lease-namespace",

@@ -12,7 +12,8 @@ from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
 from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
-from controller.run import ControllerSettings, run
+from controller.run import run
+from controller.settings import ControllerSettings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document

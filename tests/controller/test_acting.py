@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.run import DEFAULT_PATCHES_PER_SECOND
+from controller.settings import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.limits import MAX_RECORD_BYTES

@@ -6,7 +6,8 @@ import pytest
 
 from controller.device_health import DeviceHealthMode
 from controller.node_health import NodeHealthMode
-from controller.run import ControllerParts, ControllerSettings
+from controller.parts import ControllerParts
+from controller.settings import ControllerSettings
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.replacement.model import ReplacementSettings
