@@ -11,6 +11,7 @@ import pytest
 from agent.hardware.summary import CUSTOM_PREFIX
 from leadsman.cli.main import COMMANDS, build_parser
 from leadsman.cli.plan import PLANS
+from leadsman.decision.delay.outcomes import Outcome, reason
 from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.state import keys
@@ -224,6 +225,15 @@ def test_the_refusals_of_static_files_are_quoted_as_they_are() -> None:
         with pytest.raises(BadMatrix) as refused:
             parse_matrix(matrix, metadata)
         assert f"`{refused.value}`" in page
+
+
+def test_the_reasons_of_refused_delays_are_quoted_as_they_are() -> None:
+    refusing = [outcome for outcome in Outcome if outcome.refuses]
+    assert len(refusing) == 8
+    page, pending = (" ".join(documents()[f"docs/{name}.md"].split()) for name in ("delays", "troubleshooting"))
+    assert [each.name for each in refusing if f"`{reason(each, 'X', 5)}`" not in page] == []
+    shown = (Outcome.MEASURED_OVER, Outcome.UNMEASURED, Outcome.ESTIMATE_UNSURE, Outcome.NO_REPLY, Outcome.STALE)
+    assert [each.name for each in shown if f"`{reason(each, 'X', 5).replace('5 ms', 'N ms')}`" not in pending] == []
 
 
 def test_the_words_are_plain_current_english() -> None:
