@@ -15,10 +15,11 @@ TARGET_RATIO, NEAR_TARGET_RATIO = 0.9, 0.85
 
 
 class StrategyMeans(Struct, frozen=True):
-    """Means of one strategy over all seeds. standard_errors: of the four numbers, by name."""
+    """Means of one strategy over all seeds. standard_errors: of the five numbers, by name."""
 
     failures_per_1000: float
     failures_per_1000_after_move: float
+    effective_nodes_after_move: float
     repaired_share_of_fair: float
     joined_share_of_fair: float
     standard_errors: Mapping[str, float]
@@ -91,7 +92,7 @@ def mean_results(results: list[RunResult]) -> StrategyMeans:
 def render(found: Comparison) -> str:
     """The comparison as a table."""
     settings = found.settings
-    header = ["STRATEGY", "FAILURES/1000", "AFTER MOVE", "REPAIRED/FAIR", "JOINED/FAIR"]
+    header = ["STRATEGY", "FAILURES/1000", "AFTER MOVE", "NODES AFTER IT", "REPAIRED/FAIR", "JOINED/FAIR"]
     rows = [[name, *_cells(each)] for name, each in found.policies.items()]
     lines = [
         f"{found.seeds} seeds from {found.first_seed}; {settings.nodes} nodes, {settings.bad} bad ({settings.fault}); "
@@ -99,6 +100,7 @@ def render(found: Comparison) -> str:
         *align_columns([header, *rows]),
         _verdict("before the faults move", {name: each.before_move for name, each in found.against_kuberl.items()}),
         _verdict("after it", {name: each.after_move for name, each in found.against_kuberl.items()}),
+        "nodes: as many, with equal numbers of pods, would be as spread as those that took the pods after the move",
         f"shares: of {settings.window} placements, {settings.settle} after the repair, "
         f"{settings.join_settle} after the join",
     ]
@@ -119,7 +121,7 @@ def _verdict(phase: str, ratios: Mapping[str, float]) -> str:
 def _cells(mean: StrategyMeans) -> list[str]:
     errors = mean.standard_errors
     values = structs.asdict(mean)
-    digits = {"failures_per_1000": 1, "failures_per_1000_after_move": 1}
+    digits = {"failures_per_1000": 1, "failures_per_1000_after_move": 1, "effective_nodes_after_move": 1}
     return [
         f"{values[name]:.{digits.get(name, 2)}f} ± {error:.{digits.get(name, 2)}f}" for name, error in errors.items()
     ]

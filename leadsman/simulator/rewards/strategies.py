@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from math import exp
 from random import Random
 from typing import Protocol
@@ -18,6 +19,9 @@ their fair share in the window that is judged: they are back after half of it on
 _PRIOR_BAD_RATIO, _MAX_BAD_RATIO = 0.05, 0.999
 _CHANGES_PER_SECOND = 0.1 / 3_600.0
 """Of a sound node: one in ten hours."""
+
+_FEWER_CHANGES_PER_SECOND = 0.03 / 3_600.0
+"""A failure passes for chance more often. With the default settings, as many nodes stay in use as under Leadsman."""
 
 
 class Strategy(Protocol):
@@ -112,9 +116,9 @@ class TwoStateFilter(Spreading):
     before is still sound, and one that was idle may have changed. Rabiner, Proc. IEEE 77 (1989).
     """
 
-    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+    def __init__(self, world: SimulatedCluster, seed: int, changes_per_second: float = _CHANGES_PER_SECOND) -> None:
         super().__init__(world, seed)
-        settings = world.settings
+        settings, self._changes_per_second = world.settings, changes_per_second
         bad, sound = settings.failures_on_bad_ratio, settings.failures_elsewhere_ratio
         self._likelihood_ratios = {True: bad / max(sound, 1e-6), False: (1.0 - bad) / max(1.0 - sound, 1e-6)}
         self._bad_ratio: dict[tuple[str, str], float] = {}
@@ -130,7 +134,7 @@ class TwoStateFilter(Spreading):
         idle_seconds = now - self._learned_at.get(key, now)
         if before > _PRIOR_BAD_RATIO:
             return before if idle_seconds < RETRY_SECONDS else _PRIOR_BAD_RATIO
-        return min(_PRIOR_BAD_RATIO, 1.0 - (1.0 - before) * exp(-_CHANGES_PER_SECOND * idle_seconds))
+        return min(_PRIOR_BAD_RATIO, 1.0 - (1.0 - before) * exp(-self._changes_per_second * idle_seconds))
 
     def record_outcome(self, outcome: Outcome, now: float) -> None:
         bad = self._now_bad(outcome.pod_type, outcome.node, now)
@@ -180,6 +184,7 @@ STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
     "thompson": ThompsonSampling,
     "leadsman": LeadsmanStrategy,
     "two-state": TwoStateFilter,
+    "two-state-wide": partial(TwoStateFilter, changes_per_second=_FEWER_CHANGES_PER_SECOND),
     "best-learner": BestLearner,
     "first-failure": FirstFailure,
     "oracle": Oracle,

@@ -12,13 +12,14 @@ QUICK = ["--seeds", "2", "--first-seed", "7", "--placements", "60", "--settle", 
 NUMBERS = {
     "failures_per_1000",
     "failures_per_1000_after_move",
+    "effective_nodes_after_move",
     "repaired_share_of_fair",
     "joined_share_of_fair",
     "standard_errors",
 }
 
 
-def test_json_has_four_numbers_a_policy_and_what_they_were_made_with(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_five_numbers_a_policy_and_what_they_were_made_with(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "rewards", *QUICK, "--nodes", "10", "--bad", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["policies"].keys() == STRATEGIES.keys()

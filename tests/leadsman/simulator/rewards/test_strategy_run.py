@@ -1,5 +1,7 @@
 """Contestants on a short run. The numbers that count come from `leadsman simulate rewards`, with many seeds."""
 
+from collections import Counter
+
 import pytest
 from msgspec import structs
 
@@ -7,8 +9,9 @@ from leadsman.simulator.rewards import comparison
 from leadsman.simulator.rewards.cluster import Fault, SimulatedCluster, SimulationSettings
 from leadsman.simulator.rewards.outcome import Outcome
 from leadsman.simulator.rewards.strategies import STRATEGIES, TwoStateFilter
-from leadsman.simulator.rewards.strategy_run import run_strategy
+from leadsman.simulator.rewards.strategy_run import PlacementCounts, run_strategy
 
+MOVED = SimulationSettings(settle=1, window=1, join_settle=1)
 SHORT = SimulationSettings(placements=200, settle=20, window=80, join_settle=20)
 
 
@@ -71,6 +74,22 @@ def test_the_two_state_filter_holds_to_a_node_that_ran_well_just_before_its_fail
         learner.record_outcome(Outcome("web", node, failed=True, run_seconds=60.0), 3_600.0)
     scores = learner.scores("web", 0, 3_600.0)
     assert scores[idle] < 0.5 < scores[busy] == scores[world.nodes[2]]
+
+
+@pytest.mark.parametrize(
+    ("placed", "nodes"), [({"a": 5}, 1.0), ({"a": 5, "b": 5, "c": 5}, 3.0), ({"a": 98, "b": 1, "c": 1}, 1.12)]
+)
+def test_effective_nodes_are_as_many_as_have_equal_numbers_of_pods(placed: dict[str, int], nodes: float) -> None:
+    assert PlacementCounts(0, Counter(placed)).effective_nodes() == pytest.approx(nodes, abs=0.01)
+
+
+def test_fewer_failures_after_the_move_are_bought_with_fewer_nodes() -> None:
+    """The two-state filter on one curve: the rate of changes that it assumes moves it along."""
+    found = {name: [run_strategy(name, MOVED, seed) for seed in range(6)] for name in ("two-state", "two-state-wide")}
+    failures = {name: sum(each.failures_per_1000_after_move for each in results) for name, results in found.items()}
+    nodes = {name: sum(each.effective_nodes_after_move for each in results) for name, results in found.items()}
+    assert failures["two-state"] < failures["two-state-wide"]
+    assert nodes["two-state"] < nodes["two-state-wide"] / 2
 
 
 SEVERAL_TYPES = SimulationSettings(types=6, placements=300, settle=20, window=80, join_settle=20)
