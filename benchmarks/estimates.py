@@ -5,19 +5,20 @@
     python -m benchmarks.estimates --generate racks [--grouped] ...
     python -m benchmarks.estimates --nodes 5000
 
-Every node measures the k others that its agent chooses over this network, by the agent's own code on a virtual clock
-(5 s of CPU a minute at 490 nodes); or k random ones, and then a measured pair counts in both directions. All other
-pairs are held out. --before: earlier slices of the same network, the newest first; the last one also stands for all
-sets before it. So many sets are measured, each four minutes before the next, the time in which agents replace their
-random peers, and pairs that are not measured any more are remembered, as a reader does (eight sets are 37 minutes, some
-four minutes of CPU a seed at 490 nodes). A matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are
-holes. The baseline is plain Vivaldi in four dimensions with height, on what is measured now, with an interval of its
-measured pairs' error quantiles. Coverage counts every direction by itself, `slower_above` pairs whose slower direction
-is above the interval. `bands` are by the true round trip. `accepted` is what decisions make of the estimates: a bound
-accepts a pair whose interval's upper end is not above it, and the slower direction breaks it. Bounds are 19 quantiles
-of all true round trips (`any`), as one that many pods have, or of those to the pair's first node (`own`): then a bound
-is wide where the hidden truth is, and more are broken. With --json: one object, or a list of them when there are
-several matrices or seeds; without, several seeds of one matrix end with their median and range.
+Every node measures the k others that its agent chooses over this network, by the agent's own code on a virtual clock (5
+s of CPU a minute at 490 nodes); or k random ones, and then a measured pair counts in both directions. All other pairs
+are held out. --before: earlier slices of the same network, the newest first; the last one also stands for all sets
+before it. So many sets are measured, each four minutes before the next, the time in which agents replace their random
+peers, and pairs that are not measured any more are remembered, as a reader does, but also those of nodes that moved,
+which a reader forgets (eight sets are 37 minutes, some four minutes of CPU a seed at 490 nodes). A matrix is
+whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in four
+dimensions with height, on what is measured now, with an interval of its measured pairs' error quantiles. Coverage
+counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. `bands` are by the
+true round trip. `accepted` is what decisions make of the estimates: a bound accepts a pair whose interval's upper end
+is not above it, and the slower direction breaks it. Bounds are 19 quantiles of all true round trips (`any`), as one
+that many pods have, or of those to the pair's first node (`own`): then a bound is wide where the hidden truth is, and
+more are broken. With --json: one object, or a list of them when there are several matrices or seeds; without, several
+seeds of one matrix end with their median and range.
 """
 
 import argparse

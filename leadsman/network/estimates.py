@@ -37,7 +37,8 @@ class RttEstimate(Struct, frozen=True):
     """The estimate of one pair.
 
     low_ms, high_ms: contain a direction's true RTT in 9 of 10 cases; the slower direction is above in 1 of 20 pairs
-    (of a group's median: one direction is). Of a measured pair: the faster and the slower direction, as measured.
+    (of a group's median: one direction is). That is of all pairs: of those that a bound accepts by high_ms, up to 1 in
+    10 are above the bound where nodes' two directions differ. Of a measured pair: the faster and the slower direction.
     rtt_ms: of a measured pair, the slower direction.
     """
 

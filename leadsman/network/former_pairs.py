@@ -5,7 +5,7 @@ far a value may be off is seen on the pairs that were measured then and are meas
 
 - how a direction has changed, on pairs of which as many directions were measured then as now;
 - how far a value of one direction may be from both, on pairs of which one direction was measured then and both now.
-  Agents measure nine of ten pairs in one direction. Where a pair's two directions differ, this counts for more than age.
+  Agents measure nine of ten pairs in one direction. Where two directions differ, this counts for more than age.
 
 A pair measured in one direction gets the wider of both intervals. The ends are linear in the value then, by quantile
 regression: an unusually low value is often followed by a higher one, and bounds accept low values. An older set of
