@@ -11,7 +11,7 @@ MUTATIONS = (
         REPORTING,
         "await self._store.write([*gone, *puts], ownership.lease, ownership.guard)",
         "await self._store.write([*gone, *puts], ownership.lease)",
-        AT_REPORTING + "test_a_report_is_not_written_over_another_owner_though_the_lease_lives",
+        "agent/test_claims.py::test_a_report_is_not_written_over_another_owner_though_the_lease_lives",
     ),
     Mutation(
         "a write that etcd does after its time changes nothing",

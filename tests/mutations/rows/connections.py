@@ -28,7 +28,7 @@ MUTATIONS = (
         "agent/node_ownership.py",
         "if before is None or _revision(heartbeat) != _revision(before.heartbeat):",
         "if True:",
-        "agent/test_reporting.py::"
+        "agent/test_claims.py::"
         "test_a_lease_that_another_process_renews_for_a_dead_agent_holds_its_node_no_longer_than_it_lasts",
     ),
     Mutation(

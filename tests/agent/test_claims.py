@@ -1,0 +1,188 @@
+"""Whose a node is: one agent writes it, until its lease is over. On the verified memory store."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.node_ownership import NodeAlreadyOwned, claim_node
+from leadsman.state import codec, keys
+from leadsman.state.key_values import Put, StoredItem
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingEntry
+from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import PreconditionFailed, StoreError
+from tests.agent.conftest import NODE
+
+if TYPE_CHECKING:
+    from tests.agent.conftest import World
+
+
+async def test_a_lost_lease_is_claimed_again_with_a_larger_epoch(world: "World") -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    first = (await world.stored())[Identity]
+    world.now += 21
+    world.rounds += 1
+    with pytest.raises(StoreError):
+        await reporter.report()
+    await reporter.report()
+    stored = await world.stored()
+    assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
+    assert isinstance(first, Identity)
+    assert isinstance(stored[Identity], Identity)
+    assert stored[Identity].epoch > first.epoch
+
+
+async def test_a_restarted_container_of_the_same_pod_claims_at_once(world: "World") -> None:
+    await world.reporter().report()
+    first = (await world.stored())[Identity]
+    await world.reporter().report()
+    second = (await world.stored())[Identity]
+    assert isinstance(first, Identity)
+    assert isinstance(second, Identity)
+    assert second.epoch > first.epoch
+    assert world.slept == []
+
+
+async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: "World") -> None:
+    holder = world.reporter("uid-1")
+    await holder.report()
+
+    async def sleep(seconds: float) -> None:
+        await world.sleep(seconds)
+        world.rounds += 1
+        await holder.report()
+
+    with pytest.raises(NodeAlreadyOwned, match=r"owner uid-1\) owns the records of node edge-1; this agent is uid-2"):
+        await world.reporter("uid-2", sleep).run()
+    assert ReportTiming().lease_seconds <= world.now <= ReportTiming().lease_seconds + 10
+    assert holder.ownership is not None
+
+
+async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(world: "World") -> None:
+    await world.reporter("uid-1").report()
+    reporter = world.reporter("uid-2")
+    await reporter.report()
+    stored = (await world.stored())[Identity]
+    assert isinstance(stored, Identity)
+    assert stored.owner == "uid-2"
+    assert world.now <= ReportTiming().lease_seconds + 2
+
+
+def renewing(world: "World", lease: int) -> Callable[[float], Awaitable[None]]:
+    """A sleep during which somebody, who need not be its owner, renews the lease."""
+
+    async def sleep(seconds: float) -> None:
+        await world.sleep(seconds)
+        await world.store.keep_alive(lease)
+
+    return sleep
+
+
+async def test_a_lease_that_another_process_renews_for_a_dead_agent_holds_its_node_no_longer_than_it_lasts(
+    world: "World", caplog: pytest.LogCaptureFixture
+) -> None:
+    """etcd lets everybody renew a lease, also when it is locked."""
+    dead = world.reporter("uid-1")
+    await dead.report()
+    assert dead.ownership is not None
+    reporter = world.reporter("uid-2", renewing(world, dead.ownership.lease))
+    await reporter.report()
+    assert reporter.ownership is not None
+    assert (await world.stored())[Identity] == reporter.ownership.identity
+    assert "without a heartbeat" in caplog.text
+    assert ReportTiming().lease_seconds <= world.now <= ReportTiming().lease_seconds + 2
+    world.rounds += 1
+    with pytest.raises(PreconditionFailed):
+        await dead.report()
+
+
+async def test_an_agent_that_reports_more_seldom_than_another_one_s_lease_lasts_keeps_its_node(world: "World") -> None:
+    world.timing = ReportTiming(push_interval_seconds=60.0)
+    holder = world.reporter("uid-1")
+    await holder.report()
+    assert holder.ownership is not None
+    world.timing = ReportTiming()
+    reporter = world.reporter("uid-2", renewing(world, holder.ownership.lease))
+    with pytest.raises(NodeAlreadyOwned, match="uid-1"):
+        await reporter.report()
+
+
+async def test_two_agents_never_write_one_node(world: "World") -> None:
+    """A frozen agent that wakes after another has claimed its node writes nothing."""
+    frozen = world.reporter("uid-1")
+    await frozen.report()
+    world.now += 21
+    await world.reporter("uid-2").report()
+    before = await world.revisions()
+    world.rounds += 1
+    with pytest.raises(StoreError):
+        await frozen.report()
+    assert await world.revisions() == before
+
+
+async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: "World") -> None:
+    reporter = world.reporter("uid-1")
+    await reporter.report()
+    await world.store.write([Put(keys.record_key(NODE, Identity), codec.encode(Identity("uid-2", 9, "10.0.0.2")))])
+    before = await world.revisions()
+    with pytest.raises(PreconditionFailed):
+        await reporter.report()
+    assert await world.revisions() == before
+
+
+async def test_of_two_claims_at_the_same_moment_one_wins(world: "World") -> None:
+    class Slow(MemoryStore):
+        """Its reader is overtaken between reading and claiming."""
+
+        async def grant(self, ttl_seconds: int) -> int:
+            if await super().grant(ttl_seconds) == 1:
+                await claim_node(self, NODE, Identity("uid-2", 0, "10.0.0.2"), ttl_seconds)
+            return await super().grant(ttl_seconds)
+
+    with pytest.raises(NodeAlreadyOwned, match="at the same moment"):
+        await claim_node(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+
+
+async def test_an_unreadable_identity_under_a_lease_is_somebody_elses(world: "World") -> None:
+    await world.store.write([Put(keys.record_key(NODE, Identity), b"\xff")], await world.store.grant(60))
+    with pytest.raises(NodeAlreadyOwned, match="unknown"):
+        await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+
+
+async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_goes_with_the_lease(
+    world: "World",
+) -> None:
+    entry = RingEntry("10.0.0.1", "zone-a")
+    held = await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
+    items = {item.key: item for prefix in (keys.RING_PREFIX, keys.NODES_PREFIX) for item in await listed(world, prefix)}
+    ring, identity = items[keys.record_key(NODE, RingEntry)], items[keys.record_key(NODE, Identity)]
+    assert codec.decode(RingEntry, ring.value) == entry
+    assert ring.mod_revision == identity.mod_revision
+    await world.store.revoke(held.lease)
+    assert await listed(world, keys.RING_PREFIX) == ()
+
+
+async def test_the_loser_of_a_claim_does_not_take_the_place_on_the_ring(world: "World") -> None:
+    await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, RingEntry("10.0.0.1"))
+    with pytest.raises(NodeAlreadyOwned):
+        await claim_node(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
+    (item,) = await listed(world, keys.RING_PREFIX)
+    assert codec.decode(RingEntry, item.value).address == "10.0.0.1"
+
+
+async def test_where_the_ring_is_not_used_nothing_stands_on_it(world: "World") -> None:
+    await world.reporter().report()
+    assert await listed(world, keys.RING_PREFIX) == ()
+
+
+async def test_a_reporter_claims_with_the_entry_that_it_reports(world: "World") -> None:
+    world.said[RingEntry] = RingEntry("10.0.0.1", near=("edge-2",))
+    await world.reporter().report()
+    (item,) = await listed(world, keys.RING_PREFIX)
+    assert codec.decode(RingEntry, item.value).near == ("edge-2",)
+
+
+async def listed(world: "World", prefix: str) -> tuple[StoredItem, ...]:
+    return (await world.store.read_prefix(prefix)).items
