@@ -49,6 +49,20 @@ MUTATIONS = (
         "agent/rtt/test_local_fault.py::test_a_silence_of_all_peers_is_a_fault_after_the_patience_and_says_how_long",
     ),
     Mutation(
+        "a loss of a local fault that is known late is none of the peer",
+        "agent/rtt/peer_stats.py",
+        "if not self._silence.was_fault(sent):",
+        "if True:",
+        "agent/rtt/test_peer_stats.py::test_a_loss_of_a_local_fault_that_is_known_only_after_it_is_none",
+    ),
+    Mutation(
+        "a raw ICMP socket is read at once, before replies to others fill it",
+        "agent/rtt/prober.py",
+        "if sock.raw:",
+        "if False:",
+        "agent/rtt/test_prober.py::test_the_loop_wakes_for_a_raw_socket_alone",
+    ),
+    Mutation(
         "a slow collector rests",
         "agent/quarantine.py",
         "return not running and now >= quarantine.not_before_seconds",
