@@ -226,6 +226,7 @@ async def test_against_kubernetes_what_is_read_back_is_what_was_taken(
     read = written_and_read(taken)
     assert dict(read.cluster.nodes) == dict(taken.cluster.nodes)
     assert {each.name: each.node for each in read.cluster.pods.values()} == {"web-1": "n1", "web-2": "n2"}
-    assert dict(read.cluster.pods) == dict(taken.cluster.pods)
+    without_images = {uid: replace(one, images=()) for uid, one in taken.cluster.pods.items()}
+    assert dict(read.cluster.pods) == without_images, "a snapshot has no images"
     assert decision(read.inputs) == decision(taken.inputs)
     assert read.missing.keys() == {"taspolicies"}, "their CRD is not installed"
