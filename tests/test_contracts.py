@@ -45,7 +45,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/rewards/quality.py", "from leadsman.kube.client import ApiClient", PURE),
         ("leadsman/decision/columns.py", "import time", PURE),
         # Through another module: decision reads snapshots, and a snapshot decodes.
-        ("leadsman/state/codec.py", "from leadsman.state.etcd_http import EtcdTransport", PURE),
+        ("leadsman/state/snapshot.py", "from leadsman.state.etcd_http import EtcdTransport", PURE),
         ("leadsman/runtime/lru.py", "import aiohttp", PURE),
         ("leadsman/decision/model.py", "from leadsman.decision.delay import bounds", DECISION),
         ("leadsman/decision/rewards/rewards_score.py", "from leadsman.decision.delay import bounds", DECISION),
