@@ -1,4 +1,4 @@
-"""What the agents of a cluster cost etcd, and who follows it. `python -m benchmarks.etcd_load [--nodes 1000 2500 5000]`
+"""What the agents of a cluster cost etcd, and who follows it. `python -m benchmarks.etcd_load [--nodes 1000 2000]`
 
 A real etcd of one member with the base's compaction; simulated agents in a process of their own
 (`benchmarks.live_agents`: their own code but for packets, each with its connections, lease and watch); and a follower
@@ -28,7 +28,7 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from leadsman.testbed.etcd import Etcd
 
-JOINS_PER_SECOND = 15
+JOINS_PER_SECOND = 25
 """Joining costs an agent more than reporting, and all of them are one process here."""
 COMPACTION = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=5m")
 JOINED_WITHIN_SECONDS = 600.0
@@ -49,7 +49,7 @@ class Moment(Struct, frozen=True):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 2500, 5000])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 2000])
     parser.add_argument("--seconds", type=float, default=60.0)
     chosen = parser.parse_args()
     rows: list[tuple[str, ...]] = []

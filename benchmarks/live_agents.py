@@ -5,6 +5,7 @@ requests. A call that fails is made again, and a line says how many did so far. 
 """
 
 import asyncio
+import gc
 import logging
 import math
 import resource
@@ -83,4 +84,5 @@ if __name__ == "__main__":
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     logging.basicConfig(level="ERROR")
+    gc.disable()  # A full collection of thousands of agents stops them for a second, and their calls run late.
     asyncio.run(run(sys.argv[1], int(sys.argv[2]), float(sys.argv[3])))
