@@ -95,7 +95,13 @@ class AgentComponents:
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
         )
         self.peer_refresher = PeerRefresher(
-            *(self.store, settings.node, settings.max_peers, peering, prober, self.wakeup.wake, clock),
+            self.store,
+            settings.node,
+            settings.max_peers,
+            peering,
+            prober,
+            self.wakeup.wake,
+            clock,
             pause=self.refresh_wakeup.sleep,
         )
         self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)

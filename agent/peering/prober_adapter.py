@@ -22,7 +22,7 @@ class ProberAdapter(Struct, frozen=True):
         self.prober.probe_now(name)
 
     def measured_peers(self) -> Collection[str]:
-        self.prober.take_replies()
+        self.prober.take_replies()  # A probe that an extender waits for is reported with no turn's delay.
         return self.prober.latencies(self.clock())
 
     def silent_peers(self) -> Collection[str]:

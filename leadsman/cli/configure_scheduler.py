@@ -36,26 +36,28 @@ def options(add: Options) -> None:
     )
     add.parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff and write nothing")
     add.parser.add_argument("--undo", action="store_true", help="restore every file as it was before")
-    extender = add.group("extender")
-    extender.argument(
+    extender_options(add.group("extender"))
+    file_options(add.group("files"))
+
+
+def extender_options(add: Options) -> None:
+    add.argument(
         "extender", "URL at which kube-scheduler calls the extender", None, https_url, metavar="https://IP-OR-NAME:9001"
     )
-    extender.argument(
+    add.argument(
         "server-name",
         f"name in the extender's certificate (default: the URL's name; for an address {EXTENDER_SERVICE})",
         "",
         metavar="NAME",
     )
-    extender.argument(
+    add.argument(
         "weight", "weight of the extender's scores; see docs/deploying.md (default {default})", "5", positive_int
     )
-    extender.argument(
-        "http-timeout", "time limit of one call (default {default})", "500ms", duration, metavar="DURATION"
-    )
-    extender.parser.add_argument(
+    add.argument("http-timeout", "time limit of one call (default {default})", "500ms", duration, metavar="DURATION")
+    add.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
     )
-    extender.argument(
+    add.argument(
         "ignorable",
         "true: pods bind unchecked while no extender answers; false: they wait, the extender's own pods too, so pass "
         "--managed with it (default {default})",
@@ -63,28 +65,30 @@ def options(add: Options) -> None:
         one_of("true", "false"),
         metavar="true|false",
     )
-    files = add.group("files")
-    files.argument(
+
+
+def file_options(add: Options) -> None:
+    add.argument(
         "certs",
         "folder on the scheduler's machine with ca.crt, client.crt and client.key of `leadsman certs` "
         "(default {default})",
         CERTIFICATE_FOLDER,
         metavar="DIR",
     )
-    files.argument(
+    add.argument(
         "config",
         "file to write for a scheduler that has no configuration (default scheduler.yaml in --certs)",
         "",
         metavar="FILE",
     )
-    files.argument(
+    add.argument(
         "backups",
         f"folder of the files as they were before (default {CERTIFICATE_FOLDER}/backup)",
         f"{CERTIFICATE_FOLDER}/backup",
         Path,
         metavar="DIR",
     )
-    files.parser.add_argument(
+    add.parser.add_argument(
         "--elsewhere",
         action="store_true",
         help="the scheduler runs on another machine: do not check that the certificates exist on this one",
