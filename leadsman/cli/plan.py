@@ -7,7 +7,6 @@ from leadsman.cli.flags.options import Options
 
 PLANS = {
     "fit": "count how many more pods fit, what limits them, and what to add or remove",
-    "forecast": "what pods will use, from what they used, and how wrong that would have been so far",
     "optimise": "choose places and backups of all pods with delay bounds together, with the least reserved capacity",
     "drain": "moves that empty nodes ahead of maintenance, or why a pod cannot go",
     "rebalance": "moves of pods to nodes that serve them better by more than a move costs",

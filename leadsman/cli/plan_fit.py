@@ -1,7 +1,5 @@
 """`leadsman plan fit`: how many more pods fit, with their bounds and backups. It changes nothing in a cluster.
 
-With a usage history, requests are what it forecasts: how many will fit, if requests follow use.
-
 Exit code: 0: the sets that were asked for fit; 1: they do not, or it is not proven that they do.
 """
 
@@ -17,7 +15,6 @@ from msgspec.structs import replace
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
-from leadsman.cli.usage_history import history_options, read_history
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
@@ -26,11 +23,8 @@ from leadsman.planning.capacity.failures import losses
 from leadsman.planning.capacity.fit import count_together, only
 from leadsman.planning.capacity.judged import with_workloads
 from leadsman.planning.capacity.model import CapacityModel, PodTemplate, model_capacity
-from leadsman.planning.capacity.other_requests import with_requests
 from leadsman.planning.capacity.removal import removals
 from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
-from leadsman.planning.forecast.forecasts import forecast_requests
-from leadsman.planning.forecast.model import last_time
 from leadsman.sources.cluster.pod_templates import read_templates
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
@@ -62,7 +56,6 @@ def options(add: Options) -> None:
     )
     add.parser.add_argument("--json", action="store_true", help="print the answer as JSON, with every failure")
     plan_input_options(add)
-    history_options(add.without_environment())
 
 
 def main(args: argparse.Namespace) -> int:
@@ -72,10 +65,6 @@ def main(args: argparse.Namespace) -> int:
     templates = read_templates(args.filename, given.cluster)
     if args.nodes is not None:
         templates = [_memory_only(each) for each in templates]
-    if history := read_history(args):
-        requests = forecast_requests(history, last_time(history))
-        cluster, templates = with_requests(given.cluster, templates, requests)
-        given = replace(given, cluster=cluster)
     report = _report(given, templates, args)
     sys.stdout.write(as_json(report) if args.json else as_text(report))
     spent = time.process_time() - cpu_began

@@ -76,13 +76,3 @@ def test_a_cost_that_is_no_number_names_the_node(files: list[str], capsys: pytes
         main([*files, "--node-cost", "kubernetes.io/hostname"])
     assert ended.value.code == 2
     assert 'node edge-1 has kubernetes.io/hostname="edge-1"; want a number' in capsys.readouterr().err
-
-
-def test_a_history_s_forecast_replaces_requests(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The pods request 2 GiB and use 1 GiB: with the histogram's bucket above it, 7 instead of 4 in 8 GiB."""
-    rows = [f"{hour * 3600},default/deployment/web,,1Gi" for hour in range(24)]
-    (tmp_path / "usage.csv").write_text("\n".join(["time,workload,cpu,memory", *rows]))
-    assert main([*files, "--no-backups", "--json", "--history", str(tmp_path / "usage.csv")]) == 0
-    assert json.loads(capsys.readouterr().out)["templates"][0]["fits"] == 2 * 7

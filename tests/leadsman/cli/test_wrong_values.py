@@ -105,7 +105,6 @@ ASKING = [
     ["uninstall", "--kube-api"],
     ["plan", "status", "--kube-api"],
     ["plan", "pause", "--kube-api"],
-    ["plan", "forecast", "--usage-prometheus"],
 ]
 """Each with the flag of the server that it asks."""
 
