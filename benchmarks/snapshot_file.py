@@ -1,4 +1,4 @@
-"""A snapshot file of 5,000 nodes and 50,000 pods: seconds and memory to write, read and make it anonymous.
+"""A snapshot file of 5,000 nodes and 50,000 pods: seconds and memory to write and to read it.
 
     python -m benchmarks.snapshot_file [--nodes 5000] [--pods 50000]
 
@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from random import SystemRandom
 from typing import NamedTuple
 
 import psutil
@@ -22,10 +21,7 @@ import psutil
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import parse_spec
-from leadsman.sources.cluster_snapshot.anonymous import anonymous
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
-from leadsman.sources.cluster_snapshot.reading import read_snapshot
-from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.cluster_snapshot import ClusterSnapshot, read_snapshot, snapshot_chunks
 
 MIB = 1 << 20
 
@@ -72,16 +68,10 @@ def plain(file: Path) -> Measured:
     return measured(lambda: json.loads(file.read_bytes()))
 
 
-def make_anonymous(file: Path) -> Measured:
-    snapshot = read_snapshot(file.read_bytes())
-    return measured(lambda: anonymous(snapshot, SystemRandom()))
-
-
 STEPS: dict[str, Callable[[Path], Measured]] = {
     "read": read,
     "json.loads": plain,
     "write": write,
-    "make anonymous": make_anonymous,
 }
 
 

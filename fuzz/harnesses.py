@@ -11,7 +11,6 @@ probes      ICMP messages
 http        an extender on a socket
 """
 
-import random
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -49,9 +48,7 @@ from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.planning.moves import move_plan
 from leadsman.planning.moves.move_plan import BadPlan
 from leadsman.runtime.decode_errors import UNREADABLE
-from leadsman.sources.cluster_snapshot.anonymous import anonymous
-from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
-from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapshot_chunks
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
@@ -147,9 +144,8 @@ def _matrix(data: bytes) -> None:
 
 
 def _snapshot_file(data: bytes) -> None:
-    """Read, made anonymous and written, as `leadsman snapshot` does with a file that somebody else sent."""
-    snapshot = anonymous(read_snapshot(data), random.Random(1))
-    for _ in snapshot_chunks(snapshot):
+    """Reads and writes it, as `leadsman snapshot` does with a file that somebody else sent."""
+    for _ in snapshot_chunks(read_snapshot(data)):
         pass
 
 

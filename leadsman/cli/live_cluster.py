@@ -8,7 +8,7 @@ from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.flags import api_server_flags, etcd_flags, telemetry_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, namespace_name, optional_url
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.live_snapshot import CannotRead, take_snapshot
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings

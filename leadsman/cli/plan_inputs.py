@@ -19,7 +19,7 @@ from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import FIELDS, MADE_UP, BadSpec, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
-from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
+from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.sources.delay.matrix import BadMatrix, parse_round_trips
 from leadsman.sources.policy_file import PolicyFile

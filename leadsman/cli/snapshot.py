@@ -4,14 +4,11 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from random import SystemRandom
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
-from leadsman.sources.cluster_snapshot.anonymous import anonymous
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
-from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 
 
 def options(add: Options) -> None:
@@ -19,26 +16,12 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "-o", "--output", help="the file to write (default: standard output)", type=file_to_write, metavar="FILE"
     )
-    add.parser.add_argument(
-        "--anonymous",
-        action="store_true",
-        help="write pseudonyms for names; plans of it are the same (docs/snapshot.md)",
-    )
-    add.parser.add_argument(
-        "--keep-label",
-        action="append",
-        default=[],
-        help="with --anonymous: a label whose key stays, beside the well-known ones and --rack-label; repeatable",
-        metavar="KEY",
-    )
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the cluster cannot be read or the file not be written."""
     given = read_plan_input(args)
     snapshot = ClusterSnapshot(given.cluster, given.inputs, given.taken_at, given.missing)
-    if args.anonymous:
-        snapshot = anonymous(snapshot, SystemRandom(), {args.rack_label, *args.keep_label})
     for what, why in given.missing.items():
         print(f"not in the snapshot: {what}: {why}", file=sys.stderr)
     if args.output is None:

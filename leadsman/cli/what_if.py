@@ -10,7 +10,7 @@ from extender.pages import render_explain
 from extender.what_if import decide_what_if
 from leadsman.cli import output
 from leadsman.planning.placed_workloads import with_workloads_of
-from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
+from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 
 

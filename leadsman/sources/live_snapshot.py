@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.report_timing import stale_seconds

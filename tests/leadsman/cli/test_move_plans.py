@@ -18,8 +18,7 @@ from leadsman.decision.policy import Policy
 from leadsman.planning.moves import codec
 from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlanRequest, decode
 from leadsman.planning.moves.state import MoveProgress, MoverState, Outcome, PlanProgress, RunState
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
-from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
 from leadsman.testbed.api_server_thread import ApiServerThread

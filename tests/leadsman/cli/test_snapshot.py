@@ -178,18 +178,6 @@ def test_the_policy_of_a_snapshot_gives_way_to_the_one_that_is_named(tmp_path: P
     assert json.loads(second.read_text())["policy"]["delay"]["statistic"] == "p95"
 
 
-def test_an_anonymous_snapshot_has_the_same_plan_and_no_name(
-    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "cluster.json"
-    assert main(["snapshot", *edge_files, "--anonymous", "-o", str(file)]) == 0
-    assert "edge-" not in file.read_text()
-    assert "web" not in file.read_text()
-    named, anonymous = (json.loads(plan_of(each, capsys)) for each in (edge_files, ["--snapshot", str(file)]))
-    assert anonymous["reserved"] == named["reserved"]
-    assert len({pod["node"] for pod in anonymous["pods"]}) == len({pod["node"] for pod in named["pods"]})
-
-
 def test_a_generated_cluster_has_the_delays_of_a_measured_network_packed_by_gzip(tmp_path: Path) -> None:
     file, planetlab = tmp_path / "cluster.json", Path(__file__).parents[2] / "data" / "rtt" / "planetlab_1.txt.gz"
     assert main(["snapshot", "--generate", f"network={planetlab},zones=3,racks=2,nodes=4,seed=3", "-o", str(file)]) == 0

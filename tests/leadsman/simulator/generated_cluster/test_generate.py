@@ -11,8 +11,7 @@ from leadsman.decision.model import CandidateNodes
 from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
-from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 
 SPECS = st.builds(
     "zones={},racks={},nodes={},spare={},tainted=0.3,labelled=0.5,choosy=0.3,peers={},seed={}".format,

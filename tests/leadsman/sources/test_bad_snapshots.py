@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
+from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 
 HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
 

@@ -28,7 +28,7 @@ from leadsman.decision.telemetry.taspolicy import Operator as RuleOperator
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, Rule, RuleLabel, Strategy, TasPolicy
 from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
-from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.goldpinger_response import GoldpingerReport
 from leadsman.sources.delay.matrix import DelayMatrix
