@@ -61,11 +61,9 @@ OTHER_PROGRAMS = {
     "make e2e": {"--folder", "--rate", "--rounds", "--rows"},
     "the benchmarks": {
         "--beside",
-        "--deaths",
         "--network",
         "--placements",
         "--pods",
-        "--random",
         "--seconds",
         "--seed",
         "--sizes",

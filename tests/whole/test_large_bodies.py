@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until
 
 LOADED_BYTES = 220 * MIB
-"""What an extender with 5,000 nodes in a storm of bounds has beyond one without a node (`benchmarks.bound_storm`: 270
-MiB in all)."""
+"""What an extender with 5,000 nodes in a storm of bounds has beyond one without a node (measured: 270 MiB in all)."""
 
 POD = b'{"metadata":{"name":"p"}}'
 
