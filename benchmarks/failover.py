@@ -17,9 +17,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from leadsman.runtime.text_table import align_columns
-from leadsman.testbed.kube_apiserver import find_assets
 from tests.failover.agent_cluster import AS_INSTALLED, NODES, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster
+from tests.testbed.kube_apiserver import find_assets
 
 CANDIDATES = tuple(node for zone in "ab" for node in ZONES[zone] if node != REFERENCE)
 PODS, POD_SIZE = 6, "3Gi"

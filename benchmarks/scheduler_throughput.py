@@ -34,8 +34,8 @@ from msgspec import Struct
 from benchmarks.extender import start_server
 from leadsman.cli.configure.scheduler_config import MANAGED_RESOURCE
 from leadsman.runtime.text_table import align_columns
-from leadsman.testbed.kube_apiserver import KubeApiServer, find_assets
-from leadsman.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.kube_apiserver import KubeApiServer, find_assets
+from tests.testbed.kube_scheduler import KubeScheduler
 
 CREATING_THREADS = 8
 PATIENCE_SECONDS = 120.0

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from leadsman.runtime import connections, http_server, mutual_tls
 from leadsman.runtime.log_limit import LogLimit
-from leadsman.testbed import kube_apiserver
+from tests.testbed import kube_apiserver
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

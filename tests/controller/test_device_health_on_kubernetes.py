@@ -28,9 +28,9 @@ from leadsman.planning.device_health.faults import ROW_REMAP_FAILURE
 from leadsman.planning.device_health.model import DeviceReading
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -19,7 +19,6 @@ from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.controller.rights import granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
@@ -31,6 +30,7 @@ from tests.controller.test_self_healing_on_kubernetes import (
     cluster,
     put_web,
 )
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -23,8 +23,6 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import TooManyRequests
 from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, encode
 from leadsman.planning.moves.state import Outcome, RunState
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_controller_manager import KubeControllerManager
 from tests.controller.test_move_plans_on_kubernetes import (
     ACCOUNT,
     NODES,
@@ -37,6 +35,8 @@ from tests.controller.test_move_plans_on_kubernetes import (
     progress_of,
     scheduling,
 )
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_controller_manager import KubeControllerManager
 
 pytestmark = pytest.mark.slow
 

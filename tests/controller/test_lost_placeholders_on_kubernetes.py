@@ -22,10 +22,10 @@ from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 pytestmark = pytest.mark.slow
 

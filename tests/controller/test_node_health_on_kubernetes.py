@@ -27,7 +27,7 @@ from leadsman.planning.failover.model import (
     VerdictReason,
 )
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -27,10 +27,10 @@ from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -20,10 +20,10 @@ from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.controller.test_against_kubernetes import ACCOUNT, COMPONENTS, kubectl, until
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 pytestmark = pytest.mark.slow
 

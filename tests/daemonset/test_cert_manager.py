@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft4Validator
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Template

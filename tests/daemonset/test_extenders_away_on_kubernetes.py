@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 pytestmark = pytest.mark.slow
 

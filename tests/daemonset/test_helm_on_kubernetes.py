@@ -13,10 +13,10 @@ import pytest
 
 from leadsman.cli.certs.cluster import ETCD_CA_SECRET
 from leadsman.cli.main import main
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.daemonset.chart_settings import EVERY_SETTING
 from tests.daemonset.conftest import CHART
 from tests.leadsman.cli.uninstalling.test_uninstall_on_kubernetes import Kubectl, kubectl, search
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

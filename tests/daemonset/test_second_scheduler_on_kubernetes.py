@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.daemonset.conftest import MANIFESTS, load
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_scheduler import KubeScheduler
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects

@@ -19,13 +19,13 @@ from typing import Any, Self
 
 from leadsman.testbed import namespaces
 from leadsman.testbed.etcd import die_with_parent
-from leadsman.testbed.kube_apiserver import KubeApiServer
-from leadsman.testbed.kube_controller_manager import KubeControllerManager
 from tests.e2e.dns import ClusterDns
 from tests.e2e.images import SANDBOX_LAYOUT
 from tests.e2e.node import Node
 from tests.e2e.node_config import CONTROL_PLANE
 from tests.e2e.registry import serve_image
+from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_controller_manager import KubeControllerManager
 
 PATIENCE_SECONDS = 180.0
 BOOT_SECONDS = 600.0

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from leadsman.testbed.certificates import CertificateAuthority
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import SANDBOX
 from tests.e2e.node import Node
 from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import EXTENDERS, StateWatch
+from tests.testbed.certificates import CertificateAuthority
 
 Disturbance = Callable[[Cluster, Rollout], None]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.error import URLError
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 _A, _NXDOMAIN, _TTL_SECONDS = 1, 3, 5
 _ANSWER = 0x8580  # RFC 1035, 4.1.1: a response, authoritative, recursion desired and available.

@@ -11,8 +11,8 @@ from http.client import HTTPException
 
 from msgspec import Struct
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.e2e.images import SANDBOX
+from tests.testbed.kube_apiserver import KubeApiServer
 
 PODS = "/api/v1/namespaces/default/pods"
 REPORTS = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason%3DBoundUnchecked"

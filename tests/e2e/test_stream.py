@@ -4,8 +4,8 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.e2e.stream import PODS, Stream, bounded_pod
+from tests.testbed.kube_apiserver import KubeApiServer
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 

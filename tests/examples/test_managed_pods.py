@@ -10,7 +10,7 @@ import yaml
 
 from leadsman.cli.configure.scheduler_config import MANAGED_RESOURCE
 from leadsman.kube import names
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

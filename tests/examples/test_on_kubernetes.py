@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

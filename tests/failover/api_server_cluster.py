@@ -16,8 +16,8 @@ from urllib.error import HTTPError
 
 import yaml
 
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
+from tests.testbed.kube_apiserver import KubeApiServer
 
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
 LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")

@@ -24,9 +24,9 @@ from leadsman.kube.names import (
 )
 from leadsman.planning.backups import memory
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.kube_controller_manager import KubeControllerManager
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.failover.api_server_cluster import EXTENDER, ApiServerCluster
+from tests.testbed.kube_controller_manager import KubeControllerManager
+from tests.testbed.kube_scheduler import KubeScheduler
 
 REFERENCE, BOUND_MS = "a-0", 30
 """Pods are bounded to this node: zones a and b are within the bound, c is not."""

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from leadsman.runtime.text_table import align_columns
-from leadsman.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 from tests.failover.agent_cluster import AS_INSTALLED, NODES, QUICK, AgentCluster, Rhythm
 from tests.failover.api_server_cluster import ApiServerCluster
 from tests.failover.faults import FAULTS, REAL_API_SERVER_FAULTS, Fault
 from tests.failover.scripted_cluster import ScriptedCluster
+from tests.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 
 SETTLED_WITHIN_SECONDS = 120.0
 

@@ -14,9 +14,9 @@ import pytest
 
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT
 from leadsman.testbed import virtual_network
-from leadsman.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 from tests.failover.agent_cluster import QUICK, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod
+from tests.testbed.kube_apiserver import KubeApiServerMissing, find_assets
 
 pytestmark = [
     pytest.mark.integration,

@@ -23,11 +23,11 @@ from leadsman.cli import main
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
 from leadsman.testbed.fake_api_server import RecordedRequest
-from leadsman.testbed.tcp_proxy import TcpProxy
 from leadsman.testbed.uplink import Uplinks
 from leadsman.testbed.virtual_network import VirtualNetwork
 from tests.host_trees import HOSTS, unpack
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.tcp_proxy import TcpProxy
 from tests.torture.log import Down, Entry, LeaseWritten, NodeWritten
 from tests.torture.shape import AGENTS, CLUSTER_NODES, CONTROLLERS, EXTENDERS, NODES
 from tests.torture.wall_clock import WallClocks

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

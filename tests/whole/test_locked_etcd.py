@@ -23,7 +23,7 @@ from leadsman.state.key_values import Put
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.store import Denied, StoreError
 from leadsman.testbed.etcd import Etcd, EtcdTls, free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -18,9 +18,9 @@ from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
 from leadsman.planning.backups.placeholders import CreatePlaceholder
 from leadsman.planning.recovery import codec
 from leadsman.planning.recovery.model import Hold, LastRoundTrips, RecoveryState, SelfHealingState
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

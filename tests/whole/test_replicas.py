@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from extender.peers.client import ASK_SECONDS
 from leadsman.cli.main import main
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
+from tests.testbed.certificates import CertificateAuthority
 
 HOST = "127.0.0.1"
 ANSWER_WITHIN_SECONDS = 60

@@ -13,9 +13,9 @@ import pytest
 from msgspec import Struct
 
 from leadsman.testbed.api_server_thread import ApiServerThread
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import free_ports
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

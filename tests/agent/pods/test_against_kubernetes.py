@@ -16,7 +16,7 @@ from agent.pods.settings import PodSettings
 from leadsman.kube.access import access_from_url
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

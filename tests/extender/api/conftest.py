@@ -35,9 +35,9 @@ from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
-from leadsman.testbed.certificates import CertificateAuthority
 from tests.extender.api.reviewing_api import ReviewingApi
 from tests.page_server import PUSH_SECONDS, InventedCluster
+from tests.testbed.certificates import CertificateAuthority
 
 NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
 

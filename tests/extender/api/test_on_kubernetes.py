@@ -24,9 +24,9 @@ from extender.api.token_access import AUDIENCE
 from leadsman.cli.page_proxy import PageProxy, Upstream
 from leadsman.kube.access import access_from_url
 from leadsman.runtime.http_server import serve
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.conftest import Until
 from tests.extender.api.conftest import Api, Files, served_before
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

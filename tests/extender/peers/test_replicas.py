@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from extender.peers.replicas import ReplicaSettings
-from leadsman.testbed.certificates import CertificateAuthority
+from tests.testbed.certificates import CertificateAuthority
 
 
 @pytest.fixture

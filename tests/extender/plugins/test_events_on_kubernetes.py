@@ -16,7 +16,7 @@ from extender.plugins.events import PluginEvents
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

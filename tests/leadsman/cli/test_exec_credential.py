@@ -16,8 +16,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound, Unauthorized
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.certificates import CertificateAuthority
 
 EXPIRED, LATER = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
 

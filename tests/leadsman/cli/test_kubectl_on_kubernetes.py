@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from leadsman.testbed.certificates import CertificateAuthority
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.certificates import CertificateAuthority
+from tests.testbed.kube_apiserver import KubeApiServer
 
 ROOT = Path(__file__).parents[3]
 POD = "leadsman-extender-0"

@@ -19,8 +19,8 @@ from leadsman.runtime.server_tls import ServerTls
 from leadsman.state.etcd_credentials import IssuerAccess
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, EtcdTls
+from tests.testbed.certificates import CertificateAuthority
 
 ROOT_PASSWORD = "of-root"
 

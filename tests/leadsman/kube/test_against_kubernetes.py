@@ -13,7 +13,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Event, Node, ObjectReference, PartialObjectMetadata, Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CORE_EVENTS, EVENTS_V1, NODES, PODS, REPLICA_SETS
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -13,7 +13,7 @@ from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

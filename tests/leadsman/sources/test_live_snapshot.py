@@ -27,7 +27,7 @@ from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Re
 from leadsman.state.snapshot import Freshness
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.fake_api_server import FakeApiServer
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

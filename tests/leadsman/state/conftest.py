@@ -15,8 +15,8 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.store import Store
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, EtcdTls
+from tests.testbed.certificates import CertificateAuthority
 
 WORLDS = "/world"
 ROOT = {"name": "root", "password": "of-root"}

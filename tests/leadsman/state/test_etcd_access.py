@@ -22,9 +22,9 @@ from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import ChangeBatch, Put
 from leadsman.state.store import Denied, Unavailable
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, EtcdTls
-from leadsman.testbed.tcp_proxy import TcpProxy
+from tests.testbed.certificates import CertificateAuthority
+from tests.testbed.tcp_proxy import TcpProxy
 
 TOKEN_SECONDS = 1
 MINE, THEIRS = keys.node_prefix("mine"), keys.node_prefix("theirs")

@@ -19,7 +19,7 @@ from leadsman.state.key_values import ChangeBatch, Put, Updated
 from leadsman.state.records import Heartbeat
 from leadsman.state.store import Compacted, OutOfSpace, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
-from leadsman.testbed.tcp_proxy import TcpProxy
+from tests.testbed.tcp_proxy import TcpProxy
 
 CALL_SECONDS = 1.0
 SILENCE_SECONDS = 2.0

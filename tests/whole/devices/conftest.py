@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 from tests.whole.devices.device_cluster import DeviceCluster
 from tests.whole.devices.scheduled_cluster import CONTROLLER, EXTENDER, ScheduledCluster
 

@@ -14,7 +14,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 MANIFESTS = Path(__file__).parents[3] / "daemonset"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

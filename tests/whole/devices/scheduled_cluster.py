@@ -8,9 +8,9 @@ import pytest
 from msgspec import Struct
 
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.kube_apiserver import KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.kube_apiserver import KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 from tests.whole.devices.device_cluster import VF, DeviceCluster, Reports
 from tests.whole.devices.extenders_in_turn import ExtendersInTurn
 

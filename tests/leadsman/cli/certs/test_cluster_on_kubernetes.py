@@ -12,7 +12,7 @@ from leadsman.cli.certs.certificate_files import REPLICA
 from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
 from leadsman.cli.certs.etcd_certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
 from leadsman.cli.main import main
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from leadsman.cli.main import main
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.daemonset.conftest import IN_ORDER, MANIFESTS, kustomize
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -33,12 +33,12 @@ from leadsman.planning.backups.placeholders import (
     plan_release,
 )
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.leadsman.cluster import random_objects
 from tests.leadsman.cluster.random_objects import NAMESPACES, RACK, Object
 from tests.leadsman.cluster.test_against_kube_scheduler import OLDEST_MINOR, read_objects
 from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_scheduler import KubeScheduler
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from leadsman.kube.errors import Forbidden
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
 from leadsman.sources.cluster.cluster_sources import ClusterSources
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

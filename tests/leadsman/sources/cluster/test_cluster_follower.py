@@ -17,7 +17,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.cluster_file import read_cluster
 from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower
 from leadsman.testbed.fake_api_server import FakeApiServer
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -15,7 +15,7 @@ from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyFollower
-from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

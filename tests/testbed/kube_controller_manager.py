@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Self
 
 from leadsman.testbed.etcd import die_with_parent, free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 
 BINARY = "kube-controller-manager"
 

@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
+from tests.testbed.certificates import CertificateAuthority
 
 ASSETS_VARIABLE, ALL_BINARIES_VARIABLE = "KUBEBUILDER_ASSETS", "E2E_BIN"
 """The first one counts, where both are set: it is for the API server alone, the other for whole clusters too."""

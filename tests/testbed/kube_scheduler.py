@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from leadsman.testbed.etcd import die_with_parent, free_ports
-from leadsman.testbed.kube_apiserver import ADMIN_USER, KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_apiserver import ADMIN_USER, KubeApiServer, KubeApiServerMissing
 
 BINARY = "kube-scheduler"
 
