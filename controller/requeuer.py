@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
-from leadsman.kube.names import RETRIED_AT_ANNOTATION, without_deprecated
+from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.objects import PendingPod
 from leadsman.kube.resources import NODES
@@ -85,7 +85,7 @@ class Requeuer:
         if self._client is None:
             _log.info("dry run: would annotate node %s so that kube-scheduler retries: %s", touch.node, touch.reason)
             return
-        annotations = without_deprecated({RETRIED_AT_ANNOTATION: f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"})
+        annotations = {RETRIED_AT_ANNOTATION: f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"}
         try:
             await self._client.patch(NODES.path("", touch.node), {"metadata": {"annotations": annotations}})
             self.touched += 1

@@ -1,13 +1,30 @@
-"""`make release VERSION=0.2.0`: sets the version, moves the changelog's lines, commits and tags. Pushes nothing."""
+"""`make release VERSION=0.2.0`: sets the version wherever it stands, gives the changelog's unreleased lines its
+heading, commits and tags. Pushes nothing.
+"""
 
 import argparse
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from release.versions import REPEATED_IN, SETUP, VERSION, current_version, notes, released, with_version
+HOME = "leadsman/runtime/version.py"
+"""The file that setup.cfg reads the version from. The others repeat it, and tests compare."""
+
+REPEATED_IN = (HOME, "Dockerfile", "README.md", "charts/leadsman/Chart.yaml", "daemonset/**/*.yaml", "docs/*.md")
+
+BEFORE_OURS = "|".join(
+    (
+        r"(?m:^(?:version: |appVersion: |ARG VERSION=|VERSION = \"))",
+        r"newTag: |app\.kubernetes\.io/version: ",
+        r"\bleadsman(?:-agent)?:",
+    )
+)
+"""What stands before a version of ours."""
+
+UNRELEASED = "## Unreleased"
 
 
 def main(arguments: Sequence[str], root: Path, date: str) -> int:
@@ -22,28 +39,54 @@ def main(arguments: Sequence[str], root: Path, date: str) -> int:
     if args.notes:
         print(notes(changelog.read_text(), f"## {args.version}"))
         return 0
-    old = current_version((root / SETUP).read_text())
+    old = current_version(root)
     _check(root, args.version, old)
-    text = released(changelog.read_text(), args.version, date)
-    for path in (root / SETUP, *(path for pattern in REPEATED_IN for path in root.glob(pattern))):
+    if not notes(changelog.read_text(), UNRELEASED):
+        raise ValueError(f"CHANGELOG.md: nothing stands under `{UNRELEASED}`; there is nothing to release")
+    for path in (path for pattern in REPEATED_IN for path in root.glob(pattern)):
         path.write_text(with_version(path.read_text(), old, args.version))
-    changelog.write_text(text)
+    changelog.write_text(changelog.read_text().replace(UNRELEASED, f"{UNRELEASED}\n\n## {args.version}, {date}", 1))
     _git(root, "commit", "--quiet", "--all", "--message", f"Release {args.version}")
     _git(root, "tag", "--annotate", f"v{args.version}", "--message", f"Leadsman {args.version}")
     print(f"v{args.version} is committed and tagged here; push both with: git push origin HEAD v{args.version}")
     return 0
 
 
+def current_version(root: Path) -> str:
+    found = re.search(r'^VERSION = "(.+)"$', (root / HOME).read_text(), re.MULTILINE)
+    if not found:
+        raise ValueError(f'{HOME}: no line `VERSION = "…"`')
+    return found[1]
+
+
+def with_version(text: str, old: str, new: str) -> str:
+    """The text with our old version replaced wherever it is ours. The chart's is SemVer: 0.2.0-dev0 for 0.2.0.dev0."""
+    spelled = re.escape(old).replace(r"\.dev", "[.-]dev")
+    return re.sub(rf"({BEFORE_OURS}){spelled}(?![\d.])", rf"\g<1>{new}", text)
+
+
+def notes(changelog: str, heading: str) -> str:
+    """The lines under the heading that begins so. ValueError when there is no such heading."""
+    match = re.search(rf"(?ms)^{re.escape(heading)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog)
+    if not match:
+        raise ValueError(f"CHANGELOG.md has no heading `{heading}`")
+    return match[1].strip()
+
+
 def _check(root: Path, new: str, old: str) -> None:
-    if not VERSION.fullmatch(new):
+    if not re.fullmatch(r"\d+\.\d+\.\d+", new):
         raise ValueError(f"version {new!r}: want three numbers such as 0.2.0")
-    if [int(part) for part in new.split(".")] <= [int(part) for part in old.split(".")]:
-        raise ValueError(f"version {new}: {SETUP} has {old} already; want a larger one")
+    if _numbers(new) < _numbers(old) or new == old:
+        raise ValueError(f"version {new}: {HOME} has {old} already; want a larger one")
     if _git(root, "tag", "--list", f"v{new}"):
         raise ValueError(f"the tag v{new} exists")
     changed = _git(root, "status", "--porcelain")
     if changed:
         raise ValueError(f"the tree is not clean; commit first:\n{changed}")
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in version.partition(".dev")[0].split(".")]
 
 
 def _git(root: Path, *words: str) -> str:

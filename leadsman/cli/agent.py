@@ -138,7 +138,6 @@ def pod_options(add: Options) -> None:
         "time between two health summaries of the pods (default {default})",
         15.0,
         positive_number,
-        aliases=["account-seconds"],
     )
     add.flag(
         "observe-seconds", "time between two reads of pods' own metrics (default {default})", 30.0, positive_number

@@ -1,11 +1,8 @@
-"""The names on Kubernetes objects that Leadsman reads: one domain, every annotation key, the labels of pods and nodes,
-and the spellings of the last release.
+"""The names on Kubernetes objects that Leadsman reads: one domain, every annotation key, the labels of pods and nodes.
 
 Pods carry the delay and reward annotations, written by users; nodes carry the other two, written by the controller.
 The labels that the controller writes are next to the code that does: those of Telemetry Aware Scheduling.
 """
-
-from collections.abc import Mapping
 
 DOMAIN = "leadsman.dev"
 
@@ -125,15 +122,6 @@ POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 ROLE_LABEL = "kubernetes.io/role"
 """On a node, what it is for."""
 
-DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
-    OWNERSHIP_ANNOTATION: "leadsman/telemetry-labels",
-    RETRIED_AT_ANNOTATION: "leadsman/retried-at",
-}
-"""Annotation → its key in release 0.1, which is still read and is removed when the node is next written.
-
-Drop an entry one release after the new key first shipped.
-"""
-
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
 READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)
 MIRROR_POD_KEY = "kubernetes.io/config.mirror"
@@ -152,11 +140,5 @@ FOREIGN_ANNOTATIONS = (
 )
 """Annotations of others that decide something here, by how their names begin."""
 
-ANNOTATION_PREFIXES = (f"{DOMAIN}/", *FOREIGN_ANNOTATIONS, *DEPRECATED_ANNOTATIONS.values())
+ANNOTATION_PREFIXES = (f"{DOMAIN}/", *FOREIGN_ANNOTATIONS)
 """Which labels and annotations are read by name: what is kept of an object that has too many (`bounded_metadata`)."""
-
-
-def without_deprecated(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The annotations of a merge patch, which also removes the deprecated key of each."""
-    deprecated = {DEPRECATED_ANNOTATIONS[key]: None for key in annotations if key in DEPRECATED_ANNOTATIONS}
-    return {**annotations, **deprecated}

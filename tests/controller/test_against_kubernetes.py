@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.testbed.etcd import free_ports
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -120,16 +120,6 @@ def test_what_was_done_is_seen_with_kubectl(cluster: KubeApiServer, start) -> No
     until(lambda: "NodeUnmarked" in kubectl(cluster, "describe", "node", "n3"), "the Event at the node", 40)
     shown = until(lambda: conditions(cluster), "the policy's status")
     assert shown == {"Accepted": "True", "Active": "False"}, "no node reports its metric"
-
-
-def test_a_record_of_the_last_release_is_moved_to_the_new_annotation(cluster: KubeApiServer, start) -> None:
-    deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
-    marked_node(cluster, "n4")
-    kubectl(cluster, "annotate", "node", "n4", f"{OWNERSHIP_ANNOTATION}-", f'{deprecated}={{"gone":"ns/gone"}}')
-    start()
-    until(lambda: marks(cluster, "n4") == {"kept": "x"}, "the label of a policy that is gone removed")
-    annotations = json.loads(kubectl(cluster, "get", "node", "n4", "-o", "json"))["metadata"].get("annotations", {})
-    assert not {deprecated, OWNERSHIP_ANNOTATION} & annotations.keys()
 
 
 def conditions(cluster: KubeApiServer) -> dict[str, str]:

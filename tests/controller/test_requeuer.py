@@ -12,7 +12,6 @@ from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
-from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 NODES = ("a", "b", "c")
@@ -54,15 +53,6 @@ async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: 
     await one.sync()
     assert touched(api) == ["a"]
     assert set(api.requests[-1].body["metadata"]) == {"annotations"}
-
-
-async def test_a_touch_removes_the_annotation_of_the_last_release(requeuer, api: FakeApiServer) -> None:
-    one, *_ = requeuer
-    old = {"leadsman/retried-at": "2026-01-01T00:00:00Z", "other": "stays"}
-    api.put("/api/v1/nodes/a", {"metadata": {"annotations": old}})
-    await one.sync()
-    node = api.objects.get(parse_path("/api/v1/nodes/a"))
-    assert set(node["metadata"]["annotations"]) == {RETRIED_AT_ANNOTATION, "other"}
 
 
 async def test_the_log_says_which_node_was_touched_and_why(requeuer, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from leadsman.kube.names import CHANGES_ANNOTATION, DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
@@ -48,18 +48,6 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(
         await until(lambda: node_labels(api) == {"other": "x"})
         assert of(api, LEASE, "spec", "holderIdentity") == "one"
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
-
-
-async def test_a_node_marked_by_the_last_release_is_taken_over(
-    api: FakeApiServer, running: "Run", until: "Until"
-) -> None:
-    deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
-    by_last_release = {"labels": MARKED["labels"], "annotations": {deprecated: '{"hot":"ns/hot"}', "other": "stays"}}
-    api.put(NODES.path("", "n1"), {"metadata": by_last_release})
-    async with running():
-        await until(lambda: node_labels(api) == {"other": "x"})
-    left = of(api, NODES.path("", "n1"), "metadata", "annotations")
-    assert (left["other"], left.keys()) == ("stays", {"other", CHANGES_ANNOTATION})
 
 
 async def test_the_log_says_what_goes_and_what_comes(

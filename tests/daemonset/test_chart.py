@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from leadsman.cli.main import build_parser
+from leadsman.runtime.version import VERSION
 from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
-from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, ROOT, Template
+from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, Template
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Render
@@ -175,7 +176,7 @@ def test_a_package_holds_all_that_its_templates_read(helm: str, tmp_path: Path, 
     assert [each for each in yaml.safe_load_all(done.stdout) if each] == template()
 
 
-def test_its_version_is_that_of_setup_cfg() -> None:
+def test_its_version_is_ours_spelled_as_semver() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    (version,) = re.findall(r"^version = (.+)$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
-    assert chart["version"] == chart["appVersion"] == version
+    assert chart["appVersion"] == VERSION
+    assert chart["version"] == VERSION.replace(".dev", "-dev")

@@ -1,7 +1,6 @@
 """Every object is one that the API would take, and they fit together."""
 
 import re
-from configparser import ConfigParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import pytest
 from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.ops_server import STARTUP_SECONDS
+from leadsman.runtime.version import VERSION
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects, Render
@@ -42,23 +42,21 @@ def test_no_object_stands_twice(objects: "Objects") -> None:
     assert len(names) == len(set(names))
 
 
-def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_name: str, root: Path) -> None:
+def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_name: str) -> None:
     if build_name == "files":
         return
-    version = setup(root)["metadata"]["version"]
     for found in objects:
         labels, name = found["metadata"]["labels"], found["metadata"]["name"]
         assert set(labels) >= LABELS, name
-        assert labels["app.kubernetes.io/version"] == version
+        assert labels["app.kubernetes.io/version"] == VERSION
         assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
 
 
-def test_images_carry_the_version_of_setup_cfg(workloads: "Objects", root: Path) -> None:
+def test_images_carry_the_version(workloads: "Objects") -> None:
     images = {c["image"] for w in workloads for c in w["spec"]["template"]["spec"]["containers"]}
     ours = {image for image in images if image.startswith("leadsman")}
-    version = setup(root)["metadata"]["version"]
-    assert f"leadsman-agent:{version}" in ours
-    assert ours <= {f"leadsman-agent:{version}", f"leadsman:{version}"}
+    assert f"leadsman-agent:{VERSION}" in ours
+    assert ours <= {f"leadsman-agent:{VERSION}", f"leadsman:{VERSION}"}
 
 
 def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
@@ -228,12 +226,6 @@ def selects(found: dict[str, Any]) -> dict[str, Any]:
     selector = spec.get("podSelector") or spec.get("selector") or {}
     # Placeholders, which no workload of these files makes, are selected by expression.
     return selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
-
-
-def setup(root: Path) -> ConfigParser:
-    config = ConfigParser()
-    config.read(root / "setup.cfg")
-    return config
 
 
 def test_everything_with_a_namespace_is_in_ours(objects: "Objects", build_name: str) -> None:

@@ -12,12 +12,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.e2e import last_release
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT, Images
 from tests.e2e.needs import Missing, find_binaries
@@ -61,10 +59,6 @@ def _build_images(binaries: Path, folder: Path) -> None:
     overlay = [str(binaries / "kubectl"), "kustomize", str(ROOT / "daemonset/overlay")]
     images = Images(folder, subprocess.run(overlay, capture_output=True, text=True, check=True).stdout)
     images.build()
-    try:
-        last_release.build_image(images, folder / "build/last-release")
-    except Exception:  # Its rows break; the others do not need it.
-        traceback.print_exc()
     say(f"images built in {time.monotonic() - began:.0f} s; they are in {folder}")
 
 

@@ -63,11 +63,6 @@ class Images:
         archives = [self._push([self._project, self._etcd], "leadsman"), self._push([self._agent], "leadsman-agent")]
         return [*archives, self._folder / "sandbox.tar"]
 
-    def build_other(self, context: Path, tag: str, archive: str) -> None:
-        """Another Dockerfile over the same base, into an archive of this name."""
-        self._from_dockerfile(context, "-t", tag)
-        self._push([tag], archive)
-
     @contextlib.contextmanager
     def roots(self) -> Iterator[tuple[Path, Path]]:
         """Builds the images of the Dockerfile alone and mounts them: the one of all parts, and the agent's."""
@@ -116,12 +111,12 @@ class Images:
         self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
 
     def _build_ours(self) -> None:
-        self._from_dockerfile(ROOT, "-t", self._project, "-t", self._etcd)
-        self._from_dockerfile(ROOT, "--target", "agent", "-t", self._agent)
+        self._from_dockerfile("-t", self._project, "-t", self._etcd)
+        self._from_dockerfile("--target", "agent", "-t", self._agent)
 
-    def _from_dockerfile(self, context: Path, *words: str) -> None:
+    def _from_dockerfile(self, *words: str) -> None:
         volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
-        self._buildah("bud", "--layers", "--pull-never", *volumes, *words, str(context))
+        self._buildah("bud", "--layers", "--pull-never", *volumes, *words, str(ROOT))
 
     def _bud(self, context: Path, dockerfile: str, tag: str) -> None:
         (context / "Dockerfile").write_text(dockerfile)

@@ -69,22 +69,16 @@ class Rollout:
         self.cluster.kubectl("apply", "-k", str(overlay))
         self.wait_for_all()
 
-    def prune(self, overlay: Path) -> None:
-        """Deletes what was deployed and this overlay no longer has, as docs/upgrading.md has it."""
-        manifests = self.folder / "manifests.yaml"
-        manifests.write_text(self.cluster.kubectl("kustomize", str(overlay)))
-        self.leadsman(
-            "uninstall", "--kubeconfig", str(self.cluster.api.kubeconfig()), "--keep", str(manifests), "--delete"
-        )
-
-    @property
-    def overlay(self) -> Path:
-        return self.folder / "daemonset/overlay"
-
     def _write_overlay(self, components: Collection[str]) -> Path:
+        """The overlay with these components uncommented."""
         shutil.copytree(ROOT / "daemonset", self.folder / "daemonset", dirs_exist_ok=True)
-        choose_components(self.overlay, components)
-        return self.overlay
+        overlay = self.folder / "daemonset/overlay"
+        kustomization = overlay / "kustomization.yaml"
+        text = kustomization.read_text()
+        for name in components:
+            text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
+        kustomization.write_text(text)
+        return overlay
 
     def apply_certificates(self) -> None:
         self.cluster.kubectl("apply", "-f", "-", stdin=self.leadsman("certs", "secrets"))
@@ -144,15 +138,6 @@ class Rollout:
         choice = ["--ignorable", "true" if ignorable else "false"]
         self.leadsman("configure-scheduler", str(self.cluster.scheduler_config), "--extender", url, *places, *choice)
         self.cluster.restart_scheduler()
-
-
-def choose_components(overlay: Path, components: Collection[str]) -> None:
-    """Uncomments them in the overlay."""
-    kustomization = overlay / "kustomization.yaml"
-    text = kustomization.read_text()
-    for name in components:
-        text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
-    kustomization.write_text(text)
 
 
 def _settings(settings: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances, last_release
+from tests.e2e import demos, disturbances
 from tests.e2e.chart import install_chart, is_locked, remove_chart
 from tests.e2e.cluster import Cluster
 from tests.e2e.page import page_is_reached
@@ -103,15 +103,6 @@ INSTALLATIONS = (
         (
             Demo("locked", "etcd is locked", is_locked),
             Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
-        ),
-    ),
-    Installation(
-        "kustomize, release 0.1.0",
-        last_release.install,
-        Rollout.remove,
-        (
-            Row("upgrade", "upgrade from 0.1.0", disturbances.while_pods_wait(last_release.upgrade)),
-            Row("downgrade", "downgrade to 0.1.0", last_release.downgrade),
         ),
     ),
 )

@@ -3,13 +3,13 @@
 import asyncio
 import shutil
 from asyncio.subprocess import PIPE
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pytest
 
 from extender.metrics import state_metrics
 from leadsman.runtime.ops_server import Health
+from leadsman.runtime.version import VERSION
 from leadsman.state.snapshot import Freshness, Snapshot
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def test_every_metric_of_the_conventions_is_there(starts: "Starter", measu
         "leadsman_state_age_seconds ",
         "leadsman_state_problems 0.0",
         "leadsman_journal_pods 0.0",
-        f'leadsman_build_info{{version="{version("leadsman")}"}} 1.0',
+        f'leadsman_build_info{{version="{VERSION}"}} 1.0',
     ):
         assert f"\n{series}" in page
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from leadsman.runtime.version import VERSION
 from tests.dockerfile import stage
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def test_a_read_only_root_is_enough(runtime: "Steps") -> None:
     assert not {"RUN", "VOLUME", "WORKDIR"} & {name for name, _ in runtime}
 
 
-def test_labels_carry_the_version_of_setup_cfg(runtime: "Steps", config: ConfigParser) -> None:
-    assert ("ARG", f"VERSION={config['metadata']['version']}") in runtime
+def test_labels_carry_the_version(runtime: "Steps") -> None:
+    assert ("ARG", f"VERSION={VERSION}") in runtime
     labels = next(arguments for name, arguments in runtime if name == "LABEL")
     assert 'org.opencontainers.image.licenses="Apache-2.0"' in labels
     for name in ("version", "revision", "created", "source"):

@@ -50,23 +50,8 @@ def _renew(args: argparse.Namespace, now: datetime) -> None:
     names = args.names or authority.alternative_names(server.certificate)
     called = args.client_name or authority.common_name(client.certificate)
     leaves = _leaves(_valid(ca, now), names, called, now, args.days)
-    write_pairs(args.dir, {**leaves, **_renewed_etcd(args, now)}, replace=True)
-    write_password(args.dir, etcd_certificates.random_password(), replace=False)
-
-
-def _renewed_etcd(args: argparse.Namespace, now: datetime) -> Mapping[str, CertificatePair]:
-    """etcd's; all of them where an older release made the folder."""
-    if not _has_etcd(args.dir):
-        return etcd_certificates.create(now, args.days, args.ca_days)
-    return etcd_certificates.signed(_valid(load_pair(args.dir, etcd_certificates.CA), now), now, args.days)
-
-
-def _has_etcd(folder: Path) -> bool:
-    return _has(folder, etcd_certificates.CA)
-
-
-def _has(folder: Path, name: str) -> bool:
-    return pair_path(folder, name, "crt").exists()
+    etcd = etcd_certificates.signed(_valid(load_pair(args.dir, etcd_certificates.CA), now), now, args.days)
+    write_pairs(args.dir, {**leaves, **etcd}, replace=True)
 
 
 def secret_manifests(
@@ -76,12 +61,10 @@ def secret_manifests(
     ca = load_pair(folder, "ca").certificate_pem
     yield tls_secret(server_secret, namespace, "extender", load_pair(folder, "server"), ca)
     yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
-    if _has(folder, REPLICA):
-        yield tls_secret("leadsman-replica-tls", namespace, "extender", load_pair(folder, REPLICA), ca)
-    if _has_etcd(folder):
-        etcd_ca, member, issuer = (load_pair(folder, name) for name in etcd_certificates.PAIR_NAMES)
-        of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
-        yield from etcd_certificates.manifests(of_etcd, namespace)
+    yield tls_secret("leadsman-replica-tls", namespace, "extender", load_pair(folder, REPLICA), ca)
+    etcd_ca, member, issuer = (load_pair(folder, name) for name in etcd_certificates.PAIR_NAMES)
+    of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
+    yield from etcd_certificates.manifests(of_etcd, namespace)
 
 
 def _leaves(
@@ -106,8 +89,7 @@ def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
 
 def _show(folder: Path, now: datetime) -> int:
     """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
-    names = [*PAIR_NAMES, *([REPLICA] if _has(folder, REPLICA) else [])]
-    names += etcd_certificates.PAIR_NAMES if _has_etcd(folder) else ()
+    names = (*PAIR_NAMES, REPLICA, *etcd_certificates.PAIR_NAMES)
     ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in names}
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")

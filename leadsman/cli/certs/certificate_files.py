@@ -14,7 +14,7 @@ PAIR_NAMES = ("ca", "server", "client")
 """Those of extender and scheduler; etcd's are in `etcd_certificates`."""
 
 REPLICA = "replica"
-"""What extenders show each other. A folder that an older release made has none until it is renewed."""
+"""What extenders show each other."""
 
 _PASSWORD_FILE = "etcd-root-password"
 

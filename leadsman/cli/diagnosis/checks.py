@@ -251,7 +251,7 @@ def _versions(seen: Seen, our_version: str) -> Iterator[Finding]:
             "versions",
             Status.WARNING,
             f"components run {', '.join(sorted(tags))}",
-            "finish the rollout; docs/upgrading.md has which versions may run side by side",
+            "finish the rollout",
         )
     elif tags and tags != {our_version}:
         yield Finding(

@@ -14,7 +14,6 @@ def options(add: Options) -> None:
         "share of all nodes that may carry a deschedule mark; one node always may (default {default})",
         limits.max_marked_ratio,
         positive_number,
-        aliases=["most-marked-ratio"],
     )
     add.flag(
         "marks-per-second",
@@ -33,21 +32,18 @@ def options(add: Options) -> None:
         "a node's violation of threshold T ends when the metric is below RATIO x T (default {default}; 1: at T)",
         limits.leave_ratio,
         positive_number,
-        aliases=["leave-ratio"],
     )
     add.flag(
         "max-flips-per-hour",
         "changes of a label, or of all of a node, after which it is frozen (default {default})",
         limits.max_flips_per_hour,
         positive_int,
-        aliases=["most-flips-per-hour"],
     )
     add.flag(
         "min-fresh-ratio",
         "share of the nodes with a metric that must be fresh; below it no label changes (default {default})",
         limits.min_fresh_ratio,
         positive_number,
-        aliases=["least-fresh-ratio"],
     )
     add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
 

@@ -30,7 +30,6 @@ class Options:
         *,
         variable: str = "",
         also: Sequence[str] = (),
-        aliases: Sequence[str] = (),
         **more: Any,
     ) -> None:
         """A flag that falls back on environment variables: the first one that is set and not empty wins.
@@ -40,7 +39,6 @@ class Options:
         variable: the first of them, where LEADSMAN_<FLAG> would mean another thing to each process; then ValueError
             when LEADSMAN_<FLAG> is set, so that nobody believes it to be read.
         also: those after it.
-        aliases: older names of the flag, read for one more release, with the variables that they stand for.
         more: further arguments of argparse's add_argument.
         """
         if self._environ is None:
@@ -51,14 +49,9 @@ class Options:
                 f"{_variable(name)} is not read, as it would mean another thing to each process; set {variable}"
             )
         variables = [variable or _variable(name), *also]
-        read = [*variables, *map(_variable, aliases)]
-        given = next((self._environ[each] for each in read if self._environ.get(each)), None)
+        given = next((self._environ[each] for each in variables if self._environ.get(each)), None)
         shown = f"{_with_default(text, default)} [{', '.join('$' + each for each in variables)}]"
         self.argument(name, shown, given or default, parse, **more)
-        for alias in aliases:
-            self.parser.add_argument(
-                f"--{alias}", help=argparse.SUPPRESS, type=parse, dest=name.replace("-", "_"), default=argparse.SUPPRESS
-            )
 
     def argument(
         self, name: str, text: str, default: Any = None, parse: Callable[[str], Any] = str, **more: Any

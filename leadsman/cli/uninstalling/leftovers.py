@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from leadsman.kube.names import (
     BACKUPS_CONFIG_MAP,
-    DEPRECATED_ANNOTATIONS,
     DOMAIN,
     MOVE_PLAN_CONFIG_MAP,
     OWNERSHIP_ANNOTATION,
@@ -112,8 +111,7 @@ def node_change(node: Mapping[str, Any]) -> NodeChange | None:
     """
     metadata = node["metadata"]
     present = metadata.get("annotations") or {}
-    old_keys = DEPRECATED_ANNOTATIONS.values()
-    annotations = tuple(sorted(key for key in present if key.startswith(f"{DOMAIN}/") or key in old_keys))
+    annotations = tuple(sorted(key for key in present if key.startswith(f"{DOMAIN}/")))
     labels = tuple(sorted(key for key in _owned_labels(metadata) if key in (metadata.get("labels") or {})))
     labels += tuple(sorted(key for key in metadata.get("labels") or {} if key.startswith(f"{DOMAIN}/")))
     all_taints = tuple(node.get("spec", {}).get("taints") or ())
@@ -139,7 +137,7 @@ def node_change(node: Mapping[str, Any]) -> NodeChange | None:
 def _owned_labels(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     """A record that nobody can read names none; the annotation goes all the same."""
     annotations = metadata.get("annotations") or {}
-    if not {OWNERSHIP_ANNOTATION, DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]} & set(annotations):
+    if OWNERSHIP_ANNOTATION not in annotations:
         return ()
     try:
         return tuple(parse_ownership(NodeView(name=metadata["name"], annotations=annotations)))

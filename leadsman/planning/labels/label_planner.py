@@ -205,7 +205,7 @@ def _patch(node: ObservedNode, actions: Sequence[LabelAction]) -> NodePatch | No
         owned.pop(action.label, None)
         if action.value is not None:
             owned[action.label] = action.policy
-    if owned == node.recorded and not actions and not ownership.has_deprecated_ownership(node.view):
+    if owned == node.recorded and not actions:
         return None
     changes = tuple(action for action in actions if action.value != action.before)
     labels = {action.label: action.value for action in changes}

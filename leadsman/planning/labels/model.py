@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
-from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION, without_deprecated
+from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.change_record import format_changes
 from leadsman.planning.labels.ownership import OwnedLabels, format_ownership
 
@@ -143,7 +143,7 @@ class NodePatch(Struct, frozen=True):
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
         metadata = {
             "labels": self.labels,
-            "annotations": without_deprecated({OWNERSHIP_ANNOTATION: self.annotation}) | self._record(),
+            "annotations": {OWNERSHIP_ANNOTATION: self.annotation} | self._record(),
             **version,
         }
         return msgspec.json.encode({"metadata": metadata})

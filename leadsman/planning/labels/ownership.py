@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, PolicyKey
-from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.runtime.decode_errors import UNREADABLE
 
 
@@ -38,35 +38,16 @@ OwnedLabels = Mapping[str, PolicyKey]
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
-DEPRECATED_OWNERSHIP_ANNOTATION = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
-
-
 def parse_ownership(node: NodeView) -> OwnedLabels:
-    """The labels that the node's annotation records as ours. Raises BadOwnership.
-
-    Where a controller of the last release also left its annotation, its labels are ours too; of a label in both, the
-    new annotation names the owner.
-    """
-    recorded = {
-        **_parse_annotation(node, DEPRECATED_OWNERSHIP_ANNOTATION),
-        **_parse_annotation(node, OWNERSHIP_ANNOTATION),
-    }
-    return {key: owner for key, owner in recorded.items() if writable_by(owner, key)}
-
-
-def has_deprecated_ownership(node: NodeView) -> bool:
-    """Whether the node must be written, if only to move the annotation to its new key."""
-    return DEPRECATED_OWNERSHIP_ANNOTATION in node.annotations
-
-
-def _parse_annotation(node: NodeView, annotation: str) -> OwnedLabels:
+    """The labels that the node's annotation records as ours. Raises BadOwnership."""
     try:
-        owners = _decode(node.annotations.get(annotation, "{}"))
-        return {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
+        owners = _decode(node.annotations.get(OWNERSHIP_ANNOTATION, "{}"))
+        recorded = {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
     except (*UNREADABLE, TypeError) as error:
         raise BadOwnership(
-            f"annotation {annotation} of node {node.name} cannot be parsed; fix or remove it: {error}"
+            f"annotation {OWNERSHIP_ANNOTATION} of node {node.name} cannot be parsed; fix or remove it: {error}"
         ) from error
+    return {key: owner for key, owner in recorded.items() if writable_by(owner, key)}
 
 
 def format_ownership(owned: OwnedLabels) -> str | None:

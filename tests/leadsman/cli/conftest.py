@@ -25,6 +25,7 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.ops_server import Health
+from leadsman.runtime.version import VERSION
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import Fixed, network
@@ -102,7 +103,7 @@ def client_secret(folder: Path) -> Mapping[str, Any]:
     return {"data": {key: base64.b64encode((folder / name).read_bytes()).decode() for key, name in files.items()}}
 
 
-def extender_pod(name: str, *, plain: bool = False, image: str = "leadsman:0.1.0") -> dict[str, Any]:
+def extender_pod(name: str, *, plain: bool = False, image: str = f"leadsman:{VERSION}") -> dict[str, Any]:
     """As the API server has it, with what the commands read of it."""
     ports = [{"name": "https", "containerPort": 9001}, {"name": "ops", "containerPort": 9002}]
     container = {"name": "extender", "image": image, "args": ["--plain-http"] * plain, "ports": ports}

@@ -6,7 +6,6 @@ import socket
 import pytest
 
 from leadsman.cli.agent import has_own_network, own_address, require_known_host
-from leadsman.cli.main import build_parser
 
 
 @pytest.mark.parametrize(
@@ -59,15 +58,3 @@ def test_an_agent_starts_while_names_cannot_be_looked_up(monkeypatch: pytest.Mon
 
 def test_an_address_needs_no_look_up() -> None:
     require_known_host("127.0.0.1")
-
-
-@pytest.mark.parametrize(
-    ("environ", "flags"),
-    [({}, ["--account-seconds=7"]), ({"LEADSMAN_ACCOUNT_SECONDS": "7"}, []), ({}, ["--health-summary-seconds=7"])],
-    ids=["old flag", "old variable", "new flag"],
-)
-def test_the_health_summary_s_old_name_is_read_as_flag_and_as_variable(
-    environ: dict[str, str], flags: list[str]
-) -> None:
-    args = build_parser(environ, "agent").parse_args(["agent", "--node-name=a", *flags])
-    assert args.health_summary_seconds == 7.0

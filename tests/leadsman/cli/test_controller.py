@@ -41,25 +41,6 @@ def test_limits_are_flags() -> None:
     assert found == LabelLimits(max_marked_ratio=0.5, max_flips_per_hour=3, adopt=True)
 
 
-OLD_NAMES = {
-    "--most-marked-ratio": "max_marked_ratio",
-    "--most-flips-per-hour": "max_flips_per_hour",
-    "--least-fresh-ratio": "min_fresh_ratio",
-    "--leave-ratio": "leave_ratio",
-}
-
-
-@pytest.mark.parametrize("flag", OLD_NAMES)
-def test_a_limit_s_old_name_is_read_as_flag_and_as_variable(flag: str) -> None:
-    variable = f"LEADSMAN_{flag.strip('-').replace('-', '_').upper()}"
-    assert getattr(parsed(flag, "1").limits, OLD_NAMES[flag]) == 1
-    assert getattr(parsed(**{variable: "1"}).limits, OLD_NAMES[flag]) == 1
-
-
-def test_a_limit_s_new_name_wins_over_the_old_variable() -> None:
-    assert parsed("--recovery-ratio", "0.5", LEADSMAN_LEAVE_RATIO="0.6").limits.leave_ratio == 0.5
-
-
 def test_metrics_may_come_from_elsewhere() -> None:
     assert parsed("--telemetry", "custom-metrics,agents").telemetry.sources == ("custom-metrics", "agents")
 

@@ -22,6 +22,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from leadsman.runtime.version import VERSION
 from tests.testbed.certificates import CertificateAuthority
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -142,7 +143,7 @@ def make_pod(
 ) -> None:
     pods = f"/api/v1/namespaces/{namespace}/pods"
     labels = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": component}
-    container = {"name": component, "image": "leadsman:0.1.0", "args": args, "ports": ports}
+    container = {"name": component, "image": f"leadsman:{VERSION}", "args": args, "ports": ports}
     spec = {"nodeName": "edge-1", "hostNetwork": host_network, "containers": [container]}
     api.call("POST", pods, {"metadata": {"name": name, "labels": labels}, "spec": spec})
     api.call("PATCH", f"{pods}/{name}/status", {"status": {"phase": "Running", **ready()}})

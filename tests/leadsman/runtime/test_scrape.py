@@ -1,10 +1,10 @@
 from collections.abc import Iterator
-from importlib.metadata import version
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.runtime.scrape import create_registry
+from leadsman.runtime.version import VERSION
 
 
 def test_a_source_is_asked_at_each_scrape_and_not_before() -> None:
@@ -40,6 +40,4 @@ def test_a_counter_has_its_total_and_no_time_of_creation_that_nobody_knows() -> 
 
 
 def test_every_registry_says_which_version_runs() -> None:
-    assert (
-        f'\nleadsman_build_info{{version="{version("leadsman")}"}} 1.0\n' in generate_latest(create_registry()).decode()
-    )
+    assert f'\nleadsman_build_info{{version="{VERSION}"}} 1.0\n' in generate_latest(create_registry()).decode()

@@ -210,17 +210,6 @@ def decoded(*secrets) -> str:
     )
 
 
-def test_a_folder_of_an_older_release_gets_later_files_by_a_renewal_and_prints_its_secrets_before(
-    certs, folder
-) -> None:
-    certs("create")
-    for path in [*folder.glob("etcd*"), *folder.glob("replica*")]:
-        path.unlink()
-    assert len([*yaml.safe_load_all(certs("secrets")[1])]) == 2
-    assert certs("renew")[0] == 0
-    assert set(contents(folder)) == FILES
-
-
 def test_a_password_that_is_there_is_never_replaced_by_a_renewal(certs, folder) -> None:
     certs("create")
     before = (folder / "etcd-root-password").read_bytes()

@@ -5,15 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.decision.telemetry.taspolicy import PolicyKey
-from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.model import LabelLimits
-from leadsman.planning.labels.ownership import NodeView, parse_ownership
+from leadsman.planning.labels.ownership import NodeView
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Make
-
-DEPRECATED = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
 
 
 def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: "Make") -> None:
@@ -169,41 +166,6 @@ def test_a_node_whose_record_cannot_be_read_is_left_alone(make: "Make", record: 
     made = cluster.step([make.hot], {"heat": {"a": 101}})
     assert made.patches == ()
     assert "annotation leadsman.dev/telemetry-labels of node a cannot be parsed; fix or remove it" in made.stopped[0]
-
-
-@pytest.mark.parametrize("violated", [True, False])
-def test_labels_recorded_by_the_last_release_are_taken_over_under_the_new_key(make: "Make", violated: bool) -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: '{"p":"ns/p"}'})
-    cluster.step([make.hot], {"heat": {"a": 101 if violated else 1}})
-    assert cluster.ours("a") == ({"p": "violating"} if violated else {})
-    assert cluster.nodes["a"].annotations == ({OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'} if violated else {})
-
-
-def test_a_record_that_was_taken_over_is_not_written_again(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: '{"p":"ns/p"}'})
-    first, second = (cluster.step([make.hot], {"heat": {"a": 101}}) for _ in range(2))
-    assert [len(first.patches), len(second.patches)] == [1, 0]
-    assert first.actions == (), "no label changes, so no Event says so"
-
-
-def test_of_two_records_the_new_one_names_the_owner_and_no_label_is_left_behind() -> None:
-    """As when the last release led for a moment, in the middle of an upgrade."""
-    node = NodeView(
-        "a",
-        {"p": "violating", "q": "violating"},
-        {DEPRECATED: '{"p":"old/p","q":"old/q"}', OWNERSHIP_ANNOTATION: '{"p":"new/p"}'},
-    )
-    assert parse_ownership(node) == {"p": PolicyKey("new", "p"), "q": PolicyKey("old", "q")}
-
-
-def test_a_deprecated_record_that_cannot_be_read_leaves_the_node_alone(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: "{"})
-    made = cluster.step([make.hot], {"heat": {"a": 1}})
-    assert made.patches == ()
-    assert "annotation leadsman/telemetry-labels of node a cannot be parsed; fix or remove it" in made.stopped[0]
 
 
 def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leaves_the_record(

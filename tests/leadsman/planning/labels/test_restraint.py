@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.planning.labels.model import LabelLimits, PlanMemory
 from leadsman.planning.labels.ownership import NodeView
@@ -232,7 +232,7 @@ def test_a_patch_passes_on_the_version_that_it_was_made_for(make: "Make") -> Non
     assert json.loads(made.patches[0].body()) == {
         "metadata": {
             "labels": {"p": "violating"},
-            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}', DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]: None},
+            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'},
             "resourceVersion": "7",
         }
     }
