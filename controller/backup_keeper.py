@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Set
 
 from msgspec import Struct, structs
 
-from controller.config_maps import SelfHealingStore
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.image_keepers import ImageKeepers
 from controller.placeholder_writer import PlaceholderWriter
@@ -23,7 +23,6 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
 from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
-from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, PodBackup, UnreadableMemory
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.placeholders import (
     DeletePlaceholder,
@@ -33,7 +32,10 @@ from leadsman.planning.backups.placeholders import (
 )
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.remember import remember
-from leadsman.planning.recovery.model import Hold, ReleaseRoom
+from leadsman.planning.recovery.model import ReleaseRoom
+from leadsman.published.backups import BackupMemory, PodBackup
+from leadsman.published.documents import BadDocument, DocumentTooLarge
+from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class BackupKeeper:
         client: ApiClient,
         cluster: Callable[[], Cluster | None],
         inputs: Callable[[], DecisionInputs],
-        store: SelfHealingStore,
+        memory: DocumentObject[BackupMemory],
         writer: PlaceholderWriter | None,
         recorder: EventRecorder | None,
         settings: BackupSettings,
@@ -98,10 +100,10 @@ class BackupKeeper:
     ) -> None:
         self.status, self.lost, self.plan_seconds = BackupsStatus(), 0, 0.0
         self._client, self._recorder, self._resize = client, recorder, False
-        self._cluster, self._inputs, self._store, self._writer, self._settings = (
+        self._cluster, self._inputs, self._memory, self._writer, self._settings = (
             cluster,
             inputs,
-            store,
+            memory,
             writer,
             settings,
         )
@@ -179,12 +181,12 @@ class BackupKeeper:
         if self._loaded:
             return True
         try:
-            memory = await self._store.read_backups()
+            memory = await self._memory.read() or BackupMemory()
             self._resize = await self._offers_resize()
         except ApiError as error:
             self._problem.report(error)
             return False
-        except UnreadableMemory as error:
+        except BadDocument as error:
             _log.warning(
                 "what the last leader remembered of backups cannot be read; they are planned from nothing: %s", error
             )
@@ -200,8 +202,8 @@ class BackupKeeper:
             return
         self._next_write_at = self._clock() + WRITE_INTERVAL_SECONDS
         try:
-            await self._store.write_backups(self.status.memory)
-        except (ApiError, MemoryTooLarge) as error:
+            await self._memory.write(self.status.memory)
+        except (ApiError, DocumentTooLarge) as error:
             self._problem.report(error)
             self._loaded = not isinstance(error, ApiError)
         else:

@@ -3,10 +3,10 @@
 import logging
 
 from controller.event_recorder import EventRecorder
-from leadsman.kube.names import MOVE_PLAN_CONFIG_MAP
 from leadsman.kube.objects import ObjectReference
 from leadsman.planning.moves.model import EndedMove, MoveResult
-from leadsman.planning.moves.state import Outcome, PlanProgress, RunState
+from leadsman.published.move_plan import MOVE_PLAN
+from leadsman.published.moves import Outcome, PlanProgress, RunState
 
 _log = logging.getLogger(__name__)
 
@@ -40,5 +40,5 @@ def record_plan(progress: PlanProgress, namespace: str, recorder: EventRecorder)
     note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
     unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)
     _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
-    about = ObjectReference("ConfigMap", namespace, MOVE_PLAN_CONFIG_MAP, "")
+    about = ObjectReference("ConfigMap", namespace, MOVE_PLAN.config_map, "")
     recorder.record(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)

@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from controller.backup_keeper import BackupKeeper
-from controller.config_maps import SelfHealingStore
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.replacement import MOVE_HOLD_PREFIX
 from leadsman.cluster.model import Cluster
@@ -25,24 +25,21 @@ from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Truth
-from leadsman.planning.recovery.codec import StateError
 from leadsman.planning.recovery.model import (
     UNREACHABLE_TAINT,
     DeletePod,
-    Hold,
-    LastRoundTrips,
     NodeCondition,
     ObservedNode,
     RecoveryAction,
     RecoveryBudget,
     RecoveryPlan,
-    RecoveryState,
     ReleaseRoom,
-    SelfHealingState,
     TaintNode,
     UntaintNode,
 )
 from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
+from leadsman.published.documents import BadDocument, DocumentTooLarge
+from leadsman.published.self_healing import Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
@@ -76,7 +73,7 @@ class NodeRecovery:
     def __init__(
         self,
         client: ApiClient,
-        store: SelfHealingStore,
+        published: DocumentObject[SelfHealingState],
         cluster: Callable[[], Cluster | None],
         verdicts: Callable[[], Mapping[str, NodeVerdict]],
         backups: BackupKeeper,
@@ -90,7 +87,7 @@ class NodeRecovery:
     ) -> None:
         self.plan: RecoveryPlan | None = None
         self.results: Counter[tuple[str, str]] = Counter()
-        self._client, self._store, self._cluster, self._verdicts = client, store, cluster, verdicts
+        self._client, self._object, self._cluster, self._verdicts = client, published, cluster, verdicts
         self._backups, self._recorder, self._is_leader, self._budget = backups, recorder, is_leader, budget
         self._clock, self._wall_clock, self._move_holds = clock, wall_clock, move_holds
         self._state: SelfHealingState | None = None
@@ -120,15 +117,15 @@ class NodeRecovery:
         if cluster is None or not self._verdicts():
             return
         try:
-            before = self._state = self._state or await self._store.read_state()
+            before = self._state = self._state or await self._object.read() or SelfHealingState()
             plan = self._plan_now(cluster, before.recovery)
             state = self._published(plan, before.recovery)
             if structs.replace(state, published_at=before.published_at) != before:
                 if not self._is_leader():
                     return
-                await self._store.write_state(state)
+                await self._write(state)
                 self._state = state
-        except (ApiError, StateError) as error:
+        except (ApiError, BadDocument) as error:
             self._state = None  # read again: another replica may have written
             self._problem.report(error)
             return
@@ -207,6 +204,13 @@ class NodeRecovery:
             {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()},
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},
         )
+
+    async def _write(self, state: SelfHealingState) -> None:
+        """Without the owners of backups where it is too large: the rest matters more."""
+        try:
+            await self._object.write(state)
+        except DocumentTooLarge:
+            await self._object.write(structs.replace(state, backup_owners={}))
 
     async def _execute(self, actions: Iterable[RecoveryAction]) -> None:
         for action in actions:

@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Struct
 
-from leadsman.planning.plan_summary import PlanSummary
+from leadsman.published.plan_summary import PlanSummary
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.process_name import with_name

@@ -13,9 +13,9 @@ from leadsman.cluster.model import Cluster
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.device_health.model import DeviceAction
 from leadsman.planning.labels.model import LabelAction, LabelPlan
-from leadsman.planning.moves.model import Move
-from leadsman.planning.plan_summary import PlannedAction, PlanSummary, WithheldAction
 from leadsman.planning.recovery.model import DeletePod, ReleaseRoom, TaintNode, UntaintNode
+from leadsman.published.moves import Move
+from leadsman.published.plan_summary import PlannedAction, PlanSummary, WithheldAction
 
 MAX_LISTED = 200
 """Of actions, and of withheld ones: what a person reads, and far less than 16 MiB."""

@@ -8,15 +8,16 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from controller.move_plan_object import MovePlanObject
+from controller.config_maps import DocumentObject
 from controller.replacement import Replacement
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.errors import ApiError
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.moves.move_plan import BadPlan, MovePlan
-from leadsman.planning.moves.state import RunState
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.published.documents import BadDocument
+from leadsman.published.move_plan import HandedOverPlan, MovePlan
+from leadsman.published.moves import RunState
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ class Rebalancer:
 
     def __init__(
         self,
-        plan_object: MovePlanObject,
+        plan_object: DocumentObject[HandedOverPlan],
         cluster: Callable[[], Cluster | None],
         inputs: Callable[[], DecisionInputs],
         unhealthy: Callable[[], Set[str]],
@@ -71,9 +72,9 @@ class Rebalancer:
         try:
             await self._object.read()
             if not self._is_busy():
-                await self._object.hand_over(plan)
+                await self._object.write(HandedOverPlan(plan))
                 self.plans += 1
-        except (ApiError, BadPlan) as error:
+        except (ApiError, BadDocument) as error:
             self._problem.report(error)
         else:
             self._problem.clear()

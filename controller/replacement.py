@@ -15,36 +15,28 @@ import msgspec
 from msgspec import structs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from controller.config_maps import VersionedConfigMap
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.move_actions import MoveActions
 from controller.move_events import record_end, record_plan
-from controller.move_plan_object import MovePlanObject
 from controller.placeholder_pod import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
-from leadsman.kube.names import MOVE_PLAN_CONFIG_MAP
 from leadsman.kube.objects import ObjectReference
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.model import (
-    Move,
-    MoveResult,
-    MoveStep,
-)
-from leadsman.planning.moves.move_plan import BadPlan, HandedOverPlan
+from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import MoverState, Outcome
-from leadsman.planning.recovery.model import Hold
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
+from leadsman.published.documents import BadDocument
+from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan
+from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome
+from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
-
-CONFIG_MAP, KEY = "leadsman-replacement", "state.json"
 
 PLAN_INTERVAL_SECONDS = 2.0
 PLAN_SHARE = 0.2
@@ -83,7 +75,7 @@ class Replacement:
         placeholders: PlaceholderSettings,
         *,
         publishes_hold: Callable[[str], bool] = lambda _: True,
-        move_plan: tuple[MovePlanObject, MovePlanLimits] | None = None,
+        move_plan: tuple[DocumentObject[HandedOverPlan], MovePlanLimits] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -96,20 +88,20 @@ class Replacement:
         self._move_plan = move_plan if recorder else None
         self._clock, self._wall_clock = clock, wall_clock
         self._namespace = namespace
-        self._config_map = VersionedConfigMap(client, namespace, CONFIG_MAP, KEY)
+        self._config_map = DocumentObject(client, namespace, MOVES)
         self._cache, self._next_plan_at = DecisionCache(), 0.0
         self._memory: ReplacementMemory | None = None
         self._reported: dict[str, str] = {}
         self._proposed: dict[str, Move] = {}
         self._problem = ProblemLog(
             _log,
-            f"controller cannot keep ConfigMap {CONFIG_MAP}; it moves no pods until it can",
-            f"controller keeps ConfigMap {CONFIG_MAP} again",
+            f"controller cannot keep ConfigMap {MOVES.config_map}; it moves no pods until it can",
+            f"controller keeps ConfigMap {MOVES.config_map} again",
         )
         self._plan_problem = ProblemLog(
             _log,
-            f"controller cannot read the plan in ConfigMap {MOVE_PLAN_CONFIG_MAP}, and carries none out",
-            f"controller reads ConfigMap {MOVE_PLAN_CONFIG_MAP} again",
+            f"controller cannot read the plan in ConfigMap {MOVE_PLAN.config_map}, and carries none out",
+            f"controller reads ConfigMap {MOVE_PLAN.config_map} again",
         )
 
     def reset(self) -> None:
@@ -127,8 +119,8 @@ class Replacement:
             if self._recorder and plan.memory.state != before.state:
                 if not self._is_leader():
                     return
-                await self._config_map.write(codec.encode(plan.memory.state).decode())
-        except (ApiError, codec.StateError) as error:
+                await self._config_map.write(plan.memory.state)
+        except (ApiError, BadDocument) as error:
             self._memory = None  # read again: another replica may have written
             self._problem.report(error)
             return
@@ -218,9 +210,8 @@ class Replacement:
 
     async def _load(self) -> ReplacementMemory:
         if self._memory is None:
-            text = await self._config_map.read() if self._recorder else None
-            state = MoverState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
-            self._memory = ReplacementMemory(state)
+            state = await self._config_map.read() if self._recorder else None
+            self._memory = ReplacementMemory(state or MoverState())
         return self._memory
 
     async def _handed_over(self) -> HandedOverPlan | None:
@@ -228,7 +219,7 @@ class Replacement:
             return None
         try:
             handed_over = await self._move_plan[0].read()
-        except BadPlan as error:
+        except BadDocument as error:
             self._plan_problem.report(error)
             return None
         self._plan_problem.clear()

@@ -8,10 +8,9 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from controller.backup_keeper import BackupKeeper
-from controller.config_maps import SelfHealingStore
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.image_keepers import ImageKeepers
-from controller.move_plan_object import MovePlanObject
 from controller.node_recovery import NodeRecovery
 from controller.placeholder_pod import PlaceholderSettings
 from controller.placeholder_writer import PlaceholderWriter
@@ -29,6 +28,9 @@ from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.published.backups import BACKUPS
+from leadsman.published.move_plan import MOVE_PLAN
+from leadsman.published.self_healing import SELF_HEALING
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 
@@ -79,11 +81,10 @@ class SelfHealing:
         self._client, self._settings, self._inputs, self._is_leader = client, settings, inputs, is_leader
         self._verdicts = verdicts
         self.cluster = ClusterFollower(client)
-        store = SelfHealingStore(client, settings.namespace)
         rate = TokenBucket(PLACEHOLDER_WRITES_PER_SECOND, PLACEHOLDER_WRITES_BURST)
         self.writer = PlaceholderWriter(client, is_leader, rate, settings.placeholders) if recorder else None
-        self.backups = self._backups(store, recorder)
-        self.recovery = self._recovery(store, recorder) if recorder else None
+        self.backups = self._backups(recorder)
+        self.recovery = self._recovery(recorder) if recorder else None
         self.replacement = self._replacement(settings.replacement, recorder) if settings.replacement else None
         self.rebalancer = (
             self._rebalancer(settings.rebalance, self.replacement)
@@ -91,14 +92,14 @@ class SelfHealing:
             else None
         )
 
-    def _backups(self, store: SelfHealingStore, recorder: EventRecorder | None) -> BackupKeeper:
+    def _backups(self, recorder: EventRecorder | None) -> BackupKeeper:
         settings = self._settings
         keepers = ImageKeepers(self._client, self._is_leader, settings.placeholders, settings.warm_images)
         return BackupKeeper(
             self._client,
             lambda: self.cluster.current,
             self._inputs,
-            store,
+            DocumentObject(self._client, settings.namespace, BACKUPS),
             self.writer,
             recorder,
             settings.backups,
@@ -107,10 +108,10 @@ class SelfHealing:
             image_keepers=keepers if recorder else None,
         )
 
-    def _recovery(self, store: SelfHealingStore, recorder: EventRecorder) -> NodeRecovery:
+    def _recovery(self, recorder: EventRecorder) -> NodeRecovery:
         return NodeRecovery(
             self._client,
-            store,
+            DocumentObject(self._client, self._settings.namespace, SELF_HEALING),
             lambda: self.cluster.current,
             self._verdicts,
             self.backups,
@@ -133,12 +134,12 @@ class SelfHealing:
             replacement,
             self._settings.placeholders,
             publishes_hold=self._publishes_hold,
-            move_plan=(MovePlanObject(self._client, namespace), limits) if limits else None,
+            move_plan=(DocumentObject(self._client, namespace, MOVE_PLAN), limits) if limits else None,
         )
 
     def _rebalancer(self, rebalance: RebalanceSettings, replacement: Replacement) -> Rebalancer:
         return Rebalancer(
-            MovePlanObject(self._client, self._settings.namespace),
+            DocumentObject(self._client, self._settings.namespace, MOVE_PLAN),
             lambda: self.cluster.current,
             self._inputs,
             self._unhealthy_nodes,

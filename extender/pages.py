@@ -10,7 +10,7 @@ from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
 from extender.peers.client import SilentPeer
 from leadsman.decision import explain, explain_text
-from leadsman.planning.backups.memory import PodBackup
+from leadsman.published.backups import PodBackup
 from leadsman.runtime.text_table import align_columns
 from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
 from leadsman.state.snapshot import NodeState, Snapshot

@@ -45,8 +45,8 @@ from leadsman.kube.names import DELAY_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATI
 from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
 from leadsman.kube.watch_batch import WatchBatch
 from leadsman.network.measured_pairs import MAX_RTT_MS
-from leadsman.planning.moves import move_plan
-from leadsman.planning.moves.move_plan import BadPlan
+from leadsman.published.documents import BadDocument
+from leadsman.published.move_plan import MOVE_PLAN
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapshot_chunks
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
@@ -239,8 +239,8 @@ def _probe(data: bytes) -> None:
 
 
 def _move_plan(text: bytes) -> None:
-    handed_over = move_plan.decode(text, move_plan.HandedOverPlan)
-    again = move_plan.decode(move_plan.encode(handed_over), move_plan.HandedOverPlan)
+    handed_over = MOVE_PLAN.decode(text)
+    again = MOVE_PLAN.decode(MOVE_PLAN.encode(handed_over))
     assert again.plan.id == handed_over.plan.id
 
 
@@ -272,7 +272,7 @@ HARNESSES: Mapping[str, Harness] = {
     "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
     "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
     "recording": Harness(_recording, (BadRecording, *UNREADABLE)),
-    "move_plan": Harness(_move_plan, (BadPlan,)),
+    "move_plan": Harness(_move_plan, (BadDocument,)),
     "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
     "prometheus": Harness(_prometheus, (MetricUnavailable,)),
     "kube_pod": Harness(_pod, (MalformedResponse,)),

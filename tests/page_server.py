@@ -38,7 +38,7 @@ from extender.peers.client import PeerClient
 from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
-from leadsman.planning.plan_summary import PlannedAction, PlanSummary, WithheldAction
+from leadsman.published.plan_summary import PlannedAction, PlanSummary, WithheldAction
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import codec, keys, metric_names

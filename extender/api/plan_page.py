@@ -7,7 +7,7 @@ from extender.api.contract.decisions import SilentReplica
 from extender.api.moments import iso
 from extender.api.replica_answers import ask_replicas, names_of
 from extender.peers.client import PeerClient
-from leadsman.planning.plan_summary import PlanSummary
+from leadsman.published.plan_summary import PlanSummary
 
 NOT_ASKED = (
     "this extender does not ask the controllers; the component shared-plan (chart: controller.sharedPlan=true) lets it"

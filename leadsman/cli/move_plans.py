@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from controller.config_maps import VersionedConfigMap
-from controller.move_plan_object import MovePlanObject
-from controller.replacement import CONFIG_MAP, KEY
+from msgspec.structs import replace
+
+from controller.config_maps import DocumentObject
 from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.flags import api_server_flags
 from leadsman.cli.flags.options import Options
@@ -18,9 +18,9 @@ from leadsman.cli.flags.values import file_to_write, namespace_name, positive_in
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.move_plan import BadPlan, LeftOut, MovePlan, PlanRequest, decode, encode
-from leadsman.planning.moves.state import MoverState, PlanProgress
+from leadsman.published.documents import BadDocument, decode, encode
+from leadsman.published.move_plan import MOVE_PLAN, LeftOut, MovePlan, PlanRequest
+from leadsman.published.moves import MOVES, PlanProgress
 from leadsman.runtime.text_table import align_columns
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
 
 
 def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:
-    """Prints the plan, and writes it to the file that was named. BadPlan when it is too large; ValueError, OSError."""
+    """Prints the plan, and writes it to the file that was named. DocumentTooLarge, OSError."""
     text = encode(plan)
     if args.output is not None:
         args.output.write_bytes(text + b"\n")
@@ -79,7 +79,7 @@ def read_plan(file: Path) -> MovePlan:
     """The plan of a file. ValueError names the file and the field."""
     try:
         return decode(file.read_bytes(), MovePlan)
-    except (BadPlan, OSError) as error:
+    except (BadDocument, OSError) as error:
         raise ValueError(f"{file}: {error}") from error
 
 
@@ -115,21 +115,26 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
 
 
 async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | None:
-    """How far the controller is with the last plan that it saw; None: it has seen none. StateError, ApiError."""
-    text = await VersionedConfigMap(client, namespace, CONFIG_MAP, KEY).read()
-    state = MoverState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
-    return state.progress
+    """How far the controller is with the last plan that it saw; None: it has seen none. BadDocument, ApiError."""
+    state = await DocumentObject(client, namespace, MOVES).read()
+    return state.progress if state else None
 
 
 def ask(args: argparse.Namespace, request: PlanRequest) -> int:
     """Asks the controller to go on, pause or abort, and says so."""
-
-    async def do(client: ApiClient) -> str:
-        handed_over = await MovePlanObject(client, args.namespace).ask(request)
-        return handed_over.plan.id
-
-    print(f"plan {with_client(args, do)}: asked to {request}; `leadsman plan status` shows what became of it")
+    plan = with_client(args, lambda client: ask_controller(client, args.namespace, request))
+    print(f"plan {plan.id}: asked to {request}; `leadsman plan status` shows what became of it")
     return 0
+
+
+async def ask_controller(client: ApiClient, namespace: str, request: PlanRequest) -> MovePlan:
+    """Writes what is asked for beside the plan. BadDocument when there is no plan; Conflict, ApiError."""
+    plan_object = DocumentObject(client, namespace, MOVE_PLAN)
+    handed_over = await plan_object.read()
+    if handed_over is None:
+        raise BadDocument("no plan is handed over")
+    await plan_object.write(replace(handed_over, request=request))
+    return handed_over.plan
 
 
 def time_text(unix: float) -> str:

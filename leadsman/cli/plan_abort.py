@@ -4,7 +4,7 @@ import argparse
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import ask, handover_options
-from leadsman.planning.moves.move_plan import PlanRequest
+from leadsman.published.move_plan import PlanRequest
 
 
 def options(add: Options) -> None:

@@ -8,7 +8,7 @@ import time
 
 from msgspec import Struct
 
-from controller.move_plan_object import MovePlanObject
+from controller.config_maps import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file
 from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
@@ -18,9 +18,9 @@ from leadsman.kube.errors import NotFound
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.kube.resources import PODS, RESOURCE_QUOTAS
 from leadsman.planning.moves.movable import why_quota_refuses
-from leadsman.planning.moves.move_plan import MovePlan, PlanRequest
 from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
-from leadsman.planning.moves.state import RunState
+from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
+from leadsman.published.moves import RunState
 from leadsman.sources.cluster.budget_objects import QuotaObject
 from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
 from leadsman.sources.cluster.pod_object import PodObject
@@ -66,7 +66,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace) -> _Handover:
-    plan_object = MovePlanObject(client, args.namespace)
+    plan_object = DocumentObject(client, args.namespace, MOVE_PLAN)
     before, progress = await plan_object.read(), await read_progress(client, args.namespace)
     if before is not None and before.plan.id == plan.id:
         return _Handover("this very plan was handed over already; plan again")
@@ -77,7 +77,7 @@ async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace
     cluster = await _read_cluster(client, plan)
     reason = why_refused(plan, set(cluster.pods), MovePlanLimits(), time.time()) or _why_quotas_refuse(plan, cluster)
     if args.confirm and not reason:
-        await plan_object.hand_over(plan)
+        await plan_object.write(HandedOverPlan(plan))
     return _Handover(reason, written=args.confirm and not reason)
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
+from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
@@ -25,7 +26,6 @@ from leadsman.planning.capacity.judged import with_workloads
 from leadsman.planning.capacity.model import CapacityModel, PodTemplate, model_capacity
 from leadsman.planning.capacity.removal import removals
 from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
-from leadsman.sources.cluster.pod_templates import read_templates
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 

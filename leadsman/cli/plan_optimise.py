@@ -11,7 +11,6 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, encode
 from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
 from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
@@ -19,6 +18,8 @@ from leadsman.planning.optimise.greedy import balanced, greedy_choices
 from leadsman.planning.optimise.problem import Choices, Problem, score
 from leadsman.planning.optimise.report import PlanReport, as_json, as_text, report_of
 from leadsman.planning.optimise.search import Ended, Found
+from leadsman.published.documents import encode
+from leadsman.published.move_plan import MovePlan, PlanOrigin
 from leadsman.simulator.solver import parent
 from leadsman.simulator.solver.job import Job
 

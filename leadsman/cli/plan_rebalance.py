@@ -3,14 +3,13 @@
 import argparse
 import time
 
-from controller.replacement import CONFIG_MAP, KEY
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int, positive_number
 from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.model import Departure
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.published.documents import BadDocument
+from leadsman.published.moves import MOVES, Departure
 
 
 def options(add: Options) -> None:
@@ -25,8 +24,8 @@ def options(add: Options) -> None:
     add.argument("max-moves", "largest number of moves (default {default})", settings.max_moves, positive_int)
     add.argument(
         "moved-before",
-        f"the state of earlier moves: `kubectl -n leadsman get configmap {CONFIG_MAP} -o "
-        f"jsonpath='{{.data.{KEY.replace('.', chr(92) + '.')}}}'`",
+        f"the state of earlier moves: `kubectl -n leadsman get configmap {MOVES.config_map} -o "
+        f"jsonpath='{{.data.{MOVES.key.replace('.', chr(92) + '.')}}}'`",
         None,
         existing_file,
     )
@@ -50,6 +49,6 @@ def _departures(args: argparse.Namespace) -> tuple[Departure, ...]:
     if args.moved_before is None:
         return ()
     try:
-        return codec.decode(args.moved_before.read_bytes()).departures
-    except (codec.StateError, OSError) as error:
+        return MOVES.decode(args.moved_before.read_bytes()).departures
+    except (BadDocument, OSError) as error:
         raise ValueError(f"{args.moved_before}: {error}") from error

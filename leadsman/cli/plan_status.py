@@ -5,12 +5,12 @@ Exit code: 0: it is done, or goes on; 1: it was refused or aborted, or there is 
 
 import argparse
 
-from controller.move_plan_object import MovePlanObject
+from controller.config_maps import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import handover_options, plan_text, read_progress, with_client
 from leadsman.kube.client import ApiClient
-from leadsman.planning.moves.move_plan import HandedOverPlan
-from leadsman.planning.moves.state import PlanProgress, RunState
+from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan
+from leadsman.published.moves import PlanProgress, RunState
 
 EXIT_FINE, EXIT_NOT = 0, 1
 
@@ -35,4 +35,4 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _read(client: ApiClient, namespace: str) -> tuple[HandedOverPlan | None, PlanProgress | None]:
-    return await MovePlanObject(client, namespace).read(), await read_progress(client, namespace)
+    return await DocumentObject(client, namespace, MOVE_PLAN).read(), await read_progress(client, namespace)

@@ -40,15 +40,6 @@ for; the value is that pod's UID."""
 WARM_IMAGES_LABEL = f"{DOMAIN}/warm-images"
 """On a pod in the placeholders' namespace that keeps images on its node; the value is a hash of node and images."""
 
-SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json"
-"""The ConfigMap in Leadsman's namespace, and its key: what self-healing knows, for extenders and the next leader."""
-
-BACKUPS_CONFIG_MAP, BACKUPS_KEY = "leadsman-backups", "backups.json.gz"
-"""The ConfigMap in Leadsman's namespace, and its key: each pod's backup, for the next leader and for explanations."""
-
-MOVE_PLAN_CONFIG_MAP, MOVE_PLAN_KEY = "leadsman-move-plan", "plan.json"
-"""The ConfigMap in Leadsman's namespace, and its key: a plan of moves that is handed over to the controller."""
-
 BANDWIDTH_ANNOTATION = f"{DOMAIN}/bandwidth"
 """On a pod, the bandwidth that it asks of a link, as `2Gbit`."""
 

@@ -13,7 +13,7 @@ from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
-from leadsman.planning.backups.memory import PodBackup
+from leadsman.published.backups import PodBackup
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.snapshot import Snapshot
 

@@ -21,8 +21,9 @@ from leadsman.cli.main import main
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import TooManyRequests
-from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, encode
-from leadsman.planning.moves.state import Outcome, RunState
+from leadsman.published.documents import encode
+from leadsman.published.move_plan import MovePlan, PlannedMove, PlanOrigin
+from leadsman.published.moves import Outcome, RunState
 from tests.controller.test_move_plans_on_kubernetes import (
     ACCOUNT,
     NODES,

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
-from controller.move_plan_object import MovePlanObject
 from controller.placeholder_pod import PlaceholderSettings
 from controller.replacement import Replacement
+from leadsman.cli.move_plans import ask_controller
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
-from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import Outcome, RunState
 from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
+from leadsman.published.moves import Outcome, RunState
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
@@ -77,7 +78,7 @@ class Cluster:
         self.writes, self.die_before = 0, 0
         self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
         self.follower = ClusterFollower(client)
-        self.object = MovePlanObject(client, "leadsman")
+        self.object = DocumentObject(client, "leadsman", MOVE_PLAN)
         self.replacement = self.start()
 
     def may_write(self) -> bool:
@@ -98,7 +99,7 @@ class Cluster:
             self.may_write,
             ReplacementSettings(mends=False),
             PlaceholderSettings(),
-            move_plan=(MovePlanObject(self.client, "leadsman"), MovePlanLimits()),
+            move_plan=(DocumentObject(self.client, "leadsman", MOVE_PLAN), MovePlanLimits()),
             clock=lambda: self.now,
             wall_clock=lambda: self.now,
         )
@@ -170,7 +171,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
 
 async def test_a_plan_that_is_handed_over_is_carried_out(started: Start, until: "Until") -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
+        await one.object.write(HandedOverPlan(PLAN))
         for _ in range(10):
             await one.step(until)
         assert one.state() is RunState.DONE
@@ -187,7 +188,7 @@ async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_
     number: int, started: Start, until: "Until"
 ) -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
+        await one.object.write(HandedOverPlan(PLAN))
         one.die_before = number
         for _ in range(16):
             await one.step(until)
@@ -199,7 +200,7 @@ async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_
 
 async def test_room_is_held_before_each_eviction(started: Start, until: "Until") -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
+        await one.object.write(HandedOverPlan(PLAN))
         for _ in range(10):
             await one.step(until)
         asked = [
@@ -213,13 +214,13 @@ async def test_room_is_held_before_each_eviction(started: Start, until: "Until")
 
 async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, until: "Until") -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
-        await one.object.ask(PlanRequest.PAUSE)
+        await one.object.write(HandedOverPlan(PLAN))
+        await ask_controller(one.client, "leadsman", PlanRequest.PAUSE)
         for _ in range(4):
             await one.step(until)
         assert one.state() is RunState.PAUSED
         assert not one.evictions()
-        await one.object.ask(PlanRequest.RUN)
+        await ask_controller(one.client, "leadsman", PlanRequest.RUN)
         for _ in range(10):
             await one.step(until)
         assert one.state() is RunState.DONE
@@ -237,7 +238,7 @@ async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: "
 
 async def test_a_replica_that_does_not_lead_carries_nothing_out(started: Start, until: "Until") -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
+        await one.object.write(HandedOverPlan(PLAN))
         one.leads = False
         for _ in range(3):
             await one.step(until)
@@ -247,7 +248,7 @@ async def test_a_replica_that_does_not_lead_carries_nothing_out(started: Start, 
 
 async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start, until: "Until") -> None:
     async with started() as one:
-        await one.object.hand_over(PLAN)
+        await one.object.write(HandedOverPlan(PLAN))
         holds = []
         for _ in range(6):
             await one.step(until)

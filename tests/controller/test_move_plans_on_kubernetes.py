@@ -26,10 +26,11 @@ from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.planning.failover.model import NodeHealth
-from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, encode
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import Outcome, PlanProgress, RunState
 from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.published.documents import encode
+from leadsman.published.move_plan import MovePlan, PlannedMove, PlanOrigin
+from leadsman.published.moves import Outcome, PlanProgress, RunState
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import Etcd, free_ports

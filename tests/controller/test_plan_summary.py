@@ -5,7 +5,7 @@ import pytest
 from controller.plan_summary import MAX_LISTED, HeldBack, PlanPart, PlanSummaries, label_part
 from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.planning.labels.model import LabelAction, LabelPlan, NodePatch, PlanMemory, WithheldAction
-from leadsman.planning.plan_summary import PlannedAction
+from leadsman.published.plan_summary import PlannedAction
 
 
 class Controller:

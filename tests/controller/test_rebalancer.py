@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import Struct
 
-from controller.move_plan_object import MovePlanObject
+from controller.config_maps import DocumentObject
 from controller.rebalancer import INTERVAL_SECONDS, Rebalancer
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.moves.model import Departure
-from leadsman.planning.moves.move_plan import PlanOrigin
-from leadsman.planning.moves.state import MoverState, PlanProgress, RunState
 from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan
+from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
+from leadsman.published.moves import Departure, MoverState, PlanProgress, RunState
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
@@ -48,11 +47,15 @@ class Balanced:
     """A pod on edge-1, which is under pressure, beside an idle edge-2."""
 
     def __init__(self, client: ApiClient) -> None:
-        self.now, self.follower, self.object = 0.0, ClusterFollower(client), MovePlanObject(client, "leadsman")
+        self.now, self.follower, self.object = (
+            0.0,
+            ClusterFollower(client),
+            DocumentObject(client, "leadsman", MOVE_PLAN),
+        )
         self.carrier = Carrier(last_plan())
         nodes = {"edge-1": pressed("edge-1", 0.95), "edge-2": pressed("edge-2", 0.0)}
         self.rebalancer = Rebalancer(
-            MovePlanObject(client, "leadsman"),
+            DocumentObject(client, "leadsman", MOVE_PLAN),
             lambda: self.follower.current,
             lambda: DecisionInputs(Snapshot(nodes=nodes), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
             frozenset,

@@ -8,14 +8,15 @@ import pytest
 
 from controller.event_recorder import EventRecorder
 from controller.placeholder_pod import PlaceholderSettings
-from controller.replacement import CONFIG_MAP, Replacement
+from controller.replacement import Replacement
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
-from leadsman.planning.moves.model import MoveResult, MoveStep
+from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.published.moves import MOVES, MoveStep
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
@@ -102,7 +103,7 @@ class Cluster:
     def writes(self) -> list[str]:
         """What was asked to be written: verb and kind, without the state."""
         asked = [each for each in self.api.requests if each.verb not in ("get", "list", "watch")]
-        return [f"{each.verb} {each.path.rsplit('/v1/', 1)[1]}" for each in asked if CONFIG_MAP not in each.path]
+        return [f"{each.verb} {each.path.rsplit('/v1/', 1)[1]}" for each in asked if MOVES.config_map not in each.path]
 
     def events(self) -> dict[str, str]:
         return {event["reason"]: event["note"] for event in self.recorder._pending}

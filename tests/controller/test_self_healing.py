@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.config_maps import SelfHealingStore
+from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.replacement import move_hold_uid
 from controller.self_healing import SelfHealing, SelfHealingSettings
@@ -26,7 +26,8 @@ from leadsman.planning.failover.model import (
     Truth,
     VerdictReason,
 )
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT, Hold, RecoveryBudget
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
@@ -66,7 +67,7 @@ class Cluster:
         self.healing = SelfHealing(
             client, settings, lambda: inputs_from(self.view), self.recorder, lambda: self.leads, lambda: self.verdicts
         )
-        self.store = SelfHealingStore(client, "leadsman")
+        self.published = DocumentObject(client, "leadsman", SELF_HEALING)
 
     async def step(self) -> None:
         """One round of both steps, on what the API server shows now."""
@@ -174,7 +175,7 @@ async def test_a_dead_node_is_refused_then_tainted_then_its_pod_deleted(started:
         await cluster.cover(until)
         cluster.die("edge-1")
         await cluster.step()
-        state = await cluster.store.read_state()
+        state = await cluster.published.read()
         assert state.recovery.refused == {"edge-1": "node edge-1 is dead"}
         assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
         assert "delete" not in cluster.api.verbs()
@@ -193,7 +194,7 @@ async def test_the_delays_before_the_failure_are_published_for_the_pod_that_come
         backup = await cluster.cover(until)
         cluster.die("edge-1")
         await cluster.step()
-        state = await cluster.store.read_state()
+        state = await cluster.published.read()
         assert state.last_round_trips["edge-1"].rtt_ms == {backup: 1.0}
         assert state.backup_owners == {backup: ("rs",)}
 
@@ -205,10 +206,10 @@ async def test_holds_of_moves_are_published_and_end_with_their_move(started: Sta
         moves = [hold]
         cluster.healing.recovery._move_holds = lambda: tuple(moves)
         await cluster.step()
-        assert (await cluster.store.read_state()).recovery.holds == (hold,)
+        assert (await cluster.published.read()).recovery.holds == (hold,)
         moves.clear()
         await cluster.step()
-        assert (await cluster.store.read_state()).recovery.holds == ()
+        assert (await cluster.published.read()).recovery.holds == ()
 
 
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(
@@ -221,7 +222,7 @@ async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_publish
         await cluster.step()
         cluster.healing.recovery._move_holds = lambda: None
         await cluster.step()
-        assert (await cluster.store.read_state()).recovery.holds == (hold,)
+        assert (await cluster.published.read()).recovery.holds == (hold,)
 
 
 async def test_a_new_leader_knows_the_backups_and_the_spent_budget(

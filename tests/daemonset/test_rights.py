@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
 from extender.api.token_access import URL
 from leadsman.kube.names import (
-    BACKUPS_CONFIG_MAP,
-    MOVE_PLAN_CONFIG_MAP,
     PLACEHOLDER_NAMESPACE,
-    SELF_HEALING_CONFIG_MAP,
 )
+from leadsman.published.backups import BACKUPS
+from leadsman.published.move_plan import MOVE_PLAN
+from leadsman.published.moves import MOVES
+from leadsman.published.self_healing import SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
 from tests.daemonset.conftest import builds_with, objects_named
 
@@ -77,7 +77,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
     for role in roles:
         [rule] = role["rules"]
         assert role["metadata"]["namespace"] == "leadsman"
-        named = [SELF_HEALING_CONFIG_MAP, BACKUPS_CONFIG_MAP]
+        named = [SELF_HEALING.config_map, BACKUPS.config_map]
         assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], named)
         assert rule["verbs"] == ["list", "watch"]
 
@@ -223,7 +223,7 @@ def test_who_keeps_backups_writes_pods_of_the_placeholder_namespace_and_two_conf
         (["pods/resize"], ["patch"]),
     ]
     named, create = state["rules"]
-    assert named["resourceNames"] == [SELF_HEALING_CONFIG_MAP, BACKUPS_CONFIG_MAP]
+    assert named["resourceNames"] == [SELF_HEALING.config_map, BACKUPS.config_map]
     assert (named["verbs"], create["verbs"]) == (["get", "update"], ["create"])
 
 
@@ -248,7 +248,7 @@ def test_pods_are_evicted_and_never_deleted_by_the_component_replacement(objects
     assert evicting == [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
     assert holding == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}]
     (state,) = rules["Role", "leadsman"]
-    assert (state["resourceNames"], state["verbs"]) == ([REPLACEMENT_CONFIG_MAP], ["get", "update"])
+    assert (state["resourceNames"], state["verbs"]) == ([MOVES.config_map], ["get", "update"])
 
 
 def test_plans_of_moves_bring_the_right_to_evict_and_no_right_to_write_plans(
@@ -265,8 +265,8 @@ def test_plans_of_moves_bring_the_right_to_evict_and_no_right_to_write_plans(
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
     ]
     assert [(rule["resourceNames"], rule["verbs"]) for rule in rules["Role", "leadsman"]] == [
-        ([REPLACEMENT_CONFIG_MAP], ["get", "update"]),
-        ([MOVE_PLAN_CONFIG_MAP], ["get"]),
+        ([MOVES.config_map], ["get", "update"]),
+        ([MOVE_PLAN.config_map], ["get"]),
     ]
 
 
@@ -276,7 +276,7 @@ def test_only_rebalancing_writes_plans_of_moves(objects: "Objects", build_name: 
         for o in objects
         if o["kind"] in ("Role", "ClusterRole")
         for rule in o["rules"]
-        if MOVE_PLAN_CONFIG_MAP in rule.get("resourceNames", ()) and "update" in rule["verbs"]
+        if MOVE_PLAN.config_map in rule.get("resourceNames", ()) and "update" in rule["verbs"]
     }
     assert writing == ({"leadsman-controller-rebalance"} if build_name in builds_with("rebalance") else set())
 

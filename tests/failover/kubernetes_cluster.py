@@ -16,13 +16,8 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from leadsman.kube.names import (
-    BACKUPS_CONFIG_MAP,
-    BACKUPS_KEY,
-    SELF_HEALING_CONFIG_MAP,
-    SELF_HEALING_KEY,
-)
-from leadsman.planning.backups import memory
+from leadsman.published.backups import BACKUPS
+from leadsman.published.self_healing import SELF_HEALING
 from leadsman.testbed.etcd import free_ports
 from tests.failover.api_server_cluster import EXTENDER, ApiServerCluster
 from tests.testbed.kube_controller_manager import KubeControllerManager
@@ -108,15 +103,15 @@ class KubernetesCluster(ApiServerCluster):
     def published(self) -> dict[str, Any]:
         """The state that extenders and the next leader read; {} before the first."""
         with contextlib.suppress(HTTPError):
-            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING_CONFIG_MAP}")
-            return dict(json.loads(found["data"][SELF_HEALING_KEY]))
+            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING.config_map}")
+            return dict(json.loads(found["data"][SELF_HEALING.key]))
         return {}
 
     def remembered(self) -> set[str]:
         """UIDs of the pods whose backups the next leader can read."""
         with contextlib.suppress(HTTPError):
-            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{BACKUPS_CONFIG_MAP}")
-            return set(memory.decode(base64.b64decode(found["binaryData"][BACKUPS_KEY])).pods)
+            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{BACKUPS.config_map}")
+            return set(BACKUPS.decode(base64.b64decode(found["binaryData"][BACKUPS.key])).pods)
         return set()
 
     def coverage(self) -> dict[str, dict[str, Any]]:

@@ -14,10 +14,9 @@ import yaml
 
 from controller.placeholder_pod import PlaceholderSettings, placeholder_body
 from leadsman.cluster.resources import Resources
-from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.placeholders import CreatePlaceholder
-from leadsman.planning.recovery import codec
-from leadsman.planning.recovery.model import Hold, LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_scheduler import KubeScheduler
@@ -95,7 +94,10 @@ class FullCluster:
             self.pod(f"high-{number}", "500m", high=True)
 
     def publish(self, state: SelfHealingState) -> None:
-        body = {"metadata": {"name": SELF_HEALING_CONFIG_MAP}, "data": {"state.json": codec.encode(state).decode()}}
+        body = {
+            "metadata": {"name": SELF_HEALING.config_map},
+            "data": {"state.json": SELF_HEALING.encode(state).decode()},
+        }
         self.api.call("POST", "/api/v1/namespaces/leadsman/configmaps", body)
 
     def pods(self, namespace: str = "default") -> list[Object]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import SilentReplica
-from leadsman.planning.plan_summary import PlannedAction
+from leadsman.published.plan_summary import PlannedAction
 
 
 class RewardCell(Struct, frozen=True):

@@ -6,18 +6,19 @@ from typing import Any
 from msgspec import Struct
 
 from leadsman.kube.names import (
-    BACKUPS_CONFIG_MAP,
     DOMAIN,
-    MOVE_PLAN_CONFIG_MAP,
     OWNERSHIP_ANNOTATION,
     PLACEHOLDER_LABEL,
     PLACEHOLDER_NAMESPACE,
     REPORTING_CONTROLLER,
-    SELF_HEALING_CONFIG_MAP,
     UNREACHABLE_CONDITION,
 )
 from leadsman.planning.labels.ownership import BadOwnership, NodeView, parse_ownership
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT
+from leadsman.published.backups import BACKUPS
+from leadsman.published.move_plan import MOVE_PLAN
+from leadsman.published.moves import MOVES
+from leadsman.published.self_healing import SELF_HEALING
 
 PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "leadsman"
 """On every object of the manifests, of the chart and of `leadsman certs`."""
@@ -27,10 +28,7 @@ MANAGER_LABEL, KUSTOMIZE = "app.kubernetes.io/managed-by", "kustomize"
 WRITTEN_BY_PROCESSES = {
     ("Lease", "leadsman-controller"),
     ("Lease", "leadsman-scheduler"),
-    ("ConfigMap", SELF_HEALING_CONFIG_MAP),
-    ("ConfigMap", BACKUPS_CONFIG_MAP),
-    ("ConfigMap", MOVE_PLAN_CONFIG_MAP),
-    ("ConfigMap", "leadsman-replacement"),
+    *(("ConfigMap", each.config_map) for each in (SELF_HEALING, BACKUPS, MOVES, MOVE_PLAN)),
     ("Secret", "leadsman-ca"),
     ("Secret", "leadsman-etcd-ca"),
     ("Secret", "leadsman-etcd-issuer-tls"),

@@ -5,8 +5,8 @@ from collections.abc import Set
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure
-from leadsman.planning.backups.memory import BackupMemory, RememberedBackup
 from leadsman.planning.backups.model import BackupPlan
+from leadsman.published.backups import BackupMemory, RememberedBackup
 
 
 def remember(

@@ -13,8 +13,8 @@ from leadsman.planning.backups.model import BackupPlan, BackupSettings, Uncovere
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import is_bystander
-from leadsman.planning.moves.move_plan import LeftOut, MovePlan, PlanOrigin
 from leadsman.planning.moves.ordering import MAX_GAIN, Wish, order_moves
+from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 
 
 class DrainPlan(Struct, frozen=True):

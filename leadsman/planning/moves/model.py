@@ -1,4 +1,4 @@
-"""One pod on its way to another node, and what is done for it. Times are Unix seconds: they outlive a process."""
+"""What holds for every move of a pod, what is done for it, and how it ends."""
 
 from enum import StrEnum
 
@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.resources import Resources
+from leadsman.published.moves import Move
 
 
 class MoverSettings(Struct, frozen=True, kw_only=True):
@@ -22,66 +23,6 @@ class MoverSettings(Struct, frozen=True, kw_only=True):
     max_returns: int = 2
     hold_room_seconds: float = 30.0
     landing_seconds: float = 180.0
-
-
-class MoveStep(StrEnum):
-    """How far a move is.
-
-    HOLDING: its room is being held; nothing is lost when it ends here.
-    EVICTING: the eviction is asked for.
-    LANDING: the old pod ends, and its owner makes a new one, which has no node yet.
-    TAKING: the new pod has a node; the pending pod is to take the room that was made.
-    """
-
-    HOLDING = "holding"
-    EVICTING = "evicting"
-    LANDING = "landing"
-    TAKING = "taking"
-
-
-class Move(Struct, frozen=True, kw_only=True):
-    """One pod on its way to another node.
-
-    pod_uid: of the pod that is evicted.
-    plan, ordinal: the id of the MovePlan that it is part of, and which of its moves it is; "": of none.
-    for_uid, for_name: the pending pod that room is made for; "": none.
-    room: what of the pending pod's requests is free on `from_node` already, and held for it; None: nothing.
-    since: when the step began.
-    siblings: UIDs of its owner's pods before the eviction: any other is its replacement.
-    """
-
-    pod_uid: str
-    namespace: str
-    name: str
-    workload: str
-    owner_uid: str
-    from_node: str
-    to_node: str
-    requests: Resources
-    reason: str
-    since: float
-    step: MoveStep = MoveStep.HOLDING
-    plan: str = ""
-    ordinal: int = 0
-    for_uid: str = ""
-    for_name: str = ""
-    for_workload: str = ""
-    room: Resources | None = None
-    siblings: tuple[str, ...] = ()
-
-
-class Departure(Struct, frozen=True):
-    """A pod of this owner was moved away from the node.
-
-    returns: how many came back within the cooldown since.
-    landed_on: where the new pod went; "": nowhere yet.
-    """
-
-    owner_uid: str
-    node: str
-    at: float
-    returns: int = 0
-    landed_on: str = ""
 
 
 class HoldRoom(Struct, frozen=True):

@@ -22,20 +22,17 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import HELD_FOR_LABEL
 from leadsman.planning.moves.bounds import SupposedBounds, workload_key
 from leadsman.planning.moves.model import (
-    Departure,
     EndedMove,
     EvictPod,
     HoldRoom,
-    Move,
     MoveAction,
     MoveResult,
     MoverSettings,
-    MoveStep,
     ReleaseHold,
 )
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
 from leadsman.planning.moves.search import RoomMove, Search
-from leadsman.planning.moves.state import MoverState
+from leadsman.published.moves import Departure, Move, MoverState, MoveStep
 
 
 class Mover:

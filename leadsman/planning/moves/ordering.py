@@ -23,9 +23,9 @@ from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
-from leadsman.planning.moves.move_plan import LeftOut, PlannedMove
 from leadsman.planning.moves.search import Search
 from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.published.move_plan import LeftOut, PlannedMove
 
 EVICTION_COST = 1.0
 """Points of cost that every move has: its pod is away for as long as the new one takes to start."""

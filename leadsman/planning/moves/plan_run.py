@@ -7,9 +7,9 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
-from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.planning.moves.mover import Mover
-from leadsman.planning.moves.state import MoveProgress, Outcome, PlanProgress, RunState
+from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
+from leadsman.published.moves import MoveProgress, Outcome, PlanProgress, RunState
 
 MINUTE_SECONDS = 60.0
 

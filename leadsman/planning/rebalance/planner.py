@@ -11,10 +11,10 @@ from leadsman.decision.decide import MAX_SCORE, counted_scores, filter_nodes, sc
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PluginScore, PodInfo
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.moves.model import Departure
 from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
-from leadsman.planning.moves.move_plan import LeftOut, MovePlan, PlanOrigin
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
+from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
+from leadsman.published.moves import Departure
 
 
 class RebalanceSettings(Struct, frozen=True, kw_only=True):

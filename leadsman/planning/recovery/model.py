@@ -1,18 +1,15 @@
-"""What recovery is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
+"""What recovery is told and what it does. What it remembers is published: `leadsman.published.self_healing`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN
+from leadsman.published.self_healing import RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
-
-NotNegative = Annotated[float, Meta(ge=0.0)]
 
 
 class NodeCondition(StrEnum):
@@ -59,128 +56,6 @@ class RecoveryBudget(Struct, frozen=True):
 
 
 FAILOVER_OFF = RecoveryBudget(least_nodes=0, nodes_ratio=0.0)
-
-
-class PodRecovery(Struct, frozen=True):
-    """One pod of a dead node, by its old UID.
-
-    backup: the node that its room was released on.
-    newest_sibling_at: when the owner's newest pod was created, by the API server's clock: its replacement is newer.
-    replacement: its name; "": there is none yet.
-    bound_at, running_at: of the replacement; None: not yet.
-    """
-
-    namespace: str
-    name: str
-    owner_uid: str
-    backup: str
-    deleted_at: float
-    newest_sibling_at: float
-    replacement: str = ""
-    replaced_on: str = ""
-    bound_at: float | None = None
-    running_at: float | None = None
-
-
-class DeadNode(Struct, frozen=True):
-    """A dead node that was failed over, with its timeline.
-
-    uid: of the Node object: another object of this name is another node.
-    healthy_since: when it was first seen healthy after that; None: it has not returned.
-    pods: old UID → what became of it.
-    """
-
-    uid: str
-    reason: str
-    first_lost_at: float | None
-    suspect_at: float | None
-    dead_at: float
-    tainted_at: float | None = None
-    healthy_since: float | None = None
-    pods: Mapping[str, PodRecovery] = MappingProxyType({})
-
-    @property
-    def steps(self) -> Mapping[str, float]:
-        """Step → seconds since the first sign of the death; of pods the last one's. Steps not yet done are left out."""
-        pods = self.pods.values()
-        at = {
-            "suspect": self.suspect_at,
-            "dead": self.dead_at,
-            "tainted": self.tainted_at,
-            "deleted": _last([pod.deleted_at for pod in pods]),
-            "bound": _last([pod.bound_at for pod in pods]),
-            "running": _last([pod.running_at for pod in pods]),
-        }
-        first = next(time for time in (self.first_lost_at, self.suspect_at, self.dead_at) if time is not None)
-        return {step: time - first for step, time in at.items() if time is not None}
-
-
-def _last(times: Sequence[float | None]) -> float | None:
-    """When it was done for all; None: it was not."""
-    done = [time for time in times if time is not None]
-    return max(done) if done and len(done) == len(times) else None
-
-
-class Hold(Struct, frozen=True):
-    """Room on a node that was released for the replacement of a pod. Until then nobody else is let there.
-
-    owner_uid: the controller of the pod, and of its replacement.
-    pod_uid: of the pod that was deleted.
-    only: the owner's pods may go nowhere else either.
-    """
-
-    node: str
-    owner_uid: str
-    requests: Resources
-    until: float
-    pod_uid: str = ""
-    only: bool = False
-
-
-class RecoveryState(Struct, frozen=True):
-    """What outlives a process; both extenders and the next leader read it.
-
-    refused: node → why bounded pods are kept off it: the dead and the suspect ones.
-    dead: node → what was done about it.
-    spent: when a node was failed over, within the budget's window.
-    withheld: node → why it is dead and nothing is done.
-    """
-
-    refused: Mapping[str, str] = MappingProxyType({})
-    dead: Mapping[str, DeadNode] = MappingProxyType({})
-    spent: tuple[float, ...] = ()
-    withheld: Mapping[str, str] = MappingProxyType({})
-    holds: tuple[Hold, ...] = ()
-
-
-class LastRoundTrips(Struct, frozen=True):
-    """What was measured between a node and the backups of the pods that are bound to it, before it fell silent.
-
-    measured_at: when.
-    rtt_ms: backup node → round trip, never negative.
-    """
-
-    measured_at: float
-    rtt_ms: Mapping[str, NotNegative] = MappingProxyType({})
-
-
-class SelfHealingState(Struct, frozen=True):
-    """What the controller publishes: ConfigMap `leadsman-self-healing`, key `state.json`, as `codec` writes it.
-
-    The controller writes it before it acts; extenders and the next leader read it.
-
-    recovery: what the next plan begins with.
-    published_at: when it was written. A hold lasts for `until - published_at` after that.
-    last_round_trips: dead or suspect node that delay bounds are to → its last delays. Nobody can measure them any more,
-        and a replacement that is bound to the node is judged by them. Only those to nodes that are backups.
-    backup_owners: node → UIDs of the controllers whose pods have their backup there: for them the placeholders there
-        may be evicted, and for nobody else.
-    """
-
-    recovery: RecoveryState = RecoveryState()
-    published_at: float = 0.0
-    last_round_trips: Mapping[str, LastRoundTrips] = MappingProxyType({})
-    backup_owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class TaintNode(Struct, frozen=True):

@@ -20,21 +20,18 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.planning.recovery.model import (
     UNREACHABLE_TAINT,
-    DeadNode,
     DeletePod,
-    Hold,
     NodeCondition,
     ObservedNode,
-    PodRecovery,
     RecoveryAction,
     RecoveryBudget,
     RecoveryPlan,
-    RecoveryState,
     ReleaseRoom,
     TaintNode,
     UntaintNode,
 )
 from leadsman.planning.recovery.reasons import why_stays, why_withheld
+from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
 
 
 class BackupsByPod(Struct, frozen=True):

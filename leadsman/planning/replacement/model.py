@@ -6,7 +6,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from leadsman.planning.moves.model import EndedMove, MoveAction, MoverSettings
-from leadsman.planning.moves.state import MoverState
+from leadsman.published.moves import MoverState
 
 
 class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):

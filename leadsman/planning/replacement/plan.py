@@ -7,13 +7,11 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
-from leadsman.planning.moves.model import Move, MoveResult
+from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
-from leadsman.planning.moves.move_plan import HandedOverPlan
 from leadsman.planning.moves.mover import Mover
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
 from leadsman.planning.moves.search import free_part
-from leadsman.planning.moves.state import MoverState, RunState
 from leadsman.planning.replacement.model import (
     NoFix,
     ReplacementMemory,
@@ -22,6 +20,8 @@ from leadsman.planning.replacement.model import (
     Trouble,
 )
 from leadsman.planning.replacement.no_fix import no_fix
+from leadsman.published.move_plan import HandedOverPlan
+from leadsman.published.moves import Move, MoverState, RunState
 
 MINUTE_SECONDS = 60.0
 

@@ -11,20 +11,18 @@ from msgspec import Struct, field
 
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.names import BACKUPS_CONFIG_MAP, BACKUPS_KEY
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS
-from leadsman.planning.backups import memory
-from leadsman.planning.backups.memory import BackupMemory, PodBackup
+from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
 
 
 class _BinaryData(Struct, frozen=True, gc=False):
-    backups: str = field(default="", name=BACKUPS_KEY)
+    backups: str = field(default="", name=BACKUPS.key)
 
 
 class _ConfigMap(Struct, frozen=True, gc=False, rename="camel"):
@@ -41,12 +39,12 @@ class BackupFollower:
     def __init__(self, client: ApiClient, namespace: str) -> None:
         self._published = ""
         self._read: tuple[str, BackupMemory] = ("", BackupMemory())
-        options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS_CONFIG_MAP}")
+        options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS.config_map}")
         self.reflector = Reflector(client, options, _ConfigMap, on_changes=self._changed)
         self._problem = ProblemLog(
             _log,
-            f"cannot read ConfigMap {namespace}/{BACKUPS_CONFIG_MAP}; /explain shows the backups read before",
-            f"ConfigMap {namespace}/{BACKUPS_CONFIG_MAP} is read again",
+            f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; /explain shows the backups read before",
+            f"ConfigMap {namespace}/{BACKUPS.config_map} is read again",
         )
 
     def of_pod(self, uid: str) -> PodBackup | None:
@@ -61,7 +59,7 @@ class BackupFollower:
         if not published:
             return BackupMemory()
         try:
-            found = memory.decode(b64decode(published, validate=True))
+            found = BACKUPS.decode(b64decode(published, validate=True))
         except ValueError as error:
             self._problem.report(error)
             return before

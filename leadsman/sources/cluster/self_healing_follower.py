@@ -19,13 +19,13 @@ from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, LastRoundTrips
 from leadsman.decision.healing.model import RoomHold, SelfHealing
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
+from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import IdentifiedObject, ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS, PODS
-from leadsman.planning.recovery import codec
-from leadsman.planning.recovery.model import SelfHealingState
+from leadsman.published.documents import BadDocument
+from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
 
 MAX_BACKOFF_SECONDS = 4.0
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class _Data(Struct, frozen=True, gc=False):
-    state: str = field(default="", name=SELF_HEALING_KEY)
+    state: str = field(default="", name=SELF_HEALING.key)
 
 
 class _ConfigMap(Struct, frozen=True, gc=False):
@@ -66,7 +66,7 @@ class SelfHealingFollower:
         settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
         self.state = Reflector(
             client,
-            ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING_CONFIG_MAP}"),
+            ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING.config_map}"),
             _ConfigMap,
             on_changes=self._state_changed,
             **settings,
@@ -80,8 +80,8 @@ class SelfHealingFollower:
         )
         self._problem = ProblemLog(
             log,
-            f"cannot read ConfigMap {namespace}/{SELF_HEALING_CONFIG_MAP}; the state read before stays in use",
-            f"ConfigMap {namespace}/{SELF_HEALING_CONFIG_MAP} is read again",
+            f"cannot read ConfigMap {namespace}/{SELF_HEALING.config_map}; the state read before stays in use",
+            f"ConfigMap {namespace}/{SELF_HEALING.config_map} is read again",
         )
 
     @property
@@ -121,8 +121,8 @@ class SelfHealingFollower:
         change = changes[-1]
         try:
             gone = change.kind is ChangeType.DELETED
-            state = SelfHealingState() if gone else codec.decode(change.object.data.state.encode())
-        except codec.StateError as error:
+            state = SelfHealingState() if gone else SELF_HEALING.decode(change.object.data.state.encode())
+        except BadDocument as error:
             self.unreadable += 1
             self._problem.report(error)
             return

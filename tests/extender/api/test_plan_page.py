@@ -7,8 +7,8 @@ from extender.api.contract.cluster import Plan, WithheldAction
 from extender.api.contract.decisions import SilentReplica
 from extender.api.plan_page import NO_LEADER, NOT_ASKED, current_plan
 from extender.peers.client import PeerAnswer, PeerClient, SilentPeer
-from leadsman.planning.plan_summary import PlannedAction, PlanSummary
-from leadsman.planning.plan_summary import WithheldAction as Withheld
+from leadsman.published.plan_summary import PlannedAction, PlanSummary
+from leadsman.published.plan_summary import WithheldAction as Withheld
 from tests.extender.api.test_replica_answers import Peers, answer
 
 DONE = PlannedAction("label node", "node edge-1", "it is hot")

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from leadsman.planning.plan_summary import PlanSummary
+from leadsman.published.plan_summary import PlanSummary
 from tests.browser import Tab
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
 from tests.page_server import HOSTILE, PageUrl, page_server

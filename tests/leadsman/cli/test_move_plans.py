@@ -15,9 +15,9 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlanRequest, decode
-from leadsman.planning.moves.state import MoveProgress, MoverState, Outcome, PlanProgress, RunState
+from leadsman.published.documents import decode
+from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlanRequest
+from leadsman.published.moves import MOVES, MoveProgress, MoverState, Outcome, PlanProgress, RunState
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
@@ -94,7 +94,7 @@ def handed_over(api: ApiServerThread) -> HandedOverPlan | None:
 
 def report(api: ApiServerThread, plan: MovePlan, state: RunState, outcome: Outcome, note: str = "") -> None:
     progress = PlanProgress(plan.id, state, note, (MoveProgress(outcome, note),))
-    text = codec.encode(MoverState(progress=progress)).decode()
+    text = MOVES.encode(MoverState(progress=progress)).decode()
     api.put(STATE, {"data": {"state.json": text}})
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
-from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, decode
+from leadsman.published.documents import decode
+from leadsman.published.move_plan import MovePlan, PlanOrigin
 from leadsman.simulator.solver import parent
 
 DEPLOYMENT = """

@@ -10,7 +10,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.drain import DrainPlan, plan_drain
-from leadsman.planning.moves.move_plan import PlanOrigin
+from leadsman.published.move_plan import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 
 GIB = 2**30

@@ -11,12 +11,11 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import MoveProgress, Outcome, PlanProgress, RunState
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
+from leadsman.published.moves import MOVES, MoveProgress, Outcome, PlanProgress, RunState
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes
 from tests.leadsman.planning.replacement.simulated_cluster import SimulatedCluster
@@ -147,7 +146,7 @@ def test_a_plan_goes_on_where_it_stopped_after_each_second() -> None:
     story = swap()
     for _ in range(60):
         story.second()
-        story.memory = ReplacementMemory(codec.decode(codec.encode(story.memory.state)))
+        story.memory = ReplacementMemory(MOVES.decode(MOVES.encode(story.memory.state)))
     assert story.progress.state is RunState.DONE
     assert len(story.evicted) == 3
 
@@ -258,7 +257,7 @@ def test_no_move_begins_after_the_plan_s_time() -> None:
 
 def rebalanced(story: Story, owner: str, from_node: str, to_node: str) -> MoveProgress:
     """What becomes of a move that re-balancing wants, after a restart."""
-    story.memory = ReplacementMemory(codec.decode(codec.encode(story.memory.state)))
+    story.memory = ReplacementMemory(MOVES.decode(MOVES.encode(story.memory.state)))
     [pod] = [each for each in story.cluster.pods.values() if each.owner_uid == f"rs-{owner}"]
     target = story.cluster.nodes[to_node].uid
     move = PlannedMove(

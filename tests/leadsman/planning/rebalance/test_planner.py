@@ -10,9 +10,9 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.moves.model import Departure
-from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.published.move_plan import MovePlan, PlanOrigin
+from leadsman.published.moves import Departure
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Reward
 from leadsman.state.reward_view import AgedReward

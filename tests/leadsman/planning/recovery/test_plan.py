@@ -17,21 +17,19 @@ from leadsman.cluster.storage import Claim, Storage
 from leadsman.planning.recovery.model import (
     FAILOVER_OFF,
     UNREACHABLE_TAINT,
-    DeadNode,
     DeletePod,
     NodeCondition,
     ObservedNode,
-    PodRecovery,
     RecoveryAction,
     RecoveryBudget,
     RecoveryPlan,
-    RecoveryState,
     ReleaseRoom,
     TaintNode,
     UntaintNode,
 )
 from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
 from leadsman.planning.recovery.reasons import duration_seconds
+from leadsman.published.self_healing import DeadNode, PodRecovery, RecoveryState
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()

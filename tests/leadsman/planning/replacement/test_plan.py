@@ -11,10 +11,10 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
-from leadsman.planning.moves import codec
-from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveResult, MoveStep, ReleaseHold
-from leadsman.planning.moves.state import MoverState
+from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveResult, ReleaseHold
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from leadsman.published.documents import BadDocument
+from leadsman.published.moves import MOVES, MoverState, MoveStep
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
 
 GIB = 2**30
@@ -294,8 +294,8 @@ def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
     simulated = full_edge()
     for _ in range(15):
         simulated.second()
-        text = codec.encode(simulated.memory.state)
-        simulated.memory = ReplacementMemory(codec.decode(text))
+        text = MOVES.encode(simulated.memory.state)
+        simulated.memory = ReplacementMemory(MOVES.decode(text))
     assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
     assert simulated.evicted == ["req1"]
 
@@ -306,14 +306,14 @@ def test_the_state_is_the_same_after_encoding_and_decoding() -> None:
     state = simulated.memory.state
     assert state.moves[0].step is MoveStep.LANDING
     assert state.departures
-    assert codec.decode(codec.encode(state)) == state
+    assert MOVES.decode(MOVES.encode(state)) == state
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"moves": [{}]}', b'{"started": ["x"]}', b"\xff"])
 def test_a_state_that_cannot_be_read_is_refused_by_name(text: bytes) -> None:
-    with pytest.raises(codec.StateError):
-        codec.decode(text)
+    with pytest.raises(BadDocument):
+        MOVES.decode(text)
 
 
 def test_an_empty_state_is_read_from_an_empty_object() -> None:
-    assert codec.decode(b"{}") == MoverState()
+    assert MOVES.decode(b"{}") == MoverState()

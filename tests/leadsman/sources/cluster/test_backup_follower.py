@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.planning.backups import memory
-from leadsman.planning.backups.memory import BackupMemory, RememberedBackup
+from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.sources.cluster.backup_follower import BackupFollower
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -32,7 +31,7 @@ def publish(api: FakeApiServer, data: bytes) -> None:
 async def following(until: "Until") -> AsyncIterator[tuple[FakeApiServer, BackupFollower]]:
     """A follower of an API server on which MEMORY is published."""
     async with FakeApiServer() as api, ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
-        publish(api, memory.encode(MEMORY))
+        publish(api, BACKUPS.encode(MEMORY))
         one = BackupFollower(client, "leadsman")
         task = asyncio.create_task(one.reflector.run())
         try:

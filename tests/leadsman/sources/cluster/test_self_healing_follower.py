@@ -10,8 +10,7 @@ import pytest
 from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.planning.recovery import codec
-from leadsman.planning.recovery.model import Hold, LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -31,7 +30,7 @@ async def api() -> AsyncIterator[FakeApiServer]:
 
 
 def publish(api: FakeApiServer, state: SelfHealingState) -> None:
-    api.put(STATE, {"metadata": {}, "data": {"state.json": codec.encode(state).decode()}})
+    api.put(STATE, {"metadata": {}, "data": {"state.json": SELF_HEALING.encode(state).decode()}})
 
 
 def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDERS, label: str = "placeholder") -> None:

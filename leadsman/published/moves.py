@@ -4,7 +4,68 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from leadsman.planning.moves.model import Departure, Move
+from leadsman.cluster.resources import Resources
+from leadsman.published.documents import Document
+
+
+class MoveStep(StrEnum):
+    """How far a move is.
+
+    HOLDING: its room is being held; nothing is lost when it ends here.
+    EVICTING: the eviction is asked for.
+    LANDING: the old pod ends, and its owner makes a new one, which has no node yet.
+    TAKING: the new pod has a node; the pending pod is to take the room that was made.
+    """
+
+    HOLDING = "holding"
+    EVICTING = "evicting"
+    LANDING = "landing"
+    TAKING = "taking"
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """One pod on its way to another node.
+
+    pod_uid: of the pod that is evicted.
+    plan, ordinal: the id of the MovePlan that it is part of, and which of its moves it is; "": of none.
+    for_uid, for_name: the pending pod that room is made for; "": none.
+    room: what of the pending pod's requests is free on `from_node` already, and held for it; None: nothing.
+    since: when the step began.
+    siblings: UIDs of its owner's pods before the eviction: any other is its replacement.
+    """
+
+    pod_uid: str
+    namespace: str
+    name: str
+    workload: str
+    owner_uid: str
+    from_node: str
+    to_node: str
+    requests: Resources
+    reason: str
+    since: float
+    step: MoveStep = MoveStep.HOLDING
+    plan: str = ""
+    ordinal: int = 0
+    for_uid: str = ""
+    for_name: str = ""
+    for_workload: str = ""
+    room: Resources | None = None
+    siblings: tuple[str, ...] = ()
+
+
+class Departure(Struct, frozen=True):
+    """A pod of this owner was moved away from the node.
+
+    returns: how many came back within the cooldown since.
+    landed_on: where the new pod went; "": nowhere yet.
+    """
+
+    owner_uid: str
+    node: str
+    at: float
+    returns: int = 0
+    landed_on: str = ""
 
 
 class RunState(StrEnum):
@@ -73,3 +134,7 @@ class MoverState(Struct, frozen=True):
     departures: tuple[Departure, ...] = ()
     started: tuple[float, ...] = ()
     progress: PlanProgress | None = None
+
+
+MOVES = Document(MoverState, "leadsman-replacement", "state.json")
+"""Moves under way and how far a plan is. The controller alone writes it."""

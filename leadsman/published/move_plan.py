@@ -2,15 +2,12 @@
 
 from enum import StrEnum
 from hashlib import sha256
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
-from leadsman.runtime.decode_errors import UNREADABLE, explain
-
-MAX_BYTES = 900 << 10
-"""The API server takes 1 MiB of data in a ConfigMap. A move takes some 400 bytes."""
+from leadsman.published.documents import Document
 
 _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
@@ -67,6 +64,11 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     left_out: tuple[LeftOut, ...] = ()
     not_after: float | None = None
 
+    def __post_init__(self) -> None:
+        for number, move in enumerate(self.moves):
+            if move.follows is not None and move.follows >= number:
+                raise ValueError(f"moves[{number}].follows: {move.follows} is no earlier move")
+
     @property
     def id(self) -> str:
         """Of its moves and times: the same plan has the same id, wherever it is read."""
@@ -82,38 +84,11 @@ class PlanRequest(StrEnum):
 
 
 class HandedOverPlan(Struct, frozen=True):
-    """The value that stands in the ConfigMap `leadsman-move-plan`."""
+    """A plan, and what is asked for about it."""
 
     plan: MovePlan
     request: PlanRequest = PlanRequest.RUN
 
 
-class BadPlan(ValueError):
-    """What is wrong with a plan's JSON, and in which field; or that it is too large."""
-
-
-_Value = TypeVar("_Value", MovePlan, HandedOverPlan)
-
-
-def encode(value: MovePlan | HandedOverPlan) -> bytes:
-    """JSON, as UTF-8. BadPlan when it is larger than MAX_BYTES."""
-    text = msgspec.json.encode(value)
-    if len(text) > MAX_BYTES:
-        raise BadPlan(f"the plan has {len(text):,} bytes; at most {MAX_BYTES:,} are allowed: plan fewer moves at once")
-    return text
-
-
-def decode(text: bytes | str, kind: type[_Value]) -> _Value:
-    """The value of its JSON. BadPlan."""
-    if len(text) > MAX_BYTES:
-        raise BadPlan(f"the plan has {len(text):,} bytes; at most {MAX_BYTES:,} are allowed")
-    try:
-        value = msgspec.json.decode(text, type=kind)
-    except UNREADABLE as error:
-        path, what = explain(error)
-        raise BadPlan(f"{path}: {what}") from error
-    plan = value.plan if isinstance(value, HandedOverPlan) else value
-    for number, move in enumerate(plan.moves):
-        if move.follows is not None and move.follows >= number:
-            raise BadPlan(f"$.moves[{number}].follows: {move.follows} is no earlier move")
-    return value
+MOVE_PLAN = Document(HandedOverPlan, "leadsman-move-plan", "plan.json")
+"""A plan that is handed over to the controller. The right to create it is the right to move pods."""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from leadsman.cli.pod_templates import BadPodTemplate, read_templates
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.sources.cluster.pod_templates import BadPodTemplate, read_templates
 
 DEPLOYMENT = """
 kind: Deployment

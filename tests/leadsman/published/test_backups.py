@@ -6,15 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.planning.backups.memory import (
-    MAX_BYTES,
-    BackupMemory,
-    MemoryTooLarge,
-    RememberedBackup,
-    UnreadableMemory,
-    decode,
-    encode,
-)
+from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
+from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
 
 names = st.text("abc-.", max_size=8)
 rtts = st.dictionaries(names, st.floats(0, 1e6), max_size=3)
@@ -23,18 +16,18 @@ backups = st.dictionaries(names, st.builds(RememberedBackup, names, names, rtts)
 
 @given(st.builds(BackupMemory, st.floats(0, 1e12), backups))
 def test_it_comes_back_as_it_was(memory: BackupMemory) -> None:
-    assert decode(encode(memory)) == memory
+    assert BACKUPS.decode(BACKUPS.encode(memory)) == memory
 
 
 @given(st.binary(max_size=200))
 def test_other_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(UnreadableMemory):
-        decode(data)
+    with pytest.raises(BadDocument):
+        BACKUPS.decode(data)
 
 
 def test_a_wrong_field_is_named() -> None:
-    with pytest.raises(UnreadableMemory, match="pods"):
-        decode(gzip.compress(b'{"pods": 7}'))
+    with pytest.raises(BadDocument, match="pods"):
+        BACKUPS.decode(gzip.compress(b'{"pods": 7}'))
 
 
 def test_ten_thousand_backups_fit() -> None:
@@ -46,7 +39,7 @@ def test_ten_thousand_backups_fit() -> None:
         )
         for number in range(10_000)
     }
-    assert len(encode(BackupMemory(1.0, pods))) < MAX_BYTES
+    assert len(BACKUPS.encode(BackupMemory(1.0, pods))) < MAX_BYTES
 
 
 def test_too_many_are_refused() -> None:
@@ -54,5 +47,5 @@ def test_too_many_are_refused() -> None:
         f"{hash((number, 1)):x}{hash((number, 2)):x}": RememberedBackup(f"{number * 7919:x}", "")
         for number in range(200_000)
     }
-    with pytest.raises(MemoryTooLarge, match="200,000 backups"):
-        encode(BackupMemory(1.0, pods))
+    with pytest.raises(DocumentTooLarge, match="at most 921,600"):
+        BACKUPS.encode(BackupMemory(1.0, pods))

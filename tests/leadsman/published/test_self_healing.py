@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from leadsman.cluster.resources import Resources
-from leadsman.planning.recovery import codec
-from leadsman.planning.recovery.codec import StateTooLarge, UnreadableState
-from leadsman.planning.recovery.model import (
+from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
+from leadsman.published.self_healing import (
+    SELF_HEALING,
     DeadNode,
     Hold,
     LastRoundTrips,
@@ -65,24 +65,24 @@ json_values = st.recursive(
 
 @given(states)
 def test_a_state_that_was_written_is_read_the_same(state: SelfHealingState) -> None:
-    assert codec.decode(codec.encode(state)) == state
+    assert SELF_HEALING.decode(SELF_HEALING.encode(state)) == state
 
 
 @given(states, st.dictionaries(names.map("later_".__add__), json_values, max_size=2))
 def test_a_field_of_a_later_release_is_skipped(state: SelfHealingState, later: dict[str, object]) -> None:
-    document = json.loads(codec.encode(state))
+    document = json.loads(SELF_HEALING.encode(state))
     document["recovery"] |= later
-    assert codec.decode(json.dumps(document | later).encode()) == state
+    assert SELF_HEALING.decode(json.dumps(document | later).encode()) == state
 
 
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
 def test_whatever_stands_there_is_a_state_or_a_state_error(text: bytes) -> None:
-    with contextlib.suppress(codec.StateError):
-        assert isinstance(codec.decode(text), SelfHealingState)
+    with contextlib.suppress(BadDocument):
+        assert isinstance(SELF_HEALING.decode(text), SelfHealingState)
 
 
 def test_an_empty_object_is_a_state_that_refuses_nothing() -> None:
-    assert codec.decode(b"{}") == SelfHealingState()
+    assert SELF_HEALING.decode(b"{}") == SelfHealingState()
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_an_empty_object_is_a_state_that_refuses_nothing() -> None:
     ],
 )
 def test_what_cannot_be_read_names_the_field(text: bytes, why: str) -> None:
-    with pytest.raises(UnreadableState, match=f"^{re.escape(why)}$"):
-        codec.decode(text)
+    with pytest.raises(BadDocument, match=f"^{re.escape(why)}$"):
+        SELF_HEALING.decode(text)
 
 
 def test_a_state_that_no_config_map_holds_is_neither_written_nor_read() -> None:
-    state = SelfHealingState(RecoveryState(refused={"edge-1": "x" * codec.MAX_BYTES}))
-    with pytest.raises(StateTooLarge, match=r"^the state has 921,\d{3} bytes; at most 921,600 are allowed$"):
-        codec.encode(state)
-    with pytest.raises(StateTooLarge):
-        codec.decode(b" " * (codec.MAX_BYTES + 1))
+    state = SelfHealingState(RecoveryState(refused={"edge-1": "x" * MAX_BYTES}))
+    with pytest.raises(DocumentTooLarge, match=r"^it has 921,\d{3} bytes; at most 921,600 are allowed$"):
+        SELF_HEALING.encode(state)
+    with pytest.raises(DocumentTooLarge):
+        SELF_HEALING.decode(b" " * (MAX_BYTES + 1))
 
 
 def test_ten_thousand_owners_of_backups_and_five_hundred_dead_nodes_fit() -> None:
@@ -117,4 +117,4 @@ def test_ten_thousand_owners_of_backups_and_five_hundred_dead_nodes_fit() -> Non
     refused = dict.fromkeys(nodes[:500], dead.reason)
     recovery = RecoveryState(refused, dict.fromkeys(nodes[:500], dead))
     state = replace(SelfHealingState(recovery), backup_owners=dict.fromkeys(nodes, (uid, uid)))
-    assert codec.decode(codec.encode(state)) == state
+    assert SELF_HEALING.decode(SELF_HEALING.encode(state)) == state

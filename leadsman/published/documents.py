@@ -1,0 +1,86 @@
+"""Writes a value as JSON for a ConfigMap, and reads it. Fields that a reader does not know are skipped."""
+
+import gzip
+import io
+import zlib
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from leadsman.runtime.decode_errors import UNREADABLE, explain
+
+T = TypeVar("T", bound=Struct)
+
+MAX_BYTES = 900 << 10
+"""The API server takes 1 MiB of data in a ConfigMap."""
+
+MAX_DECOMPRESSED_BYTES = 32 << 20
+
+
+class BadDocument(ValueError):
+    """What stands there cannot be read: which field, what is wrong with it."""
+
+
+class DocumentTooLarge(BadDocument):
+    """No ConfigMap holds it."""
+
+
+class Document(Generic[T]):
+    """A value under one key of a ConfigMap in Leadsman's namespace.
+
+    kind: of the value.
+    compressed: whether it is gzip in `binaryData`: a thousand backups take 90 KB of JSON.
+    """
+
+    def __init__(self, kind: type[T], config_map: str, key: str, *, compressed: bool = False) -> None:
+        self.kind, self.config_map, self.key, self.compressed = kind, config_map, key, compressed
+
+    def encode(self, value: T) -> bytes:
+        """The value's bytes. DocumentTooLarge."""
+        if not self.compressed:
+            return encode(value)
+        return _checked(gzip.compress(_ENCODER.encode(value), compresslevel=6, mtime=0))
+
+    def decode(self, data: bytes) -> T:
+        """The value of its bytes. BadDocument."""
+        return _decoded(_decompressed(data) if self.compressed else _checked(data), self.kind)
+
+
+def encode(value: Struct) -> bytes:
+    """The value's JSON, as UTF-8. DocumentTooLarge."""
+    return _checked(_ENCODER.encode(value))
+
+
+def decode(text: bytes, kind: type[T]) -> T:
+    """The value of its JSON. BadDocument."""
+    return _decoded(_checked(text), kind)
+
+
+def _decompressed(data: bytes) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            text = stream.read(MAX_DECOMPRESSED_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadDocument(f"not gzip: {error}") from error
+    if len(text) > MAX_DECOMPRESSED_BYTES:
+        raise DocumentTooLarge(f"it has more than {MAX_DECOMPRESSED_BYTES:,} bytes of JSON")
+    return text
+
+
+def _decoded(text: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except UNREADABLE as error:
+        path, what = explain(error)
+        raise BadDocument(f"{path}: {what}") from error
+
+
+def _checked(data: bytes) -> bytes:
+    if len(data) > MAX_BYTES:
+        raise DocumentTooLarge(f"it has {len(data):,} bytes; at most {MAX_BYTES:,} are allowed")
+    return data
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=dict)
+"""msgspec itself encodes no mapping but a dict."""
