@@ -16,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.event_recorder import EventRecorder
 from controller.node_cache import NodeCache
 from controller.taint_rules import TaintRuleClient
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader
@@ -29,7 +30,6 @@ from leadsman.planning.device_health.model import (
     DeviceAction,
     DeviceHealthPlan,
     DeviceMemory,
-    DraDevice,
     MarkNode,
     ObservedDevices,
     RemoveTaint,

@@ -9,13 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, InvalidRequest, NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICE_LABEL, UNHEALTHY_DEVICES_KEY, UNHEALTHY_TAINT_KEY
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, Resource
-from leadsman.planning.device_health.model import DraDevice, RemoveTaint, SetTaint, TaintEffect, TaintRule
+from leadsman.planning.device_health.model import RemoveTaint, SetTaint, TaintEffect, TaintRule
 from leadsman.sources.cluster.object_metadata import MetadataFields
 
 log = logging.getLogger(__name__)

@@ -57,6 +57,8 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
         ("leadsman/cluster/pod.py", "from leadsman.decision import workloads", LAYERS),
+        ("leadsman/sources/cluster/published_devices.py", "from leadsman.planning.device_health import model", LAYERS),
+        ("leadsman/published/moves.py", "from leadsman.planning.moves import model", LAYERS),
         (
             "leadsman/planning/requeue.py",
             "from leadsman.planning.labels import model",

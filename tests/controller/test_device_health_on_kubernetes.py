@@ -15,6 +15,7 @@ from msgspec import structs
 from controller.device_health import DeviceHealthKeeper
 from controller.event_recorder import EventRecorder
 from controller.node_cache import NodeCache
+from leadsman.cluster.devices.monitored import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess
@@ -24,8 +25,6 @@ from leadsman.kube.names import UNHEALTHY_DEVICES_KEY
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
-from leadsman.planning.device_health.faults import ROW_REMAP_FAILURE
-from leadsman.planning.device_health.model import DeviceReading
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from tests.controller.rights import audit_flags, granted_rights, used_rights

@@ -10,10 +10,11 @@ import pytest
 from aiohttp import web
 
 from controller.taint_rules import TaintRuleClient, rule_body, rule_name
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.resources import DEVICE_TAINT_RULES
-from leadsman.planning.device_health.model import DraDevice, SetTaint, TaintEffect
+from leadsman.planning.device_health.model import SetTaint, TaintEffect
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -1,7 +1,6 @@
 """What is wrong with a device, by the metrics of dcgm-exporter.
 
-Names and meanings: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv, and DCGM's field identifiers
-(dcgm_fields.h). XIDs: docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+XIDs: docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 """
 
 import math
@@ -9,19 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.monitored import ROW_REMAP_FAILURE, THROTTLE_REASONS, UNCORRECTABLE_ERRORS, XID
 from leadsman.decision.policy import DeviceHealthPolicy
-
-XID = "DCGM_FI_DEV_XID_ERRORS"
-"""The last XID error; 0: none since the exporter started."""
-
-ROW_REMAP_FAILURE = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
-UNCORRECTABLE_ERRORS = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
-"""Double-bit ECC errors since the driver was loaded."""
-
-THROTTLE_REASONS = ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS")
-"""Bits. DCGM 4 has the second, and the first as its deprecated name. The exporter exports neither by default."""
-
-METRICS = (XID, ROW_REMAP_FAILURE, UNCORRECTABLE_ERRORS, *THROTTLE_REASONS)
 
 HARMFUL_THROTTLING = 0x08 | 0x20 | 0x40 | 0x80
 """Hardware slowdown, heat by software and by hardware, power brake. Idle clocks and power caps are no fault. nvml.h"""

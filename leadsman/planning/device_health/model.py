@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.monitored import DeviceReading, DraDevice
+
 
 class TaintEffect(StrEnum):
     """Of a device's taint. NONE keeps no pod off: it shows what the others would do."""
@@ -12,34 +14,6 @@ class TaintEffect(StrEnum):
     NONE = "None"
     NO_SCHEDULE = "NoSchedule"
     NO_EXECUTE = "NoExecute"
-
-
-class DraDevice(Struct, frozen=True, order=True):
-    """A device as a DRA driver publishes it. ValueError when a part is empty.
-
-    In the selector of a DeviceTaintRule a part that is left out matches everything.
-    """
-
-    driver: str
-    pool: str
-    device: str
-
-    def __post_init__(self) -> None:
-        if not (self.driver and self.pool and self.device):
-            raise ValueError(f"driver {self.driver!r}, pool {self.pool!r} and device {self.device!r} must not be empty")
-
-
-class DeviceReading(Struct, frozen=True):
-    """What monitoring read last of one device.
-
-    node: that it is in.
-    values: metric → value, by the names of dcgm-exporter.
-    read_at: monotonic seconds.
-    """
-
-    node: str
-    values: Mapping[str, float]
-    read_at: float
 
 
 class TaintRule(Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.planning.device_health.model import DraDevice
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.sources.cluster.object_metadata import MetadataFields
 
 UUID_ATTRIBUTES = ("uuid", "parentUUID")

@@ -6,14 +6,14 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from leadsman.planning.device_health.faults import (
+from leadsman.cluster.devices.monitored import (
     METRICS,
     ROW_REMAP_FAILURE,
     THROTTLE_REASONS,
     UNCORRECTABLE_ERRORS,
     XID,
+    DeviceReading,
 )
-from leadsman.planning.device_health.model import DeviceReading
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.telemetry.polling import (
     POLL_INTERVAL_SECONDS,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from leadsman.cluster.devices.monitored import METRICS, THROTTLE_REASONS
 from leadsman.decision.policy import DeviceHealthPolicy
-from leadsman.planning.device_health.faults import METRICS, THROTTLE_REASONS
 
 DATA = Path(__file__).parents[3] / "data" / "nvidia"
 FAULTS_OF_THE_DEVICE = {

@@ -5,14 +5,19 @@ from collections.abc import Mapping, Sequence
 import pytest
 from msgspec import structs
 
+from leadsman.cluster.devices.monitored import (
+    ROW_REMAP_FAILURE,
+    THROTTLE_REASONS,
+    UNCORRECTABLE_ERRORS,
+    XID,
+    DeviceReading,
+    DraDevice,
+)
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
-from leadsman.planning.device_health.faults import ROW_REMAP_FAILURE, THROTTLE_REASONS, UNCORRECTABLE_ERRORS, XID
 from leadsman.planning.device_health.model import (
     DeviceAction,
     DeviceHealthPlan,
     DeviceMemory,
-    DeviceReading,
-    DraDevice,
     MarkNode,
     ObservedDevices,
     RemoveTaint,

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.decoding import decode_json
-from leadsman.planning.device_health.model import DraDevice
 from leadsman.sources.cluster.published_devices import PublishedSlice, devices_by_uuid
 from tests.leadsman.sources.cluster.test_claim_devices import encoded
 

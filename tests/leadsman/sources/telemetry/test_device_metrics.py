@@ -3,10 +3,9 @@
 from typing import Any
 
 from agent.hardware import nvidia
+from leadsman.cluster.devices.monitored import METRICS, XID, DeviceReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.planning.device_health.faults import METRICS, XID
-from leadsman.planning.device_health.model import DeviceReading
 from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
 from tests.leadsman.sources.telemetry.test_prometheus import PATH, vector
