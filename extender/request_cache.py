@@ -3,7 +3,7 @@ same bytes when filter refused nothing, and offers mostly the same nodes for one
 
 It offers them in another order for many pods, as its goroutines find them. What is computed for a list of nodes is
 kept by the list, so the same nodes in another order are answered in the order met first: kube-scheduler chooses among
-the best at random, whatever their order (docs/decisions/0099).
+the best at random, whatever their order (docs/decisions/0061).
 """
 
 from collections.abc import Mapping, Sequence

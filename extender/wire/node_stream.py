@@ -4,7 +4,7 @@ kube-scheduler sends the same nodes with each request, 9 KB each. One that is by
 its name is recognised by one comparison, and neither decoded nor kept a second time. What is taken is what the decoder
 of whole bodies reads: the text before the list is decoded with an empty one, a node is one JSON value up to the comma
 before the next, and after the list comes what Go writes there. Any other body is put together again and decoded whole
-(docs/decisions/0108).
+(docs/decisions/0061).
 """
 
 from collections.abc import Callable, Mapping
