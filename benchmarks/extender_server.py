@@ -22,7 +22,6 @@ from extender.app import create_app
 from extender.metrics import ExtenderMetrics
 from extender.recorder import Recorder
 from extender.run import SWITCH_INTERVAL_SECONDS
-from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.malloc_limits import limit_malloc
@@ -80,7 +79,7 @@ METRICS = [
 ]
 
 
-async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> None:
+async def main(nodes: int, record: Path | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_malloc()
     gc.freeze()
@@ -88,15 +87,12 @@ async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> N
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
     recorder = Recorder(record, DEFAULT_RING_BYTES, lambda: workers.is_busy) if record else None
-    shadow = Shadow(shadow_policy, lambda: policy.current, lambda: workers.is_busy) if shadow_policy else None
-    observers = [each.observe for each in (recorder, shadow) if each]
+    observers = [recorder.observe] if recorder else []
     sources = InputSources(state or EmptyState(), policy, time.monotonic)
     app = create_app(sources, metrics=metrics, workers=workers, observers=observers)
     if recorder:
         recorder.start()
-    async with serve(app, "127.0.0.1", 0) as port, asyncio.TaskGroup() as group:
-        if shadow:
-            group.create_task(shadow.run())
+    async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
         await (state.report() if state else asyncio.Event().wait())
 
@@ -109,6 +105,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("nodes", type=int)
     parser.add_argument("--record-dir", type=Path)
-    parser.add_argument("--shadow-policy", type=Path)
     given = parser.parse_args()
-    asyncio.run(main(given.nodes, given.record_dir, given.shadow_policy))
+    asyncio.run(main(given.nodes, given.record_dir))

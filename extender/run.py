@@ -31,8 +31,6 @@ from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.readiness import Readiness
 from extender.recorder import Recorder
-from extender.shadow.page import add_page
-from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -78,7 +76,6 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: how long it still answers after it was told to stop.
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
-    shadow_policy: the file of a policy that is judged beside the live one; None: there is none.
     page: where the API for people and the page are served; None: they are not.
     own_pod: that Events about plugins are written on; None: none are written; needs `api`.
     replicas: the other extenders, whose journals are shown too; None: they are not asked.
@@ -100,7 +97,6 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: float = 0.0
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
-    shadow_policy: Path | None = None
     page: PageSettings | None = None
     own_pod: ObjectReference | None = None
     replicas: ReplicaSettings | None = None
@@ -148,7 +144,6 @@ class ExtenderParts:
         self.probe_requests = ProbeRequestQueue(self.store, settings.probe_requests_per_second)
         self.bind_failures = BindFailureReporter(self.store)
         self.recorder = self._recorder(settings.record) if settings.record else None
-        self.shadow = self._shadow(settings.shadow_policy) if settings.shadow_policy else None
         client = self.followed.cluster.client if self.followed.cluster else None
         self.plugin_events = PluginEvents(client, settings.own_pod)
         self.plugins = PluginHost(
@@ -166,7 +161,6 @@ class ExtenderParts:
             self.followed,
             self.probe_requests,
             self.recorder,
-            self.shadow,
             self.plugins,
             self.device_grants,
         )
@@ -178,9 +172,6 @@ class ExtenderParts:
 
     def _recorder(self, folder: Path) -> Recorder:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
-
-    def _shadow(self, policy: Path) -> Shadow:
-        return Shadow(policy, lambda: self.followed.policy_file.current, lambda: self.workers.is_busy)
 
     def _replica_server(self, settings: ReplicaSettings) -> "ReplicaServer":
         from extender.api.replica_server import ReplicaServer  # Here, as the page is.
@@ -207,7 +198,7 @@ class ExtenderParts:
             request_probes=self.probe_requests.enqueue,
             bind_failures=self.bind_failures,
             tls_problem=self.tls.problem if self.tls else None,
-            observers=[each.observe for each in (self.recorder, self.shadow) if each],
+            observers=[self.recorder.observe] if self.recorder else [],
             device_grants=self.device_grants,
             replicas=self.replica_server.others if self.replica_server else None,
         )
@@ -220,8 +211,6 @@ class ExtenderParts:
             lambda: self._readiness.check(time.monotonic()), self.metrics, self.workers, lambda: self.drain.has_begun
         )
         add_config_page(ops, self.followed.policy_file, self.plugins)
-        if self.shadow:
-            add_page(ops, self.shadow)
         return ops
 
     def api_sources(self) -> ApiSources:
@@ -252,9 +241,6 @@ class ExtenderParts:
         }
         if self.tls:
             loops["reload certificates"] = self.tls.follow()
-        if self.shadow:
-            loops["judge the shadow policy"] = self.shadow.run()
-            loops["reload the shadow policy"] = self.shadow.follow_policy()
         return loops
 
 

@@ -1,5 +1,4 @@
 """What the extender would have answered: recorded requests decided again, by the same policy or by another one.
 
-Here live the answers made again, how two answers differ and why, and the report of a whole recording. The shadow policy
-judges live requests with the same code, in a process of its own.
+Here live the answers made again, how two answers differ and why, and the report of a whole recording.
 """

@@ -18,7 +18,6 @@ from leadsman.cli.flags import (
 )
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
-    existing_file,
     listen_address,
     namespace_name,
     non_negative_number,
@@ -80,12 +79,6 @@ def serving_options(add: Options) -> None:
 def deciding_options(add: Options) -> None:
     decision_flags.options(add)
     add.flag(
-        "shadow-policy",
-        "a second policy file, judged beside the live one in a process of its own; page /shadow (docs/replay.md)",
-        None,
-        existing_file,
-    )
-    add.flag(
         "probe-requests-per-second",
         "largest number of unmeasured pairs a second that agents are asked to measure (default {default})",
         REQUESTS_PER_SECOND,
@@ -133,7 +126,6 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         drain_seconds=args.drain_seconds,
         record=args.record_dir,
         record_bytes=args.record_bytes,
-        shadow_policy=args.shadow_policy,
         page=page_flags.settings(args, api),
         own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
         replicas=replica_flags.settings(args),

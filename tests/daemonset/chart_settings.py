@@ -31,7 +31,6 @@ SETTINGS_OF = {
     "shared-plan": "controller.sharedPlan=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
-    "shadow-policy": "extender.shadow.enabled=true",
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""

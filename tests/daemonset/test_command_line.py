@@ -56,7 +56,6 @@ def on_this_machine(argument: str, root: Path) -> str:
     kubelet expands them."""
     argument = argument.replace("$(POD_NAMESPACE)", "leadsman")
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
-    argument = argument.replace("/etc/leadsman-shadow/", f"{root}/daemonset/components/shadow-policy/")
     argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
     argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
