@@ -38,11 +38,11 @@ from benchmarks.plain_vivaldi import vivaldi
 from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.former_pairs import former_pairs
-from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs, usable_mask
-from leadsman.network.synthetic_network import rack_network, random_peers
 from leadsman.simulator.agents_peers import agents_peers
+from leadsman.simulator.generated_cluster.network import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import MAX_REMEMBERED_SETS
+from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 RACKS = (3, 10, 16)
 """Zones, racks a zone, nodes a rack."""

@@ -42,17 +42,17 @@ def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
     if len(before) != len(delay_ms):
         raise ValueError(f"previous groups have {len(before)} entries, the delays {len(delay_ms)} nodes; pass one each")
     of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
-    return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of, np.maximum), of, limit_ms))
+    return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of), of, limit_ms))
 
 
-def group_distances_ms(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
-    """The largest (np.maximum) or smallest (np.minimum) delay between each two groups. Unknown ones are infinite."""
+def group_distances_ms(delay_ms: Floats, of: Indices) -> Floats:
+    """The largest delay between each two groups. Unknown ones are infinite."""
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
     distances = np.empty((len(begin), len(begin)), delay_ms.dtype)
     for group, members in enumerate(np.split(order, begin[1:]) if len(begin) else ()):
         known = np.nan_to_num(delay_ms[members], nan=np.inf)
-        distances[group] = extreme.reduceat(extreme.reduce(known, 0)[order], begin)
+        distances[group] = np.maximum.reduceat(known.max(0)[order], begin)
     return distances
 
 
@@ -90,29 +90,3 @@ def _merged(far: Floats, of: Indices, limit_ms: float) -> Indices:
             far[taken] = far[:, taken] = np.inf
             into[into == taken] = group
     return np.asarray(np.unique(into[of], return_inverse=True)[1])
-
-
-class ProximityIndex(NamedTuple):
-    """Finds the nodes within any delay of a node, and compares delays only of groups that are in doubt.
-
-    max_ms, min_ms: largest and smallest delay between two groups.
-    """
-
-    group_of: Indices
-    max_ms: Floats
-    min_ms: Floats
-
-    def within(self, node: int, limit_ms: float, delay_ms: Floats) -> Indices:
-        """All nodes at most `limit_ms` from `node`, itself among them. delay_ms: as the index was made of."""
-        own = self.group_of[node]
-        whole, doubtful = self.max_ms[own] <= limit_ms, self.min_ms[own] <= limit_ms
-        candidates = np.flatnonzero((doubtful & ~whole)[self.group_of])
-        near = candidates[delay_ms[node, candidates] <= limit_ms]
-        return np.sort(np.concatenate([np.flatnonzero(whole[self.group_of]), near]))
-
-
-def build_index(delay_ms: Floats, of: Indices) -> ProximityIndex:
-    """The index of these groups. of: group of each node."""
-    return ProximityIndex(
-        of, group_distances_ms(delay_ms, of, np.maximum), group_distances_ms(delay_ms, of, np.minimum)
-    )

@@ -15,9 +15,8 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.network.measured_pairs import Floats, Indices
-from leadsman.network.synthetic_network import random_peers
 from leadsman.planning.backups.model import BackupSettings
-from leadsman.simulator.generated_cluster.network import GeneratedNetwork, make_network
+from leadsman.simulator.generated_cluster.network import GeneratedNetwork, make_network, random_peers
 from leadsman.simulator.generated_cluster.spec import MAX_PODS, GeneratorSpec
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency

@@ -7,9 +7,9 @@ import pytest
 
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.holdout_evaluation import sample_pairs
 from leadsman.network.measured_pairs import Floats
-from leadsman.network.synthetic_network import SyntheticNetwork, rack_network
+from leadsman.simulator.generated_cluster.network import GeneratedNetwork, rack_network
+from tests.holdout import sample_pairs
 
 
 def matrix(name: str) -> Floats:
@@ -29,7 +29,7 @@ def seattle() -> Floats:
 
 
 @pytest.fixture(scope="session")
-def region() -> SyntheticNetwork:
+def region() -> GeneratedNetwork:
     """3 zones of 5 racks of 8 nodes."""
     return rack_network(3, 5, 8, np.random.default_rng(1))
 

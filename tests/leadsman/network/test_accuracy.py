@@ -5,9 +5,9 @@ import pytest
 
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, MeasuredPairs
-from leadsman.network.synthetic_network import SyntheticNetwork
+from leadsman.simulator.generated_cluster.network import GeneratedNetwork
+from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 
 def result(estimates: NetworkEstimates, rtt_ms: Floats) -> EstimateAccuracy:
@@ -59,7 +59,7 @@ def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattl
     assert 0.88 <= result(estimates, seattle).interval_coverage <= 0.92
 
 
-def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: SyntheticNetwork, quick: FitBudget) -> None:
+def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: GeneratedNetwork, quick: FitBudget) -> None:
     """The generated jitter of 8 % alone makes 5.4 % in the median and 13 % at the 90th percentile."""
     estimates = fit_network(seen(region.rtt_ms), np.random.default_rng(0), (region.rack, region.zone), budget=quick)
     median, high, covered = result(estimates, region.rtt_ms)

@@ -3,10 +3,10 @@ import pytest
 
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates, RttEstimate
 from leadsman.network.fitting import FitBudget, fit_budget, fit_network
-from leadsman.network.holdout_evaluation import held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
-from leadsman.network.synthetic_network import SyntheticNetwork, random_peers
 from leadsman.network.warm_start import carry_over, changed_share, moved_nodes
+from leadsman.simulator.generated_cluster.network import GeneratedNetwork, random_peers
+from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
 
 
 def seen(rtt_ms: Floats, seed: int = 0) -> MeasuredPairs:
@@ -208,7 +208,7 @@ def test_small_changes_keep_the_calibration_and_large_ones_do_not(
     assert fitted(seen(part, seed=1), quick, part_fit).calibration is not part_fit.calibration
 
 
-def test_groups_come_before_coordinates_where_they_err_less(region: SyntheticNetwork, quick: FitBudget) -> None:
+def test_groups_come_before_coordinates_where_they_err_less(region: GeneratedNetwork, quick: FitBudget) -> None:
     found = seen(region.rtt_ms)
     grouped = fit_network(found, np.random.default_rng(0), (region.rack, region.zone), budget=quick)
     table = grouped.between(*held_out_pairs(region.rtt_ms, found))

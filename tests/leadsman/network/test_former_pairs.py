@@ -9,9 +9,9 @@ from hypothesis.extra import numpy as hypothesis_numpy
 from leadsman.network.estimates import EstimateSource
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.former_pairs import MAX_FORMER_PAIRS, FormerPairs, former_pairs
-from leadsman.network.holdout_evaluation import held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
-from leadsman.network.synthetic_network import random_peers
+from leadsman.simulator.generated_cluster.network import random_peers
+from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
 
 
 def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
