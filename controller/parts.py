@@ -1,7 +1,7 @@
 """What a controller consists of, wired together: who watches, who plans, who writes, in which step."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -16,8 +16,6 @@ from controller.node_conditions import NodeConditions
 from controller.node_health import NodeHealthMode, NodeHealthReporter
 from controller.node_leases import NodeLeases
 from controller.node_patcher import NodePatcher
-from controller.plan_server import PlanServer
-from controller.plan_summary import PlanPart, PlanSummaries, device_part, label_part, self_healing_part
 from controller.policy_status import PolicyStatusWriter
 from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
@@ -33,7 +31,6 @@ from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import PartialObjectMetadata, PendingPod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
-from leadsman.runtime.mutual_tls import tls_metrics
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
@@ -85,8 +82,6 @@ class ControllerParts:
         self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
         self.self_healing = self._self_healing() if settings.self_healing.enabled else None
         self.device_health = self._device_health() if settings.device_health is not DeviceHealthMode.OFF else None
-        self.plan_summaries = PlanSummaries(list(self._plan_parts()), self.is_leader, settings.dry_run, time.time)
-        self.plan_server = PlanServer(settings.plan_server, self.plan_summaries.current)
         self.step_runner = StepRunner(list(self._steps()), self.is_leader)
 
     def _node_health(self) -> NodeHealthReporter:
@@ -123,13 +118,6 @@ class ControllerParts:
             self.event_recorder if acts else None,
             self.is_leader,
         )
-
-    def _plan_parts(self) -> Iterator[Callable[[], PlanPart]]:
-        yield lambda: label_part(self.label_reconciler.plan)
-        if devices := self.device_health:
-            yield lambda: device_part(devices)
-        if healing := self.self_healing:
-            yield lambda: self_healing_part(healing)
 
     def _wire_writers(self) -> None:
         """Wires what writes; a dry run has none of it."""
@@ -218,8 +206,6 @@ class ControllerParts:
         yield from self.waiting_pods.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
-        if self.plan_server.tls:
-            yield from tls_metrics([self.plan_server.tls])
 
     def _steps(self) -> Iterator[Step]:
         nodes, pending = self.nodes_reflector, self.pending_pods_reflector
@@ -241,7 +227,6 @@ class ControllerParts:
             yield Step("keep device health", devices.keep_device_health, needs=[nodes], on_all_replicas=True)
         if self.self_healing:
             yield from self.self_healing.steps()
-        yield Step("note what the plan withholds", self.plan_summaries.follow, self.plan_summaries.reset)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}

@@ -38,9 +38,8 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
             "the dry run's /plan" if settings.dry_run else "metrics, health and /plan",
             settings.listen[1],
         )
-        plan_loops = await stack.enter_async_context(parts.plan_server.serving())
         try:
-            await run_tasks({**parts.loops(), **plan_loops}, stop)
+            await run_tasks(parts.loops(), stop)
         finally:
             if parts.leader_elector:  # The next leader need not wait for the Lease to expire.
                 await finish_within(RELEASE_TIMEOUT_SECONDS, parts.leader_elector.release(), (ApiError,))

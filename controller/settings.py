@@ -6,7 +6,6 @@ from msgspec import Struct
 
 from controller.device_health import DeviceHealthMode
 from controller.node_health import NodeHealthSettings
-from controller.plan_server import PlanServerSettings
 from controller.self_healing import SelfHealingSettings
 from leadsman.kube.leader_election import ElectionTiming
 from leadsman.planning.labels.model import LabelLimits
@@ -33,7 +32,6 @@ class ControllerSettings(Struct, frozen=True):
     devices: whether pods that an extender refused for a link or a part of a card are tried again when there is room.
     device_health: whether devices are judged, and marked; needs Prometheus among the telemetry sources.
     self_healing: backups, and what is done about dead nodes; needs node_health.
-    plan_server: where extenders read the plan, for the page; None: nowhere.
     """
 
     etcd: EtcdAccess
@@ -52,4 +50,3 @@ class ControllerSettings(Struct, frozen=True):
     self_healing: SelfHealingSettings = SelfHealingSettings()
     devices: bool = False
     device_health: DeviceHealthMode = DeviceHealthMode.OFF
-    plan_server: PlanServerSettings | None = None

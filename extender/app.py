@@ -17,7 +17,6 @@ from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.page_handlers import PageHandlers
-from extender.peers.client import PeerClient
 from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
 from extender.wire.verbs import BindingArgs
@@ -48,7 +47,6 @@ def create_app(
     tls_problem: ProblemLog | None = None,
     observers: Sequence[Observer] = (),
     device_grants: DeviceGrants | None = None,
-    replicas: PeerClient | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /decisions, /state
     and /rewards.
@@ -59,7 +57,6 @@ def create_app(
     tls_problem: why the newest certificates are not in use, for /state.
     observers: receive each decided request.
     device_grants: what pods were promised of devices; None: nothing is.
-    replicas: the other extenders, whose journals /explain and /decisions show too; None: they are not asked.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
@@ -76,7 +73,7 @@ def create_app(
     )
     verbs, pages = (
         VerbHandlers(decider, bodies),
-        PageHandlers(sources, journal, workers, tls_problem, replicas, core=core, bodies=bodies),
+        PageHandlers(sources, journal, workers, tls_problem, core=core, bodies=bodies),
     )
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}

@@ -1,28 +1,21 @@
 """HTTP handlers of the pages for people: /explain, /decisions, /state and /rewards.
 
-A decision is kept by the replica that made it, so /explain and /decisions ask the others too, while a worker makes what
-this one has: some 10 ms at 5,000 nodes.
+Each is made on a worker: some 10 ms at 5,000 nodes.
 """
 
-import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import msgspec
 from aiohttp import hdrs, web
 
 from extender import pages, rewards_page
 from extender.body_limits import BodyReader, RequestRefused
 from extender.decider import DEFAULT_CORE, DecisionCore
-from extender.journal import Journal, JournalEntry
-from extender.pages import KeptDecision
-from extender.peers import headers
-from extender.peers.client import PeerAnswer, PeerAnswers, PeerClient, SilentPeer
+from extender.journal import Journal
 from extender.what_if import decide_what_if
 from extender.worker_pool import DeadlineExceeded, WorkerPool
-from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
@@ -34,7 +27,7 @@ PAGE_TIMEOUT_SECONDS = 5.0
 
 
 class PageHandlers:
-    """replicas: the other extenders; None: this process answers for itself alone. replica: its own name.
+    """replica: the process's own name.
 
     core: what decides a what-if. bodies: reads what is posted, within the limits of all requests.
     """
@@ -45,39 +38,20 @@ class PageHandlers:
         journal: Journal,
         workers: WorkerPool,
         tls_problem: ProblemLog | None = None,
-        replicas: PeerClient | None = None,
         replica: str = "",
         core: DecisionCore = DEFAULT_CORE,
         bodies: BodyReader | None = None,
     ) -> None:
         self._sources, self._journal, self._workers, self._tls_problem = sources, journal, workers, tls_problem
-        self._replicas, self._replica, self._core = replicas, replica or socket.gethostname(), core
+        self._replica, self._core = replica or socket.gethostname(), core
         self._bodies = bodies or BodyReader()
 
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         name, is_json = request.query.get("pod", ""), _wants_json(request)
-        entry, clock = pages.find_entry(self._journal, name), self._sources.clock
-        own, said = await asyncio.gather(
-            self._explanation(entry, request, is_json), self._ask("/explain", {"pod": name}, is_json)
-        )
-        newest = min((each for each in said.answers if each.status == 200), key=_seconds_ago, default=None)
-        if newest and (entry is None or _seconds_ago(newest) < clock() - entry.decided_at):
-            response = _page_response(newest.body, is_json)
-            response.headers[headers.SECONDS_AGO] = str(_seconds_ago(newest))
-        elif own and entry:
-            response = own
-            response.headers[headers.SECONDS_AGO] = str(clock() - entry.decided_at)
-        else:
-            raise RequestRefused(404, pages.no_decision_text(self._journal, name, said.silent))
-        return _marked(response, said.silent)
-
-    async def _explanation(
-        self, entry: JournalEntry | None, request: web.Request, is_json: bool
-    ) -> web.Response | None:
-        """This process's own page. entry: None: it keeps no decision."""
+        entry = pages.find_entry(self._journal, name)
         if entry is None:
-            return None
+            raise RequestRefused(404, pages.no_decision_text(self._journal, name))
         groups, backup = self._sources.delay_status.groups, self._sources.backups.of_pod(entry.pod.uid)
         return await self._page(
             request, lambda: pages.render_explain(entry, self._sources.clock(), is_json, groups, backup), is_json
@@ -96,23 +70,14 @@ class PageHandlers:
         return await self._page(request, page, is_json)
 
     async def decisions(self, request: web.Request) -> web.Response:
-        """/decisions: those that all replicas keep, the newest first."""
-        is_json, journal, silent = _wants_json(request), self._journal, list[SilentPeer]()
-        entries = journal.newest(len(journal))
+        """/decisions: those that are kept, the newest first."""
+        is_json, entries = _wants_json(request), self._journal.newest(len(self._journal))
 
-        def own_decisions() -> list[KeptDecision]:
-            return [pages.kept_decision(each, self._sources.clock(), self._replica) for each in entries]
+        def page() -> bytes:
+            kept = [pages.kept_decision(each, self._sources.clock(), self._replica) for each in entries]
+            return pages.render_decisions(kept, is_json)
 
-        async def page() -> bytes:
-            own, said = await asyncio.gather(
-                self._on_worker(request, own_decisions), self._ask("/decisions", {}, is_json=True)
-            )
-            silent.extend(said.silent)
-            return await run_in_daemon_thread(
-                lambda: pages.render_decisions(_with_answers(own, said, silent), is_json), "leadsman-all-decisions"
-            )
-
-        return _marked(await self._made(request, page(), is_json), silent)
+        return await self._page(request, page, is_json)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, is_json = (
@@ -132,10 +97,6 @@ class PageHandlers:
         pod_type, node = request.query.get("type", ""), request.query.get("node", "")
         return await self._page(request, lambda: rewards_page.render(inputs, pod_type, node, is_json), is_json)
 
-    async def _ask(self, path: str, query: dict[str, str], is_json: bool) -> PeerAnswers:
-        accept = "application/json" if is_json else "text/plain"
-        return await self._replicas.ask(path, query, accept) if self._replicas else PeerAnswers()
-
     async def _page(self, request: web.Request, make: Callable[[], bytes], is_json: bool) -> web.Response:
         return await self._made(request, self._on_worker(request, make), is_json)
 
@@ -154,36 +115,10 @@ class PageHandlers:
             return web.Response(status=503, text=f"{request.path} failed: {type(error).__name__}: {error}\n")
 
 
-def _with_answers(own: Sequence[KeptDecision], said: PeerAnswers, silent: list[SilentPeer]) -> list[KeptDecision]:
-    """All decisions, the newest first. silent: gets the replicas whose answers cannot be read."""
-    kept = list(own)
-    for answer in said.answers:
-        try:
-            kept += msgspec.json.decode(answer.body, type=list[KeptDecision])
-        except msgspec.DecodeError as error:
-            silent.append(SilentPeer(answer.name, f"its answer cannot be read: {error}"))
-    return sorted(kept, key=lambda each: each.decided_seconds_ago)
-
-
 def _page_response(body: bytes, is_json: bool) -> web.Response:
     if is_json:
         return web.Response(body=body, content_type="application/json")
     return web.Response(body=body, content_type="text/plain", charset="utf-8")
-
-
-def _marked(response: web.Response, silent: Sequence[SilentPeer]) -> web.Response:
-    """Says in a header, which JSON has room for as well, what the page lacks."""
-    if silent:
-        missing = pages.silent_text(silent)
-        response.headers[headers.PARTIAL] = missing.encode("ascii", "replace").decode().replace("\n", " ")
-    return response
-
-
-def _seconds_ago(answer: PeerAnswer) -> float:
-    try:
-        return float(answer.headers[headers.SECONDS_AGO])
-    except (KeyError, ValueError):
-        return float("inf")
 
 
 def _wants_json(request: web.Request) -> bool:

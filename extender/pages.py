@@ -8,7 +8,6 @@ from msgspec import Struct
 from extender.body_limits import RequestRefused
 from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
-from extender.peers.client import SilentPeer
 from leadsman.decision import explain, explain_text
 from leadsman.published.backups import PodBackup
 from leadsman.runtime.text_table import align_columns
@@ -32,17 +31,9 @@ def find_entry(journal: Journal, pod: str) -> JournalEntry | None:
     return journal.get(namespace, name) if slash else journal.get("default", pod)
 
 
-def no_decision_text(journal: Journal, pod: str, silent: Sequence[SilentPeer]) -> str:
-    """Why /explain has no decision on the pod. silent: the other replicas that did not answer."""
-    silent_line = [f"not asked: {silent_text(silent)}"] if silent else []
-    return "\n".join(
-        [f"this replica keeps no decision on pod {pod!r}", *silent_line, _kept_decisions(journal), _NO_DECISION]
-    )
-
-
-def silent_text(silent: Sequence[SilentPeer]) -> str:
-    """As "extender-1: no answer within 450 ms"."""
-    return "; ".join(f"{each.name}: {each.error}" for each in silent)
+def no_decision_text(journal: Journal, pod: str) -> str:
+    """Why /explain has no decision on the pod."""
+    return "\n".join([f"this replica keeps no decision on pod {pod!r}", _kept_decisions(journal), _NO_DECISION])
 
 
 def _kept_decisions(journal: Journal) -> str:

@@ -25,7 +25,6 @@ from extender.decider import DecisionCore
 from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.peers.replicas import ReplicaSettings
 from extender.plugins.events import PluginEvents
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
@@ -48,7 +47,6 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 
 if TYPE_CHECKING:
-    from extender.api.replica_server import ReplicaServer
     from extender.api.server import PageServer
 
 log = logging.getLogger(__name__)
@@ -78,7 +76,6 @@ class ExtenderSettings(Struct, frozen=True):
     record_bytes: of that recording, at most.
     page: where the API for people and the page are served; None: they are not.
     own_pod: that Events about plugins are written on; None: none are written; needs `api`.
-    replicas: the other extenders, whose journals are shown too; None: they are not asked.
     """
 
     etcd: EtcdAccess
@@ -99,7 +96,6 @@ class ExtenderSettings(Struct, frozen=True):
     record_bytes: int = DEFAULT_RING_BYTES
     page: PageSettings | None = None
     own_pod: ObjectReference | None = None
-    replicas: ReplicaSettings | None = None
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -124,8 +120,6 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         port = await stack.enter_async_context(serve(parts.app(), *settings.listen, tls=parts.tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops = {**parts.loops(), "drain": parts.drain.run(stop)}
-        if parts.replica_server:
-            loops |= await stack.enter_async_context(parts.replica_server.serving(parts.api_sources()))
         if parts.page_server:
             loops |= await stack.enter_async_context(parts.page_server.running())
         await run_tasks(loops, parts.drain.over)
@@ -153,7 +147,6 @@ class ExtenderParts:
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
-        self.replica_server = self._replica_server(settings.replicas) if settings.replicas else None
         self.page_server = self._page_server(settings.page) if settings.page else None
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
@@ -167,16 +160,11 @@ class ExtenderParts:
         for part in shown:
             if part is not None:
                 self.metrics.add_collector(part.families)
-        if listeners := [each for each in (self.tls, self.replica_server and self.replica_server.tls) if each]:
-            self.metrics.add_collector(lambda: tls_metrics(listeners))
+        if tls := self.tls:
+            self.metrics.add_collector(lambda: tls_metrics(tls))
 
     def _recorder(self, folder: Path) -> Recorder:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
-
-    def _replica_server(self, settings: ReplicaSettings) -> "ReplicaServer":
-        from extender.api.replica_server import ReplicaServer  # Here, as the page is.
-
-        return ReplicaServer(settings)
 
     def _page_server(self, settings: PageSettings) -> "PageServer":
         from extender.api.server import PageServer  # Here: a process without a page does without 50 modules, 3 MB.
@@ -200,7 +188,6 @@ class ExtenderParts:
             tls_problem=self.tls.problem if self.tls else None,
             observers=[self.recorder.observe] if self.recorder else [],
             device_grants=self.device_grants,
-            replicas=self.replica_server.others if self.replica_server else None,
         )
         app.on_response_prepare.append(self.drain.close_connection)
         return app
@@ -214,8 +201,7 @@ class ExtenderParts:
         return ops
 
     def api_sources(self) -> ApiSources:
-        """What the page and the other replicas read."""
-        replica_server = self.replica_server
+        """What the API reads."""
         return ApiSources(
             self.followed.input_sources,
             self.journal,
@@ -226,9 +212,6 @@ class ExtenderParts:
             core=self.core,
             request_probes=self.probe_requests.enqueue,
             tls=self.tls,
-            replicas=replica_server.others if replica_server else None,
-            replica_tls=replica_server.tls if replica_server else None,
-            controllers=replica_server.controllers if replica_server else None,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:

@@ -25,7 +25,6 @@ import aiohttp
 import numpy as np
 from msgspec import Struct
 
-from controller.plan_server import create_plan_app
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
 from extender.api.server import PageServer
@@ -34,11 +33,9 @@ from extender.api.sources import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.peers.client import PeerClient
 from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
-from leadsman.published.plan_summary import PlannedAction, PlanSummary, WithheldAction
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import codec, keys, metric_names
@@ -69,7 +66,6 @@ class PageUrl(Struct, frozen=True):
     page: of the page and the API.
     scheduler: of kube-scheduler's calls, and of the pages as text.
     open_streams: how many event streams it has now.
-    plans: the last one is what a controller says.
     """
 
     page: str
@@ -77,7 +73,6 @@ class PageUrl(Struct, frozen=True):
     slow_node: str
     nodes: Sequence[str]
     open_streams: Callable[[], int]
-    plans: list[PlanSummary]
 
 
 class InventedCluster:
@@ -178,9 +173,6 @@ async def _start(
     stack.callback(workers.close)
     followed = await stack.enter_async_context(FollowedSources(store, SourceSettings()))
     probe_requests = ProbeRequestQueue(store)
-    plans = [invented_plan(cluster, HOSTILE if hostile else "5 of 50 nodes are marked")]
-    plan_port = await stack.enter_async_context(serve(create_plan_app(lambda: plans[-1]), "127.0.0.1", 0))
-    controllers = await stack.enter_async_context(PeerClient([("127.0.0.1", plan_port)]))
     sources = ApiSources(
         followed.input_sources,
         journal,
@@ -189,7 +181,6 @@ async def _start(
         time.time,
         "extender-0",
         request_probes=probe_requests.enqueue,
-        controllers=controllers,
     )
     server = PageServer(settings, sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
@@ -210,18 +201,7 @@ async def _start(
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
     (page_port,) = await stack.enter_async_context(server.serving())
-    return PageUrl(
-        f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__, plans
-    )
-
-
-def invented_plan(cluster: InventedCluster, why: str) -> PlanSummary:
-    """What a leading controller does, and holds back since an hour."""
-    now, slow = time.time(), cluster.slow
-    action = PlannedAction("label node", f"node {slow}", f"set label hot=violating on node {slow}: temperature 91 > 80")
-    held = WithheldAction("move pod", "pod shop/cart-2", f"node {slow} exceeds its bound", why, now - 3600)
-    stopped = "policy shop/cool: 3 of 10 nodes report the metric fan_speed; half must"
-    return PlanSummary(now, True, False, [action], [held], [stopped])
+    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__)
 
 
 def _all_fresh(followed: FollowedSources) -> bool:

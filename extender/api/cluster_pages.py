@@ -1,8 +1,6 @@
 """Rewards and policies."""
 
-from collections.abc import Mapping, Sequence
-
-from msgspec import structs
+from collections.abc import Sequence
 
 from extender.api.contract.cluster import PolicyRow, PolicyRule, RewardCell, RewardMatrix
 from extender.api.parameters import ListQuery
@@ -35,13 +33,10 @@ def reward_matrix(inputs: DecisionInputs, search: str, query: ListQuery) -> Rewa
     return RewardMatrix(pod_types, page, grid)
 
 
-def policy_rows(
-    inputs: DecisionInputs, policy_path: str, policy_problem: str, of_replicas: Mapping[str, Sequence[PolicyRow]]
-) -> Sequence[PolicyRow]:
+def policy_rows(inputs: DecisionInputs, policy_path: str, policy_problem: str) -> Sequence[PolicyRow]:
     """The policy file, and all telemetry policies.
 
     policy_path: "": the default policy. policy_problem: why the file as it is now is not in use; "" when it is.
-    of_replicas: the other replicas' policies, by their names.
     """
     problems = [policy_problem] if policy_problem else []
     source = policy_path or "default of this version"
@@ -49,20 +44,12 @@ def policy_rows(
         PolicyRule(each.kind, each.name, each.position, each.hash, each.expression)
         for each in describe_rules(inputs.policy)
     ]
-    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems, "", rules)]
+    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems, rules)]
     policies = inputs.telemetry.policies
     for key in sorted({*policies.used, *policies.refused}):
         used, refused = policies.used.get(key), policies.refused.get(key)
         texts = [f"{refused.problem.path}: {refused.problem.text}"] if refused else []
         texts += [f"{problem.path}: {problem.text}" for problem in used.problems] if used else []
         name, generation = f"{key.namespace}/{key.name}", used.generation if used else 0
-        rows.append(PolicyRow(name, TELEMETRY_POLICY, f"generation {generation}", name, not refused, texts, ""))
-    return [structs.replace(row, differs_from_replica=_differing_replica(row, of_replicas)) for row in rows]
-
-
-def _differing_replica(row: PolicyRow, of_replicas: Mapping[str, Sequence[PolicyRow]]) -> str:
-    """The first replica that has another policy of this name, or none; "" when there is no such replica."""
-    for replica, theirs in sorted(of_replicas.items()):
-        if not any((each.kind, each.name, each.hash) == (row.kind, row.name, row.hash) for each in theirs):
-            return replica
-    return ""
+        rows.append(PolicyRow(name, TELEMETRY_POLICY, f"generation {generation}", name, not refused, texts))
+    return rows

@@ -1,9 +1,9 @@
 """Decisions of the journal as rows and as details; all of it is the journal's own."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from heapq import merge, nlargest
+from heapq import nlargest
 from math import ceil
 
 from extender.api.contract.common import reason_counts
@@ -61,16 +61,6 @@ def _searched(row: DecisionRow) -> str:
     return "\n".join(words).lower()
 
 
-def newest_first(lists: Iterable[Sequence[DecisionRow]]) -> list[DecisionRow]:
-    """The rows of all replicas. Each list is sorted already."""
-    return list(merge(*lists, key=lambda row: row.at, reverse=True))
-
-
-def newest(details: Sequence[DecisionDetail]) -> DecisionDetail:
-    """Of one pod, as replicas keep it. Within a second the one with scores was later."""
-    return max(details, key=lambda each: (each.at, each.kind == PRIORITIZE))
-
-
 def decision_detail(
     entry: JournalEntry, replica: str, wall_time: WallTime, search: str, query: ListQuery
 ) -> DecisionDetail:
@@ -86,7 +76,6 @@ def decision_detail(
         nodes=query.page([node for node in nodes if text in f"{node.node}\n{node.reason}".lower()]),
         runner_up=explanation.runner_up,
         fixes=fixes(explanation),
-        partial=(),
     )
 
 

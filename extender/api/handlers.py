@@ -1,37 +1,29 @@
 """A handler for each path of the API. Each reads parameters, and has its body made on a worker thread."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import TypeVar
-from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
 from extender.api.access import is_let_in_by_cookie
 from extender.api.cluster_view import ClusterView
+from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import (
     DecisionDetail,
-    DecisionList,
     DecisionRow,
     MeasureRequest,
     MeasureResponse,
-    SilentReplica,
     WhatIfRequest,
 )
 from extender.api.contract.delays import SPANS_SECONDS
 from extender.api.contract.nodes import NodeRow
-from extender.api.contract.overview import ReplicaStatus
 from extender.api.history_pages import NOT_ASKED, delay_changes, pair_changes, pair_history
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
-from extender.api.plan_page import current_plan
-from extender.api.rates_page import decision_rates
-from extender.api.replica_answers import ask_replicas, names_of
-from extender.api.waiting_pods import waiting_pods
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from extender.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
@@ -49,37 +41,18 @@ TURN = "/api/v1"
 
 
 class ApiHandlers:
-    """Each returns the response's struct.
+    """Each returns the response's struct."""
 
-    asks_replicas: whether decisions of the other replicas are shown too.
-    """
-
-    def __init__(self, live: LiveState, asks_replicas: bool = True) -> None:
+    def __init__(self, live: LiveState) -> None:
         self._live, self._sources = live, live.sources
-        self._replicas = live.sources.replicas if asks_replicas else None
 
     async def overview(self, request: web.Request) -> Struct:
-        view = await self._live.view()
-        replicas = [ReplicaStatus(self._sources.replica, True, ""), *self._live.replicas.statuses]
-        own, others, history = self._live.own_rates, self._live.replicas, self._live.history
-        decisions = decision_rates(own, others.rates, others.without_rates)
-        waiting = waiting_pods([own.bounded_pods, *others.bounded_pods], others.without_rates)
+        view, history = await self._live.view(), self._live.history
+        decisions, waiting = self._live.decisions.rates(), self._live.decisions.waiting()
+        may_sign_out = is_let_in_by_cookie(request)
         return await self._on_worker(
-            lambda: overview(
-                self._sources,
-                view,
-                decisions,
-                waiting,
-                history.shifts,
-                history.since,
-                replicas,
-                others.plan,
-                is_let_in_by_cookie(request),
-            )
+            lambda: overview(self._sources, view, decisions, waiting, history.shifts, history.since, may_sign_out)
         )
-
-    async def rates(self, _: web.Request) -> Struct:
-        return self._live.own_rates
 
     async def nodes(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)
@@ -155,47 +128,28 @@ class ApiHandlers:
     async def decisions(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)
         kind = parameters.one_of(query, "kind", (decision_pages.FILTER, decision_pages.PRIORITIZE))
-        entries = self._sources.journal.newest(MAX_PODS)
+        entries, search = self._sources.journal.newest(MAX_PODS), query.get("search", "")
+        replica, wall_time = self._sources.replica, self._sources.wall_time
 
-        search = query.get("search", "")
-        asked = {"search": search, "kind": kind, "limit": str(parameters.MAX_LIMIT)}
+        def rows() -> ListPage[DecisionRow]:
+            made = [decision_pages.decision_row(each, replica, wall_time) for each in entries]
+            return page.page(decision_pages.select_decisions(made, search, kind))
 
-        def own_rows() -> list[DecisionRow]:
-            made = [
-                decision_pages.decision_row(each, self._sources.replica, self._sources.wall_time) for each in entries
-            ]
-            return decision_pages.select_decisions(made, search, kind)
-
-        own, (others, silent) = await asyncio.gather(
-            self._on_worker(own_rows), ask_replicas(self._replicas, "/decisions", asked, DecisionList)
-        )
-        selected = page.page(decision_pages.newest_first([own, *(each.items for _, each in others)]))
-        missing = [*silent, *(further for _, each in others for further in each.partial)]
-        return DecisionList(selected.items, selected.next, selected.total, missing)
+        return await self._on_worker(rows)
 
     async def decision(self, request: web.Request) -> Struct:
-        decision_id = request.match_info["id"]
         entries = {decision_pages.decision_id(each): each for each in self._sources.journal.newest(MAX_PODS)}
-        if entry := entries.get(decision_id):
-            return await self._detail(entry, request)
-        path = f"/decisions/{quote(decision_id, safe='')}"
-        details, silent = await ask_replicas(self._replicas, path, _page_of(request), DecisionDetail)
-        if not details:
-            raise _not_kept(f"the decision {decision_id[:100]!r}", "id", decision_id, silent)
-        return details[0][1]
+        return await self._detail(
+            existing(request.match_info["id"], "id", entries, "decision that is kept here"), request
+        )
 
     async def pod(self, request: web.Request) -> Struct:
-        """The newest of all replicas': kube-scheduler may have asked another one since."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
-        path = f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        own, (others, silent) = await asyncio.gather(
-            self._own_details(self._sources.journal.get(namespace, name), request),
-            ask_replicas(self._replicas, path, _page_of(request), DecisionDetail),
-        )
-        details = [*own, *(each for _, each in others)]
-        if not details:
-            raise _not_kept(f"a decision on pod {namespace}/{name}", "name", f"{namespace}/{name}", silent)
-        return structs.replace(decision_pages.newest(details), partial=silent)
+        entry = self._sources.journal.get(namespace, name)
+        if entry is None:
+            why = f"this replica keeps no decision on pod {namespace}/{name}; another may: leadsman explain asks each"
+            raise RequestError(404, why, "name", f"{namespace}/{name}", "what GET /decisions lists")
+        return await self._detail(entry, request)
 
     async def what_if(self, request: web.Request) -> Struct:
         asked = await _body(request, WhatIfRequest)
@@ -205,9 +159,6 @@ class ApiHandlers:
         except RequestRefused as error:
             raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
         return await self._detail(entry, request)
-
-    async def _own_details(self, entry: JournalEntry | None, request: web.Request) -> list[DecisionDetail]:
-        return [await self._detail(entry, request)] if entry else []
 
     async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
         page, search = ListQuery(request.query), request.query.get("search", "")
@@ -237,33 +188,17 @@ class ApiHandlers:
     async def policies(self, request: web.Request) -> Struct:
         inputs, page = self._sources.inputs.current_inputs(), ListQuery(request.query)
         problem = self._sources.inputs.policy.problem.text
-        policies_of = self._live.replicas.policies if self._replicas else {}
-        return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem, policies_of))
-
-    async def plan(self, _: web.Request) -> Struct:
-        return await current_plan(self._sources.controllers)
+        return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem))
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()
-        replicas = self._live.replicas
-        return health_checks.health(self._sources, view, replicas.statuses, replicas.plan)
+        return health_checks.health(self._sources, view)
 
     async def _on_worker(self, make: Callable[[], T]) -> T:
         try:
             return await self._sources.workers.run(make, PAGE_TIMEOUT_SECONDS, TURN)
         except DeadlineExceeded as error:
             raise RequestError(503, str(error)) from error
-
-
-def _page_of(request: web.Request) -> Mapping[str, str]:
-    return {name: request.query[name] for name in ("search", "limit", "cursor") if name in request.query}
-
-
-def _not_kept(what: str, field: str, value: str, silent: Sequence[SilentReplica]) -> RequestError:
-    """Whether it is kept is unknown while a replica does not answer."""
-    if silent:
-        return RequestError(503, f"{what} is at a replica that does not answer, or nowhere: {names_of(silent)}")
-    return RequestError(404, f"{what} is kept by no replica", field, value, "what GET /decisions lists")
 
 
 async def _body(request: web.Request, kind: type[T]) -> T:

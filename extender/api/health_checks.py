@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.cluster import Plan
-from extender.api.contract.overview import HealthCheckResult, HealthChecks, ReplicaStatus
+from extender.api.contract.overview import HealthCheckResult, HealthChecks
 from extender.api.sources import ApiSources
 from leadsman.state.snapshot import Freshness
 
@@ -16,7 +15,6 @@ ERROR, WARNING = "error", "warning"
 WHAT_TO_DO = {
     "policy file": "run leadsman policy check on the file; the last good policy stays in use meanwhile",
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
-    "replicas' certificates": "make the pair again with leadsman certs renew; the previous one stays in use meanwhile",
 }
 _READ_LOG = "read the extender's log"
 
@@ -31,17 +29,13 @@ class Check(Struct, frozen=True):
     what_to_do: str = ""
 
 
-def health(
-    sources: ApiSources, view: ClusterView, replicas: Sequence[ReplicaStatus], plan: Plan | None
-) -> HealthChecks:
-    """The failing ones first. replicas: the others. plan: None: no controller was asked."""
-    checks = sorted(run_checks(sources, view, replicas, plan), key=lambda check: check.ok)
+def health(sources: ApiSources, view: ClusterView) -> HealthChecks:
+    """The failing ones first."""
+    checks = sorted(run_checks(sources, view), key=lambda check: check.ok)
     return HealthChecks([HealthCheckResult(each.name, each.ok, each.text, each.what_to_do) for each in checks])
 
 
-def run_checks(
-    sources: ApiSources, view: ClusterView, replicas: Sequence[ReplicaStatus], plan: Plan | None
-) -> Sequence[Check]:
+def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     return [
         _agents_report(counts),
@@ -50,8 +44,6 @@ def run_checks(
         _estimates_fitted(view),
         _decisions_asked(sources),
         _threads_free(sources),
-        *([_replicas_answer(replicas)] if sources.replicas else []),
-        *([_controllers_answer(plan)] if plan else []),
         *(Check(name, False, ERROR, text, WHAT_TO_DO.get(name, _READ_LOG)) for name, text in sources.problems.items()),
     ]
 
@@ -93,24 +85,6 @@ def _decisions_asked(sources: ApiSources) -> Check:
         return Check("kube-scheduler asks", True, WARNING, f"{len(sources.journal)} decisions are kept")
     what_to_do = "run leadsman configure-scheduler; another replica may have been asked instead"
     return Check("kube-scheduler asks", False, WARNING, "kube-scheduler has not asked this replica", what_to_do)
-
-
-def _replicas_answer(replicas: Sequence[ReplicaStatus]) -> Check:
-    silent = [f"{each.name}: {each.error}" for each in replicas if not each.reachable]
-    if not silent:
-        return Check("other replicas answer", True, WARNING, f"{len(replicas)} other replicas answer")
-    what_to_do = "look at the extenders' pods and logs; until they answer, decisions that they made are missing here"
-    return Check("other replicas answer", False, WARNING, "; ".join(silent), what_to_do)
-
-
-def _controllers_answer(plan: Plan) -> Check:
-    silent = [f"{each.replica}: {each.error}" for each in plan.partial]
-    if plan.leader and not silent:
-        return Check("controllers answer", True, WARNING, f"{plan.leader} leads and says its plan")
-    what_to_do = (
-        "look at the controllers' pods, their logs and their Lease; while none leads, nothing is planned or done"
-    )
-    return Check("controllers answer", False, WARNING, plan.unknown or "; ".join(silent), what_to_do)
 
 
 def _threads_free(sources: ApiSources) -> Check:

@@ -1,20 +1,15 @@
-"""What the API keeps between requests: the newest view, the history, rates, waiting pods, and the event streams."""
+"""What the API keeps between requests: the newest view, the history, what was decided, and the event streams."""
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
 
 from extender.api.change_streams import ChangeStreams
 from extender.api.cluster_view import ClusterView, make_view
-from extender.api.contract.overview import ChangeEvent, ReplicaRates
-from extender.api.decision_rates import DecisionRates
+from extender.api.contract.overview import ChangeEvent
+from extender.api.decision_counts import DecisionCounts
 from extender.api.history import MINUTE_SECONDS, DelayHistory
 from extender.api.prometheus_history import PrometheusHistory
-from extender.api.rates_page import replica_rates
-from extender.api.replica_statuses import ReplicaStatuses
 from extender.api.sources import ApiSources
-from extender.api.waiting_pods import TriedPod, bounded_pods, tried_pods
-from extender.journal import MAX_PODS, JournalEntry
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -29,19 +24,16 @@ TICK_SECONDS = 2.0
 class LiveState:
     """`run` it as one task.
 
-    history: of delays. tried: UID → pod with bounds, as of the last tick. replicas: run them as a task of their own.
-    prometheus: None: it is not asked.
+    history: of delays. prometheus: None: it is not asked.
     """
 
     def __init__(self, sources: ApiSources, prometheus: PrometheusHistory | None = None) -> None:
         self.sources, self.prometheus = sources, prometheus
         self.history = DelayHistory(sources.wall_clock())
-        self.rates, self.streams = DecisionRates(), ChangeStreams()
-        self.replicas = ReplicaStatuses(sources.replicas, sources.controllers, sources.inputs.clock)
-        self.tried: Mapping[str, TriedPod] = {}
+        self.decisions, self.streams = DecisionCounts(sources), ChangeStreams()
         self._view: ClusterView | None = None
         self._making: asyncio.Task[ClusterView] | None = None
-        self._shown: tuple[int, object, object] = (-1, None, {})
+        self._shown: tuple[int, object] = (-1, None)
         self._problem = ProblemLog(
             _log, "the delay history lacks this minute; the next is tried", "the delay history goes on", logging.ERROR
         )
@@ -90,31 +82,10 @@ class LiveState:
         else:
             self._problem.clear()
 
-    async def count_decisions(self) -> None:
-        """Until cancelled. `run` counts them, too; this is for a process without a page, which the others ask."""
-        while True:
-            self._count()
-            await asyncio.sleep(TICK_SECONDS)
-
-    def _count(self) -> JournalEntry | None:
-        """Returns the newest decision."""
-        now, entries = self.sources.inputs.clock(), self.sources.journal.newest(MAX_PODS)
-        self.rates.sample(now, self.sources.metrics.request_buckets("filter"))
-        self.tried = tried_pods(self.tried, reversed(entries), now)
-        return entries[0] if entries else None
-
-    @property
-    def own_rates(self) -> ReplicaRates:
-        return replica_rates(self.sources, self.rates.window, bounded_pods(self.tried, self.sources.inputs.clock()))
-
     def _tick(self) -> None:
-        newest = self._count()
-        revision = self.sources.inputs.state.current.revision
-        if sections := self._changed_sections(revision, newest):
-            self.streams.send(ChangeEvent(sections, revision))
-        self._shown = (revision, newest, self.replicas.newest)
-
-    def _changed_sections(self, revision: int, newest: object) -> Sequence[str]:
+        self.decisions.sample()
+        revision, newest = self.sources.inputs.state.current.revision, self.decisions.newest
         nodes = ["nodes", "delays"] if revision != self._shown[0] else []
-        is_decided = newest is not self._shown[1] or self.replicas.newest != self._shown[2]
-        return [*nodes, "decisions"] if is_decided else nodes
+        if sections := [*nodes, "decisions"] if newest is not self._shown[1] else nodes:
+            self.streams.send(ChangeEvent(sections, revision))
+        self._shown = (revision, newest)

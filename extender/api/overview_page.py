@@ -7,7 +7,6 @@ from importlib.metadata import version
 import numpy as np
 
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.cluster import Plan
 from extender.api.contract.common import Problem
 from extender.api.contract.overview import (
     DecisionRates,
@@ -15,7 +14,6 @@ from extender.api.contract.overview import (
     NodeCounts,
     Overview,
     PairCounts,
-    ReplicaStatus,
     WaitingPods,
     WorstChange,
 )
@@ -34,11 +32,8 @@ def overview(
     waiting: WaitingPods,
     shifts: Sequence[NodeShift],
     history_since: float,
-    replicas: Sequence[ReplicaStatus],
-    plan: Plan | None,
     may_sign_out: bool,
 ) -> Overview:
-    """replicas: this one first. plan: None: no controller was asked yet."""
     return Overview(
         at=iso(view.at),
         replica=sources.replica,
@@ -51,15 +46,11 @@ def overview(
         decisions=decisions,
         waiting=waiting,
         certificates=sources.certificates,
-        replicas=replicas,
         problems=[
-            Problem(each.severity, each.text, each.what_to_do)
-            for each in run_checks(sources, view, replicas[1:], plan)
-            if not each.ok
+            Problem(each.severity, each.text, each.what_to_do) for each in run_checks(sources, view) if not each.ok
         ],
         features=Features(
             rewards=bool(view.snapshot.rewards),
-            plan=sources.controllers is not None,
             measure=sources.request_probes is not None,
             what_if=True,
             sign_out=may_sign_out,

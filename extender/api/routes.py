@@ -6,11 +6,11 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.contract.cluster import Plan, PolicyRow, RewardMatrix
+from extender.api.contract.cluster import PolicyRow, RewardMatrix
 from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import (
     DecisionDetail,
-    DecisionList,
+    DecisionRow,
     MeasureRequest,
     MeasureResponse,
     WhatIfRequest,
@@ -25,7 +25,7 @@ from extender.api.contract.delays import (
     PairHistory,
 )
 from extender.api.contract.nodes import NodeDetail, NodeRow
-from extender.api.contract.overview import HealthChecks, Overview, ReplicaRates
+from extender.api.contract.overview import HealthChecks, Overview
 from extender.api.handlers import ApiHandlers
 
 PREFIX = "/api/v1"
@@ -59,7 +59,6 @@ class Route(Struct, frozen=True):
 
 ROUTES: Sequence[Route] = (
     Route("/overview", lambda h: h.overview, Overview, "The strip above everything."),
-    Route("/rates", lambda h: h.rates, ReplicaRates, "Of this replica alone: what /overview has as the sum of all."),
     Route(
         "/nodes",
         lambda h: h.nodes,
@@ -111,7 +110,7 @@ ROUTES: Sequence[Route] = (
     Route(
         "/decisions",
         lambda h: h.decisions,
-        DecisionList,
+        DecisionRow,
         "The decisions that are kept, the newest first.",
         ("search", "kind", *PAGED),
     ),
@@ -135,6 +134,5 @@ ROUTES: Sequence[Route] = (
     ),
     Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", SEARCHED),
     Route("/policies", lambda h: h.policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
-    Route("/plan", lambda h: h.plan, Plan, "What the leading controller does and holds back, and why."),
     Route("/health", lambda h: h.health, HealthChecks, "Checks of this process, the failing ones first."),
 )

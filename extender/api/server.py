@@ -62,8 +62,6 @@ class PageServer:
     def tasks(self) -> Iterator[tuple[str, _Loop]]:
         """Name and loop of each; all run until cancelled."""
         yield "keep the page's history", self.live.run()
-        if self.live.sources.replicas:
-            yield "ask the other replicas", self.live.replicas.run()
         if self._tls:
             yield "reload the page's certificate", self._tls.follow()
 

@@ -9,7 +9,6 @@ from extender.api.contract.overview import CertificateDays
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.peers.client import PeerClient
 from extender.probe_on_demand import RequestProbes
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.mutual_tls import MutualTls
@@ -23,9 +22,6 @@ class ApiSources(Struct, frozen=True):
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
     tls: of kube-scheduler's listener; None: it is plain HTTP.
-    replicas: the other extenders; None: they are not asked.
-    replica_tls: of the listener that the others ask; None: there is none.
-    controllers: asked for their plan; None: they are not.
     wall_clock: Unix seconds.
     """
 
@@ -39,9 +35,6 @@ class ApiSources(Struct, frozen=True):
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
     tls: MutualTls | None = None
-    replicas: PeerClient | None = None
-    replica_tls: MutualTls | None = None
-    controllers: PeerClient | None = None
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -49,14 +42,11 @@ class ApiSources(Struct, frozen=True):
         problems = {"policy file": self.inputs.policy.problem.text}
         problems |= {f"delays of {source}": text for source, text in self.inputs.delay_status.problems.items()}
         problems["certificates"] = self.tls.problem.text if self.tls else ""
-        problems["replicas' certificates"] = self.replica_tls.problem.text if self.replica_tls else ""
         return {name: text for name, text in problems.items() if text}
 
     @property
     def certificates(self) -> Sequence[CertificateDays]:
-        """Of both listeners."""
-        listeners, now = [each for each in (self.tls, self.replica_tls) if each], self.wall_clock()
-        expires_at = {name: at for each in listeners for name, at in each.expires_at.items()}
+        now, expires_at = self.wall_clock(), self.tls.expires_at if self.tls else {}
         return [CertificateDays(name, round((at - now) / 86_400, 2)) for name, at in sorted(expires_at.items())]
 
     def wall_time(self, moment: float) -> float:

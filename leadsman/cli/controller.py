@@ -15,7 +15,6 @@ from leadsman.cli.flags import (
     label_limit_flags,
     log_flags,
     node_health_flags,
-    plan_server_flags,
     self_healing_flags,
     telemetry_flags,
 )
@@ -35,7 +34,6 @@ def options(add: Options) -> None:
     self_healing_flags.options(add.group("self-healing (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
-    plan_server_flags.options(add.group("the plan, which extenders show on the page (docs/api.md); both or none"))
     api_server_flags.options(add)
     etcd_flags.options(add)
     log_flags.options(add)
@@ -83,7 +81,6 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         devices=args.devices,
         device_health=DeviceHealthMode(args.device_health),
         node_health=node_health_flags.settings(args),
-        plan_server=plan_server_flags.settings(args),
     )
 
 

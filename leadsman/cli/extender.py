@@ -13,7 +13,6 @@ from leadsman.cli.flags import (
     mutual_tls_flags,
     page_flags,
     recording_flags,
-    replica_flags,
     telemetry_flags,
 )
 from leadsman.cli.flags.options import Options
@@ -38,9 +37,6 @@ def options(add: Options) -> None:
     serving_options(add.group("serving"))
     mutual_tls_flags.options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
     page_flags.options(add.group("the page and the API for people (docs/api.md)"))
-    replica_flags.options(
-        add.group("the other extenders, whose decisions are shown too (docs/api.md): the first three or none")
-    )
     deciding_options(add.group("deciding"))
     delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
@@ -128,7 +124,6 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         record_bytes=args.record_bytes,
         page=page_flags.settings(args, api),
         own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
-        replicas=replica_flags.settings(args),
     )
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from http.client import HTTPException
 from typing import Any
@@ -12,7 +11,6 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, 
 import msgspec
 
 from extender.api.contract.common import ErrorBody
-from extender.peers import headers
 from leadsman.cli import kubectl, output
 from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.extender_replicas import Replica, replicas
@@ -86,8 +84,6 @@ class ExtenderClient:
         request = Request(f"{replica.url}{path}", yaml, sent)
         try:
             with _opener(replica).open(request, timeout=_TIMEOUT_SECONDS) as answer:
-                if missing := answer.headers.get(headers.PARTIAL):
-                    print(f"incomplete: {missing}", file=sys.stderr)
                 return bytes(answer.read())
         except HTTPError as error:
             raise PageRefused(_refusal(error.read()) or str(error)) from error

@@ -53,11 +53,12 @@ class MutualTls:
     The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
-    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time, prefix: str = "") -> None:
-        """wall_clock: Unix seconds, as in certificates. prefix: of the certificates' names in `expires_at`."""
-        self._files, self._wall_clock, self._prefix = files, wall_clock, prefix
+    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time) -> None:
+        """wall_clock: Unix seconds, as in certificates."""
+        self._files, self._wall_clock = files, wall_clock
         self._authority, self._chains = b"", False
-        self._expires_at: dict[str, float] = {}
+        self.expires_at: dict[str, float] = {}
+        """Maps server, client_ca, and client once one connected, to the Unix seconds at which its certificate ends."""
         self.problem = ProblemLog(
             _log,
             "cannot load the certificate files; the previous ones stay in use",
@@ -71,14 +72,6 @@ class MutualTls:
     def current(self) -> ssl.SSLContext:
         return self._watched.current
 
-    @property
-    def expires_at(self) -> Mapping[str, float]:
-        """Which certificate → Unix seconds at which it expires: server, client_ca, and client once one connected.
-
-        Each name begins with the prefix.
-        """
-        return {f"{self._prefix}{which}": at for which, at in self._expires_at.items()}
-
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
         shown = certificate_names(certificate or {})
@@ -87,7 +80,7 @@ class MutualTls:
             names, allowed = ", ".join(sorted(shown)) or "nobody", ", ".join(sorted(self._files.client_names))
             client_log.warning("client certificate of %s refused; allowed are %s (--tls-client-name)", names, allowed)
         elif certificate and "notAfter" in certificate:
-            self._expires_at["client"] = certificate_check.expiry(certificate)
+            self.expires_at["client"] = certificate_check.expiry(certificate)
         return welcome
 
     def poll(self) -> None:
@@ -113,26 +106,25 @@ class MutualTls:
         if authority == self._authority and self._chains and not chains:
             raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
         self._authority, self._chains = authority, chains
-        self._expires_at |= {"server": server_expires, "client_ca": authority_expires}
+        self.expires_at |= {"server": server_expires, "client_ca": authority_expires}
         return made
 
 
-def tls_metrics(listeners: Sequence[MutualTls]) -> Iterator[Metric]:
-    """Metrics of all listeners of a process that have mutual TLS; their prefixes differ."""
+def tls_metrics(tls: MutualTls) -> Iterator[Metric]:
+    """Metrics of the listener's certificates."""
     yield GaugeMetricFamily(
         "leadsman_tls_load_success",
         "1 when all certificate files were valid when last read, 0 while previous ones stay in use.",
-        not any(each.problem.text for each in listeners),
+        not tls.problem.text,
     )
     expires = GaugeMetricFamily(
         "leadsman_tls_certificate_expiry_timestamp_seconds",
         "Unix time at which a certificate expires: the server's own, the last of the CAs that clients chain to, that of"
-        " the client that connected last; with replica_ before it, of what extenders and controllers show each other.",
+        " the client that connected last.",
         labels=["certificate"],
     )
-    for each in listeners:
-        for which, at in each.expires_at.items():
-            expires.add_metric([which], at)
+    for which, at in tls.expires_at.items():
+        expires.add_metric([which], at)
     yield expires
 
 

@@ -13,10 +13,7 @@ WAITING, LONGEST = "leadsman_bounded_pods_waiting", "leadsman_bounded_pods_longe
 ASKED = 'leadsman_extender_last_request_timestamp_seconds{verb="filter"}'
 SENT, LOST = (f'leadsman_probes_{each}_total{{node="edge-1"}}' for each in ("sent", "lost"))
 RTT = 'leadsman_peer_rtt_p50_seconds{node="edge-1",peer="edge-2"}'
-EXPIRES, REPLICA_EXPIRES = (
-    f'leadsman_tls_certificate_expiry_timestamp_seconds{{certificate="{each}"}}'
-    for each in ("server", "replica_server")
-)
+EXPIRES = 'leadsman_tls_certificate_expiry_timestamp_seconds{certificate="server"}'
 RUNNING, MOVED = 'leadsman_move_plan_state{state="running"}', 'leadsman_move_plan_moves{outcome="moved"}'
 SUSPECT = 'leadsman_node_suspect{node="edge-1",verdict="dead",reason="silent"}'
 DAY_SECONDS = 86400
@@ -66,8 +63,8 @@ CASES = {
         {"leadsman_policy_load_success": "1x60", 'leadsman_telemetry_policies{state="refused"}': "0x60"},
     ),
     "CertificateExpiring": AlertCase(
-        {EXPIRES: f"{20 * DAY_SECONDS}x200", REPLICA_EXPIRES: f"{10 * DAY_SECONDS}x200"},
-        {EXPIRES: f"{20 * DAY_SECONDS}x200", REPLICA_EXPIRES: f"{20 * DAY_SECONDS}x200"},
+        {EXPIRES: f"{10 * DAY_SECONDS}x200"},
+        {EXPIRES: f"{20 * DAY_SECONDS}x200"},
         90,
     ),
     "EstimatesFailing": counter("leadsman_estimates_failures_total"),

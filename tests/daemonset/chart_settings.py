@@ -27,8 +27,6 @@ SETTINGS_OF = {
     "page": "extender.page=true",
     "page-service": "extender.pageService.enabled=true",
     "page-history": "extender.prometheus.url=http://prometheus-operated.monitoring:9090",
-    "shared-journal": "extender.sharedJournal=true",
-    "shared-plan": "controller.sharedPlan=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "self-healing-extender": "selfHealing.extender=true",

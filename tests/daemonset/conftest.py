@@ -23,7 +23,6 @@ REQUIRED = {
     "node-health": ["controller"],
     "device-health": ["controller"],
     "page-history": ["page"],
-    "shared-plan": ["controller", "shared-journal"],
     "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],

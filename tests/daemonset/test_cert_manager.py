@@ -31,7 +31,7 @@ def crds() -> "Objects":
 
 @pytest.fixture(scope="module")
 def ours(template: "Template") -> "Objects":
-    rendered = template("certificates.mode=cert-manager", "extender.sharedJournal=true", "etcd.replicas=5")
+    rendered = template("certificates.mode=cert-manager", "etcd.replicas=5")
     return [each for each in rendered if each["apiVersion"] == f"{GROUP}/v1"]
 
 

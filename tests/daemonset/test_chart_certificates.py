@@ -6,9 +6,7 @@ import kubernetes_validate
 import pytest
 
 from leadsman.cli.certs import default_server_names
-from leadsman.cli.certs.authority import REPLICA_NAME
-from leadsman.cli.certs.certificate_files import REPLICA
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET
 from leadsman.cli.certs.etcd_certificates import (
     ISSUER_NAMES,
     ISSUER_SECRET,
@@ -20,7 +18,7 @@ from leadsman.cli.certs.etcd_certificates import (
 )
 from leadsman.cli.main import build_parser
 from tests.daemonset.chart_settings import EVERY_SETTING
-from tests.daemonset.conftest import Template, objects_named
+from tests.daemonset.conftest import Template
 
 pytestmark = pytest.mark.integration
 
@@ -49,19 +47,6 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
     assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
     assert args.locked_etcd
     assert "secrets" not in str([each.get("rules") for each in (*plain, *template(*EVERY_SETTING))])
-
-
-def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: Template) -> None:
-    objects = template("certificates.mode=job", "extender.sharedJournal=true")
-    (role,) = objects_named(objects, "Role", "leadsman-certificates")
-    (job,) = [each for each in objects if each["kind"] == "Job"]
-    (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert SECRET_OF[REPLICA] in role["rules"][0]["resourceNames"]
-    assert build_parser({}, "certs").parse_args(container["args"]).replica
-    issued = template("certificates.mode=cert-manager", "extender.sharedJournal=true")
-    (spec,) = [each["spec"] for each in issued if each["metadata"]["name"] == "leadsman-replica"]
-    assert (spec["secretName"], spec["commonName"]) == (SECRET_OF[REPLICA], REPLICA_NAME)
-    assert spec["dnsNames"] == [REPLICA_NAME]
 
 
 def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_made(template: Template) -> None:

@@ -59,7 +59,6 @@ def on_this_machine(argument: str, root: Path) -> str:
     argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
     argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
-    argument = argument.replace("/etc/leadsman-replica-tls", str(root))
     return argument.replace("/host/", "/")
 
 

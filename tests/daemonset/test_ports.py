@@ -13,8 +13,6 @@ LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
     "--ops-listen": {"extender": "ops", "issuer": "ops"},
     "--page-service-listen": {"extender": "page"},
-    "--replica-listen": {"extender": "replicas"},
-    "--plan-listen": {"controller": "plan"},
 }
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 

@@ -316,14 +316,14 @@ async def test_what_no_client_would_accept_replaces_nothing_and_is_said(
         assert why in tls.problem.text
         assert caplog.text.count("cannot load the certificate files; the previous ones stay in use") == 1
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
-        assert next(iter(tls_metrics([tls]))).samples[0].value == 0
+        assert next(iter(tls_metrics(tls))).samples[0].value == 0
         async with connected(extender.port, scheduler) as (reader, writer):
             writer.write(STATE.replace(b"Host: x", b"Host: x\r\nConnection: close"))
             assert why in (await asyncio.wait_for(reader.read(), 5)).decode()
         mounted(tmp_path / "tls", version="3")
         tls.poll()
         assert tls.problem.text == ""
-        assert next(iter(tls_metrics([tls]))).samples[0].value == 1
+        assert next(iter(tls_metrics(tls))).samples[0].value == 1
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 

@@ -1,16 +1,13 @@
 """/explain and /state."""
 
-import asyncio
 import json
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from extender import pages
 from extender.body_limits import BodyLimits, BodyReader
 from extender.decider import DecisionCore
-from extender.peers.client import PeerAnswers
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.sources.input_sources import NoDelayStatus
 from leadsman.state.snapshot import Snapshot
@@ -193,38 +190,3 @@ async def test_a_what_if_is_read_within_the_limits_of_all_requests(starts: "Star
     async with starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender:
         status, _ = await extender.post("/explain", b"#" * 101)
         assert status == 413
-
-
-class LastToAnswer:
-    """Another replica, which answers once this one has made its own part."""
-
-    def __init__(self) -> None:
-        self.own_part_made = threading.Event()
-
-    async def ask(self, *_: object) -> PeerAnswers:
-        assert await asyncio.to_thread(self.own_part_made.wait, 60), "this replica waits for the other"
-        return PeerAnswers()
-
-
-@pytest.mark.parametrize(
-    ("path", "part"), [("/decisions", "kept_decision"), ("/explain?pod=default/cap-00000", "render_explain")]
-)
-async def test_a_replica_makes_its_own_part_while_it_asks_the_others(
-    starts: "Starter",
-    captured: "Captured",
-    measured: Snapshot,
-    monkeypatch: pytest.MonkeyPatch,
-    path: str,
-    part: str,
-) -> None:
-    other, make = LastToAnswer(), getattr(pages, part)
-
-    def made(*inputs: object) -> object:
-        other.own_part_made.set()
-        return make(*inputs)
-
-    monkeypatch.setattr(pages, part, made)
-    async with starts(measured, replicas=other) as extender:
-        await extender.asked("/filter", captured("names-3-filter"))
-        status, page = await extender.get(path)
-    assert (status, "cap-00000" in page) == (200, True)

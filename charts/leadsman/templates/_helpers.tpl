@@ -9,7 +9,7 @@ agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
 etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
-controller: {{ or .Values.controller.enabled .Values.controller.sharedPlan .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
+controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
 clusterModel: {{ $clusterModel }}
 nodeHealth: {{ $nodeHealth }}
 deviceHealth: {{ .Values.controller.deviceHealth.enabled }}
@@ -24,8 +24,6 @@ bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
 page: {{ or .Values.extender.page (ne .Values.extender.prometheus.url "") }}
 pageService: {{ .Values.extender.pageService.enabled }}
-sharedJournal: {{ or .Values.extender.sharedJournal .Values.controller.sharedPlan }}
-sharedPlan: {{ .Values.controller.sharedPlan }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 

@@ -36,22 +36,6 @@ class DecisionRow(Struct, frozen=True):
     neutral: str
 
 
-class SilentReplica(Struct, frozen=True):
-    """A replica that did not answer, and why."""
-
-    replica: str
-    error: str
-
-
-class DecisionList(Struct, frozen=True):
-    """A page of decisions of all replicas, the newest first. partial: replicas whose decisions are missing."""
-
-    items: Sequence[DecisionRow]
-    next: str | None
-    total: int
-    partial: Sequence[SilentReplica]
-
-
 class ScorePart(Struct, frozen=True):
     """What one plugin adds to a node's score: `points` of 10. reason: why the node has no value of its own."""
 
@@ -74,14 +58,12 @@ class DecisionDetail(DecisionRow, frozen=True):
     """A decision with its nodes, the best first; with `search`, those whose name or reason has the text.
 
     fixes: what would let the pod pass, or improve its place.
-    partial: replicas that did not answer and may keep a newer decision on the pod.
     """
 
     headline: str
     nodes: ListPage[DecidedNode]
     runner_up: str | None
     fixes: Sequence[str]
-    partial: Sequence[SilentReplica]
 
 
 class WhatIfRequest(Struct, frozen=True):

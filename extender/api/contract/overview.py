@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.api.contract.common import Problem, ReasonCount
-from extender.api.contract.decisions import SilentReplica
 
 
 class NodeCounts(Struct, frozen=True):
@@ -35,11 +34,10 @@ class WorstChange(Struct, frozen=True):
 
 
 class DecisionRates(Struct, frozen=True):
-    """Of the last minute, the sum of all replicas that answer; null: none was made.
+    """What this replica decided in the last minute; null: nothing.
 
-    refused: nodes refused, by the decisions that the journals keep. refused_by_reason: for the most frequent reasons.
-    neutral: decisions that let every node pass alike, since each replica's start.
-    replicas: how many these are of. partial: the replicas that are missing.
+    refused: nodes refused, by the decisions that the journal keeps. refused_by_reason: for the most frequent reasons.
+    neutral: decisions that let every node pass alike, since the start.
     """
 
     per_minute: float
@@ -48,58 +46,14 @@ class DecisionRates(Struct, frozen=True):
     refused: int
     refused_by_reason: Sequence[ReasonCount]
     neutral: int
-    replicas: int
-    partial: Sequence[SilentReplica]
-
-
-class LatencyBucket(Struct, frozen=True):
-    """up_to_seconds: upper end; null: infinite. decisions: within the window, up to this end."""
-
-    up_to_seconds: float | None
-    decisions: float
-
-
-class BoundedPod(Struct, frozen=True):
-    """A pod with delay bounds, as one replica decided on it last.
-
-    pod: as namespace/name.
-    waiting_seconds: since no node passed, attempt by attempt; null: a node passed the last.
-    tried_seconds_ago: the last attempt.
-    """
-
-    uid: str
-    pod: str
-    waiting_seconds: float | None
-    tried_seconds_ago: float
-
-
-class ReplicaRates(Struct, frozen=True):
-    """What one replica decided, from which /overview makes the sum of all.
-
-    newest_decision: its id; "": none is kept.
-    window_seconds: what `buckets` are of; 0: nothing was counted yet.
-    refused_by_reason: nodes refused, for each reason. neutral: as of DecisionRates.
-    bounded_pods: those that kube-scheduler may try again.
-    """
-
-    newest_decision: str
-    window_seconds: float
-    buckets: Sequence[LatencyBucket]
-    refused_by_reason: Sequence[ReasonCount]
-    neutral: int
-    bounded_pods: Sequence[BoundedPod]
 
 
 class WaitingPods(Struct, frozen=True):
-    """Pods with delay bounds that no node passed at the last attempt, whichever replica was asked.
-
-    pod: the one that waits longest. partial: replicas whose attempts are missing.
-    """
+    """Pods with delay bounds that no node passed when this replica was asked last. pod: the one that waits longest."""
 
     bounded_pods: int
     longest_seconds: float | None
     pod: str | None
-    partial: Sequence[SilentReplica]
 
 
 class CertificateDays(Struct, frozen=True):
@@ -109,19 +63,10 @@ class CertificateDays(Struct, frozen=True):
     days_left: float | None
 
 
-class ReplicaStatus(Struct, frozen=True):
-    """An extender. error: why it did not answer; "" when it did."""
-
-    name: str
-    reachable: bool
-    error: str
-
-
 class Features(Struct, frozen=True):
     """Which parts of the API have something to show here. sign_out: the request showed the cookie of the form."""
 
     rewards: bool
-    plan: bool
     measure: bool
     what_if: bool
     sign_out: bool
@@ -145,7 +90,6 @@ class Overview(Struct, frozen=True):
     decisions: DecisionRates
     waiting: WaitingPods
     certificates: Sequence[CertificateDays]
-    replicas: Sequence[ReplicaStatus]
     problems: Sequence[Problem]
     features: Features
 

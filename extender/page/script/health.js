@@ -5,7 +5,7 @@ import { table } from "./table.js";
 
 const SOON_DAYS = 14;
 
-/** Checks, what to do about those that fail, certificates, replicas: #/health. */
+/** Checks, what to do about those that fail, certificates: #/health. */
 export function health(root, _parameters, signal) {
   const body = element("div", { class: "stack" });
   root.append(body);
@@ -21,7 +21,7 @@ export function health(root, _parameters, signal) {
         {},
         element("ul", { class: "checks" }, [...failing, ...checks.filter((check) => check.ok)].map(checkLine)),
       ),
-      element("div", { class: "two" }, certificates(overview), replicas(overview)),
+      certificates(overview),
     );
   };
 }
@@ -61,25 +61,4 @@ function certificates(overview) {
     {},
     table("Certificates", columns, overview.certificates, { whenEmpty: "This process uses no certificate." }),
   );
-}
-
-function replicas(overview) {
-  const columns = [
-    {
-      title: "Replica",
-      cell: (replica) =>
-        replica.name === overview.replica ? [element("b", {}, replica.name), " (this one)"] : replica.name,
-    },
-    {
-      title: "State",
-      cell: (replica) =>
-        replica.reachable
-          ? element("span", { class: "status fresh" }, "answers")
-          : [
-              element("span", { class: "status stale" }, "does not answer"),
-              element("div", { class: "bad" }, replica.error ?? ""),
-            ],
-    },
-  ];
-  return panel(`Replicas, version ${overview.version}`, {}, table("Replicas", columns, overview.replicas));
 }

@@ -8,13 +8,12 @@ export const GO_KEYS = {
   n: "nodes",
   r: "rewards",
   o: "policies",
-  l: "plan",
   h: "health",
 };
 
 const KEYS = [
   ["/", "go to a node or pod"],
-  ["g, then d w p n r o l h", "Delays, Within, Pods, Nodes, Rewards, Policies, Plan, Health"],
+  ["g, then d w p n r o h", "Delays, Within, Pods, Nodes, Rewards, Policies, Health"],
   ["c", "compare two moments"],
   ["i", "what if: decide a pasted pod"],
   ["t", "automatic, light or dark"],

@@ -10,7 +10,6 @@ import { follow } from "./live.js";
 import { node } from "./node.js";
 import { nodes } from "./nodes.js";
 import { pair } from "./pair.js";
-import { plan } from "./plan.js";
 import { pods } from "./pods.js";
 import { policies } from "./policies.js";
 import { rewards } from "./rewards.js";
@@ -41,13 +40,12 @@ const ROUTES = [
   ["nodes/:name", node],
   ["rewards", rewards],
   ["policies", policies],
-  ["plan", plan],
   ["health", health],
 ];
-const VIEWS = ["Delays", "Within", "Pods", "Nodes", "Rewards", "Policies", "Plan", "Health"];
+const VIEWS = ["Delays", "Within", "Pods", "Nodes", "Rewards", "Policies", "Health"];
 const TAB_OF = { decisions: "pods", "what-if": "pods" };
 /** Sections of an event that a view shows, by the first segment of its address. */
-const SECTIONS = { delays: ["delays", "nodes"], within: [], plan: ["nodes"], pods: ["decisions"], decisions: [], "what-if": [] };
+const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], decisions: [], "what-if": [] };
 
 const view = document.getElementById("view");
 let current = { refresh: async () => {}, stop: new AbortController() };

@@ -13,17 +13,9 @@ const KINDS = [
 /** The newest decisions, searched by pod: #/pods?search=…. */
 export function pods(root, _parameters, signal, query) {
   const asked = { search: query.search ?? "", kind: query.kind ?? "" };
-  const partial = element("div");
   const list = pagedList(
     (cursor) => get("/decisions", { ...asked, cursor }, signal),
-    (items, page) => {
-      partial.replaceChildren(
-        ...(page.partial ?? []).map((replica) =>
-          element("p", { class: "problem warning" }, `Decisions of ${replica.replica} are missing: ${replica.error}.`),
-        ),
-      );
-      return decisionTable(items, asked.search);
-    },
+    (items) => decisionTable(items, asked.search),
   );
   const search = element("input", {
     type: "search",
@@ -49,7 +41,6 @@ export function pods(root, _parameters, signal, query) {
       "Decisions, newest first",
       { aside: whatIf },
       element("div", { class: "controls" }, search, kinds),
-      partial,
       list.body,
     ),
   );
@@ -63,10 +54,9 @@ function decisionTable(items, search) {
     { title: "Passed", class: "bar-column", cell: funnelBar },
     { title: "Best node (score of 10)", cell: (item) => best(item) },
     { title: "Mostly refused for", class: "wide-only", cell: (item) => mainReason(item) },
-    { title: "Replica", class: "wide-only quiet", cell: (item) => item.replica },
   ];
   const whenEmpty = search
-    ? `No kept decision is on a pod that matches “${search}”. Replicas keep the newest 256 each.`
+    ? `No kept decision is on a pod that matches “${search}”. A replica keeps its newest 256.`
     : "kube-scheduler has asked nothing yet. Its configuration names this extender: `leadsman configure-scheduler` shows and edits it.";
   return table("Decisions", columns, items, {
     whenEmpty,

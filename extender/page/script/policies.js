@@ -11,7 +11,6 @@ export function policies(root, _parameters, signal) {
     { title: "Hash", cell: (policy) => (policy.hash ? element("code", {}, policy.hash) : "") },
     { title: "From", class: "wide-only quiet", cell: (policy) => policy.source },
     { title: "Rules", cell: ({ rules }) => rules.map(rule) },
-    { title: "Replicas", cell: difference },
   ];
   const list = pagedList(
     (cursor) => get("/policies", { cursor }, signal),
@@ -37,10 +36,4 @@ function rule({ kind, name, position, hash, expression }) {
     element("code", {}, expression),
     element("div", { class: "quiet" }, `${position}, hash ${hash}`),
   );
-}
-
-function difference({ differs_from_replica: replica }) {
-  return replica
-    ? element("span", { class: "bad" }, `differs from ${replica}`)
-    : element("span", { class: "quiet" }, "the same");
 }

@@ -14,13 +14,12 @@ export function strip(overview) {
     neutralCard(overview),
     waitingCard(overview),
     certificatesCard(overview),
-    replicasCard(overview),
   ];
 }
 
 /** The same cards without a value, until the first answer. */
 export function emptyStrip() {
-  return Array.from({ length: 9 }, () => element("div", { class: "card loading" }));
+  return Array.from({ length: 8 }, () => element("div", { class: "card loading" }));
 }
 
 function card(title, value, note, href, tone = "") {
@@ -78,22 +77,12 @@ function changeCard({ worst_change: worst, history_since: since }) {
 function decisionsCard({ decisions }) {
   const times =
     decisions.p99_ms === null ? "none in the last minute" : `p50\u00a0${ms(decisions.p50_ms)}, p99\u00a0${ms(decisions.p99_ms)}`;
-  const replicas = ofReplicas(decisions);
   return card(
     "Decisions / min",
     orUnknown(decisions.per_minute, (value) => count(Math.round(value))),
-    replicas ? [`p99\u00a0${decisions.p99_ms === null ? "of none" : ms(decisions.p99_ms)}, ${replicas}`] : times,
+    times,
     link(["pods"]),
-    decisions.partial.length ? "warn" : "",
   );
-}
-
-/** Of how many replicas the numbers are the sum; nothing where there is one alone. */
-function ofReplicas({ replicas, partial }) {
-  const all = replicas + partial.length;
-  if (all < 2) return null;
-  const missing = partial.length ? `: ${partial[0].replica} is missing` : "";
-  return `${replicas} of ${all}\u00a0replicas${missing}`;
 }
 
 function refusalsCard({ decisions }) {
@@ -113,14 +102,13 @@ function neutralCard({ decisions }) {
 }
 
 function waitingCard({ waiting }) {
-  const missing = waiting.partial.length ? `${waiting.partial[0].replica} is missing` : "";
-  if (!waiting.bounded_pods) return card("Pods waiting", "0", missing || "no bounded pod waits", link(["pods"]));
+  if (!waiting.bounded_pods) return card("Pods waiting", "0", "no bounded pod waits", link(["pods"]));
   const pod = waiting.pod ? `, ${waiting.pod}` : "";
   const href = waiting.pod ? link(["pods", ...waiting.pod.split("/")]) : link(["pods"]);
   return card(
     "Pods waiting",
     count(waiting.bounded_pods),
-    `longest ${duration(waiting.longest_seconds)}${pod}${missing && `; ${missing}`}`,
+    `longest ${duration(waiting.longest_seconds)}${pod}`,
     href,
     "warn",
   );
@@ -144,17 +132,5 @@ function certificatesCard({ certificates }) {
     `${first.name} ends first`,
     link(["health"]),
     first.days_left < SOON_DAYS_LEFT ? "warn" : "",
-  );
-}
-
-function replicasCard({ replicas }) {
-  const answering = replicas.filter((replica) => replica.reachable).length;
-  const silent = replicas.find((replica) => !replica.reachable);
-  return card(
-    "Replicas",
-    [count(answering), element("small", {}, ` / ${count(replicas.length)}`)],
-    silent ? `${silent.name} does not answer` : "all answer",
-    link(["health"]),
-    silent ? "warn" : "",
   );
 }

@@ -12,7 +12,6 @@ from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, authority, defaul
 from leadsman.cli.certs.authority import CertificatePair
 from leadsman.cli.certs.certificate_files import (
     PAIR_NAMES,
-    REPLICA,
     CertsError,
     load_pair,
     pair_path,
@@ -61,7 +60,6 @@ def secret_manifests(
     ca = load_pair(folder, "ca").certificate_pem
     yield tls_secret(server_secret, namespace, "extender", load_pair(folder, "server"), ca)
     yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
-    yield tls_secret("leadsman-replica-tls", namespace, "extender", load_pair(folder, REPLICA), ca)
     etcd_ca, member, issuer = (load_pair(folder, name) for name in etcd_certificates.PAIR_NAMES)
     of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
     yield from etcd_certificates.manifests(of_etcd, namespace)
@@ -74,7 +72,6 @@ def _leaves(
         return {
             "server": authority.issue_server(ca, names, now, days),
             "client": authority.issue_client(ca, client, now, days),
-            REPLICA: authority.issue_replica(ca, now, days),
         }
     except ValueError as error:
         raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error
@@ -89,7 +86,7 @@ def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
 
 def _show(folder: Path, now: datetime) -> int:
     """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
-    names = (*PAIR_NAMES, REPLICA, *etcd_certificates.PAIR_NAMES)
+    names = (*PAIR_NAMES, *etcd_certificates.PAIR_NAMES)
     ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in names}
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")

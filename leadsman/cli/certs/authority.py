@@ -22,9 +22,6 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 CLOCK_SKEW = timedelta(minutes=5)
 
-REPLICA_NAME = "leadsman-replicas"
-"""The Service by which extenders find each other, in whatever namespace."""
-
 SERVER_USAGE, CLIENT_USAGE = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
@@ -65,11 +62,6 @@ def issue_peer(
 ) -> CertificatePair:
     """A certificate of servers that are each other's clients. names: as of `issue_server`."""
     return _issued(ca, common_name, names, (SERVER_USAGE, CLIENT_USAGE), now, days)
-
-
-def issue_replica(ca: CertificatePair, now: datetime, days: int) -> CertificatePair:
-    """What extenders show each other."""
-    return issue_peer(ca, REPLICA_NAME, (REPLICA_NAME,), now, days)
 
 
 def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:

@@ -13,9 +13,6 @@ from leadsman.cli.certs.authority import CertificatePair
 PAIR_NAMES = ("ca", "server", "client")
 """Those of extender and scheduler; etcd's are in `etcd_certificates`."""
 
-REPLICA = "replica"
-"""What extenders show each other."""
-
 _PASSWORD_FILE = "etcd-root-password"
 
 

@@ -15,7 +15,7 @@ from cryptography.exceptions import InvalidSignature
 
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, authority, default_server_names, etcd_certificates
 from leadsman.cli.certs.authority import CertificatePair
-from leadsman.cli.certs.certificate_files import REPLICA, CertsError
+from leadsman.cli.certs.certificate_files import CertsError
 from leadsman.cli.certs.etcd_certificates import EtcdSecrets
 from leadsman.cli.certs.kubernetes_objects import tls_secret
 from leadsman.cli.flags import api_server_flags
@@ -29,9 +29,8 @@ SECRET_OF = {
     "ca": "leadsman-ca",
     "server": "leadsman-extender-tls",
     "client": "leadsman-scheduler-tls",
-    REPLICA: "leadsman-replica-tls",
 }
-_COMPONENT_OF = {"ca": "certificates", "server": "extender", "client": "scheduler", REPLICA: "extender"}
+_COMPONENT_OF = {"ca": "certificates", "server": "extender", "client": "scheduler"}
 ETCD_CA_SECRET = "leadsman-etcd-ca"
 _PATH_OF_KIND = {"Secret": "secrets", "ConfigMap": "configmaps"}
 
@@ -86,7 +85,7 @@ async def _of_extender(
     objects: NamedObjects, args: argparse.Namespace, now: datetime
 ) -> list[tuple[str, CertificatePair]]:
     secret_of = {**SECRET_OF, "server": args.server_secret}
-    pairs = {name: await objects.pair(secret_of[name]) for name in SECRET_OF if name != REPLICA or args.replica}
+    pairs = {name: await objects.pair(secret_of[name]) for name in SECRET_OF}
     names = args.names or default_server_names(args.namespace)
     due = renewed(pairs, names, args.client_name or DEFAULT_CLIENT_NAME, now, args)
     ca = due.get("ca") or pairs["ca"]
@@ -141,8 +140,6 @@ def renewed(
         due["server"] = authority.issue_server(ca, names, now, args.days)
     if not _serves(scheduler, ca, soon) or authority.common_name(scheduler.certificate) != client:  # type: ignore[union-attr]
         due["client"] = authority.issue_client(ca, client, now, args.days)
-    if REPLICA in pairs and not _serves(pairs[REPLICA], ca, soon):
-        due[REPLICA] = authority.issue_replica(ca, now, args.days)
     return due
 
 

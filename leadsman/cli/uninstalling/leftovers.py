@@ -36,7 +36,6 @@ WRITTEN_BY_PROCESSES = {
     ("Secret", "leadsman-etcd-tls"),
     ("Secret", "leadsman-etcd-trust"),
     ("Secret", "leadsman-extender-tls"),
-    ("Secret", "leadsman-replica-tls"),
     ("Secret", "leadsman-scheduler-tls"),
 }
 """(kind, name) of what controllers, cert-manager and second schedulers write, without our label."""

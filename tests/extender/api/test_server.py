@@ -68,19 +68,8 @@ async def test_days_until_certificates_expire_are_counted(api: Api, files: Files
     three_days_before = tls.expires_at["server"] - 3 * 86_400
     sources = structs.replace(api.live.sources, tls=tls, wall_clock=lambda: three_days_before)
     assert {each.name: each.days_left for each in sources.certificates}["server"] == 3.0
-    of_replicas = MutualTls(
-        TlsFiles(files.certificate, files.key, files.ca, frozenset({"replicas"})), prefix="replica_"
-    )
-    both = structs.replace(sources, replica_tls=of_replicas)
-    assert {each.name: each.days_left for each in both.certificates}["replica_server"] == 3.0
-    shown = [sample for family in tls_metrics([tls, of_replicas]) for sample in family.samples]
-    assert [each.labels.get("certificate") for each in shown] == [
-        None,
-        "server",
-        "client_ca",
-        "replica_server",
-        "replica_client_ca",
-    ]
+    shown = [sample for family in tls_metrics(tls) for sample in family.samples]
+    assert [each.labels.get("certificate") for each in shown] == [None, "server", "client_ca"]
     assert api.live.sources.certificates == []
 
 

@@ -12,7 +12,6 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from leadsman.published.plan_summary import PlanSummary
 from tests.browser import Tab
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
 from tests.page_server import HOSTILE, PageUrl, page_server
@@ -185,28 +184,6 @@ async def test_a_page_without_its_extender_says_so_in_words_and_keeps_what_it_sh
 async def set_offline(tab: Tab, *, is_offline: bool) -> None:
     limits = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     await tab.command("Network.emulateNetworkConditions", offline=is_offline, **limits)
-
-
-async def test_a_plan_shows_what_is_held_back_and_an_unknown_one_is_not_shown_as_empty(
-    tab: Tab, small: PageUrl
-) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{small.page}/#/plan")
-    shown = await tab.evaluate("document.getElementById('view').innerText")
-    for text in ("Done now", f"node {small.slow_node}", "move pod", "pod shop/cart-2", HOSTILE, "3 of 10 nodes report"):
-        assert text in shown
-    small.plans.append(PlanSummary(1.0, is_leader=True, is_dry_run=False))
-    await tab.navigate(f"{small.page}/#/plan")
-    shown = await tab.evaluate("document.getElementById('view').innerText")
-    assert "The plan is empty: there is nothing to do." in shown
-    assert "Nothing is held back." in shown
-    small.plans.append(PlanSummary(2.0, is_leader=False, is_dry_run=False))
-    await tab.navigate(f"{small.page}/#/plan")
-    shown = await tab.evaluate("document.getElementById('view').innerText")
-    del small.plans[1:]
-    assert "The plan is unknown" in shown
-    assert "No controller leads now" in shown
-    assert "nothing to do" not in shown
 
 
 async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl) -> None:

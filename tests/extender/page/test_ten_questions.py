@@ -60,7 +60,7 @@ async def test_there_are_ten() -> None:
 async def test_the_page_answers_in_at_most_three_clicks(tab: Tab, url: PageUrl, question: Question) -> None:
     assert 1 <= len(question.clicks) <= MOST_CLICKS
     await tab.size(1400, 900)
-    await tab.navigate(f"{url.page}/#/plan")
+    await tab.navigate(f"{url.page}/#/policies")
     for label in question.clicks:
         await click(tab, label)
     await tab.wait_for(f"document.getElementById('view').innerText.includes({json.dumps(question.answer)})")

@@ -33,7 +33,6 @@ def places(url: PageUrl) -> Sequence[str]:
         f"#/nodes/{url.slow_node}",
         "#/rewards",
         "#/policies",
-        "#/plan",
         "#/health",
     )
 

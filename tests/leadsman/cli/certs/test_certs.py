@@ -13,7 +13,7 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from leadsman.cli import main
 from leadsman.cli.certs import authority
 
-NAMES = ("ca", "server", "client", "replica", "etcd-ca", "etcd", "etcd-issuer")
+NAMES = ("ca", "server", "client", "etcd-ca", "etcd", "etcd-issuer")
 FILES = {f"{name}.{ending}" for name in NAMES for ending in ("crt", "key")} | {"etcd-root-password"}
 
 
@@ -47,7 +47,7 @@ def test_it_makes_a_pair_of_each_and_shows_when_they_expire(certs, folder) -> No
     assert set(contents(folder)) == FILES
     assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == [
         "3649",
-        *["89"] * 3,
+        *["89"] * 2,
         "3649",
         *["89"] * 2,
     ]
@@ -66,15 +66,6 @@ def test_each_certificate_serves_its_one_purpose(certs, folder) -> None:
         for name in ("server", "client")
     }
     assert uses == {"server": [ExtendedKeyUsageOID.SERVER_AUTH], "client": [ExtendedKeyUsageOID.CLIENT_AUTH]}
-
-
-def test_the_certificate_of_replicas_is_a_server_s_and_a_client_s_of_their_name_alone(certs, folder) -> None:
-    certs("create")
-    extensions = certificate(folder, "replica").extensions
-    usage = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert {*usage} == {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
-    assert authority.alternative_names(certificate(folder, "replica")) == (authority.REPLICA_NAME,)
-    assert authority.common_name(certificate(folder, "replica")) == authority.REPLICA_NAME
 
 
 @pytest.mark.parametrize("name", ["leadsman-extender.leadsman.svc", "edge.example", "localhost"])
@@ -179,20 +170,20 @@ def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder) -> None:
     certs("create")
     code, out, _ = certs("secrets", "--namespace", "here")
     assert code == 0
-    extender, scheduler, replica, *of_etcd = yaml.safe_load_all(out)
+    extender, scheduler, *of_etcd = yaml.safe_load_all(out)
     assert (extender["metadata"]["namespace"], scheduler["metadata"]["namespace"]) == ("here", "kube-system")
-    for secret, name in ((extender, "server"), (scheduler, "client"), (replica, "replica")):
+    for secret, name in ((extender, "server"), (scheduler, "client")):
         assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {
             "tls.crt": (folder / f"{name}.crt").read_bytes(),
             "tls.key": (folder / f"{name}.key").read_bytes(),
             "ca.crt": (folder / "ca.crt").read_bytes(),
         }
-    assert (folder / "ca.key").read_text().strip() not in decoded(extender, scheduler, replica, *of_etcd)
+    assert (folder / "ca.key").read_text().strip() not in decoded(extender, scheduler, *of_etcd)
 
 
 def test_etcd_s_secrets_hold_its_pairs_and_password_and_everybody_gets_the_ca_s_certificate(certs, folder) -> None:
     certs("create")
-    _, _, _, member, issuer, root, trust = yaml.safe_load_all(certs("secrets")[1])
+    _, _, member, issuer, root, trust = yaml.safe_load_all(certs("secrets")[1])
     for secret, name in ((member, "etcd"), (issuer, "etcd-issuer")):
         assert base64.b64decode(secret["data"]["tls.key"]) == (folder / f"{name}.key").read_bytes()
         assert base64.b64decode(secret["data"]["ca.crt"]) == (folder / "etcd-ca.crt").read_bytes()

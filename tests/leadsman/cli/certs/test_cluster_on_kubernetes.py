@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from leadsman.cli.certs.certificate_files import REPLICA
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET
 from leadsman.cli.certs.etcd_certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
 from leadsman.cli.main import main
 from tests.testbed.kube_apiserver import KubeApiServer
@@ -18,11 +17,10 @@ pytestmark = pytest.mark.slow
 
 ACCOUNT = "system:serviceaccount:default:leadsman-certificates"
 NAMES = ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls"]
-REPLICA_SECRET = SECRET_OF[REPLICA]
 OF_ETCD = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
 WRITE = {"apiGroups": [""], "verbs": ["get", "create", "patch"]}
 RULES = [
-    {**WRITE, "resources": ["secrets"], "resourceNames": [*NAMES, REPLICA_SECRET, *OF_ETCD]},
+    {**WRITE, "resources": ["secrets"], "resourceNames": [*NAMES, *OF_ETCD]},
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [TRUST_CONFIG_MAP], "verbs": ["create", "patch"]},
 ]
 """As charts/leadsman/templates/certificates.yaml has them."""
@@ -72,13 +70,6 @@ def test_missing_ones_are_made_the_rest_stay_and_what_ends_soon_is_renewed_by_th
     for name in NAMES[1:]:
         assert renewed[name]["tls.key"] != first[name]["tls.key"]
         x509.load_pem_x509_certificate(renewed[name]["tls.crt"]).verify_directly_issued_by(ca)
-
-
-def test_that_of_replicas_is_made_where_it_is_asked_for(cluster: KubeApiServer) -> None:
-    assert make(cluster, "--replica") == 0
-    made = secrets(cluster)[REPLICA_SECRET]
-    ca = x509.load_pem_x509_certificate(made["ca.crt"])
-    x509.load_pem_x509_certificate(made["tls.crt"]).verify_directly_issued_by(ca)
 
 
 def test_those_of_a_locked_etcd_are_made_where_it_is_asked_for_and_its_password_stays(cluster: KubeApiServer) -> None:

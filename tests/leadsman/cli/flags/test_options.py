@@ -129,5 +129,5 @@ def test_the_usage_shows_what_a_value_is_by_its_parser_and_by_the_unit_of_the_na
 
 
 def test_flags_that_were_not_given_are_named_as_they_are_typed() -> None:
-    args = argparse.Namespace(plan_tls=None, plan_listen="127.0.0.1:1")
-    assert not_given(args, "--plan-listen", "--plan-tls") == ["--plan-tls"]
+    args = argparse.Namespace(tls_key=None, tls_cert="tls.crt")
+    assert not_given(args, "--tls-cert", "--tls-key") == ["--tls-key"]
