@@ -1,26 +1,128 @@
-"""`leadsman simulate WHAT`: compare scheduling strategies on a simulated cluster."""
+"""`leadsman simulate placement`: the same waiting pods placed by several policies, on a cluster that is only read."""
 
 import argparse
-from importlib import import_module
+import os
+import sys
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
 
 from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import file_to_write, one_of, positive_int, positive_number
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
+from leadsman.cluster.model import UNBOUND, Cluster
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves.movable import why_never_moved
+from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
+from leadsman.simulator.placement.edge_rule import EdgeRule
+from leadsman.simulator.placement.offline import Offline
+from leadsman.simulator.placement.online import Online
+from leadsman.simulator.placement.outcome import Outcome, compare
+from leadsman.simulator.placement.picture import as_svg
+from leadsman.simulator.placement.placement import Policy
+from leadsman.simulator.placement.report import as_builtins, as_text, places_of
+from leadsman.simulator.placement.spreading import default_spreading
 
-SIMULATIONS = {
-    "placement": "place the same pods by Leadsman, the edge scheduler's rule and default spreading, and compare",
-    "rewards": "count failed pods under Leadsman, kubeRL's rule, Thompson sampling, plain spreading and oracles",
-}
-"""Name → what it shows. Each is the module leadsman.cli.simulate_<name>, with `options` and `main` as a command has."""
+POLICIES = ("online", "offline", "edge", "edge-clusters", "spreading")
 
 
 def options(add: Options) -> None:
     assert isinstance(add.parser, argparse.ArgumentParser)
     kinds = add.parser.add_subparsers(dest="simulation", metavar="WHAT", required=True)
-    for name, shows in SIMULATIONS.items():
-        command = kinds.add_parser(name, help=shows, description=f"{shows[0].upper()}{shows[1:]}.", allow_abbrev=False)
-        module = import_module(f"leadsman.cli.simulate_{name}")
-        module.options(add.for_subcommand(command))
-        command.set_defaults(simulate=module.main)
+    shows = "place the same pods by Leadsman, the edge scheduler's rule and default spreading, and compare"
+    description = f"{shows[0].upper()}{shows[1:]}."
+    placement = kinds.add_parser("placement", help=shows, description=description, allow_abbrev=False)
+    _placement_options(add.for_subcommand(placement))
+
+
+def _placement_options(add: Options) -> None:
+    plan_input_options(add)
+    run = add.group("what is compared")
+    run.argument("policies", f"of {','.join(POLICIES)} (default all)", POLICIES, _policies, metavar="NAME,…")
+    run.argument(
+        "runs", "with --generate: as many clusters, of seeds one after another (default {default})", 1, positive_int
+    )
+    run.argument("batch", "online: pods that arrive between two backup plans (default {default})", 10, positive_int)
+    run.argument(
+        "work",
+        "offline: how long to search, in the solver's deterministic time (default {default})",
+        10.0,
+        positive_number,
+    )
+    run.argument(
+        "seconds", "offline: a cap on the time that a search takes (default {default})", 3600.0, positive_number
+    )
+    run.argument("seed", "offline: of the search (default {default})", 1, positive_int)
+    add.parser.add_argument(
+        "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
+    )
+    add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
+    add.parser.add_argument("--svg", type=file_to_write, metavar="FILE", help="draw the last run into this file")
+
+
+def _policies(text: str) -> tuple[str, ...]:
+    return tuple(one_of(*POLICIES)(name) for name in text.split(","))
 
 
 def main(args: argparse.Namespace) -> int:
-    return int(args.simulate(args))
+    """ValueError when a file cannot be used, or a policy cannot be used on it."""
+    settings = BackupSettings(rack_label=args.rack_label)
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
+    for given in _inputs(args):
+        cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
+        if not cluster.unbound_pods:
+            raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
+        policies = {name: _policy(name, args, settings, cluster) for name in args.policies}
+        found = compare(policies, cluster, given.inputs, _cpu_seconds)
+        for name, (_, outcome) in found.items():
+            outcomes[name].append(outcome)
+    if args.svg is not None:
+        args.svg.write_text(as_svg(found, given.source), encoding="utf-8")
+    if args.json:
+        plain = as_builtins(outcomes)
+        for name, (placement, _) in found.items():
+            plain[name]["places"] = places_of(placement)
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n")
+    else:
+        sys.stdout.write(as_text(outcomes))
+    return 0
+
+
+def _inputs(args: argparse.Namespace) -> Iterator[PlanInput]:
+    if args.runs == 1:
+        yield read_plan_input(args)
+        return
+    if args.generate is None:
+        raise ValueError(f"--runs {args.runs} needs --generate: files are the same in each run")
+    try:
+        first = parse_spec(args.generate).seed
+    except BadSpec as error:
+        raise ValueError(f"--generate: {error}") from error
+    fields = [field for field in args.generate.split(",") if not field.strip().startswith("seed=")]
+    for seed in range(first, first + args.runs):
+        args.generate = ",".join([*fields, f"seed={seed}"])
+        yield read_plan_input(args)
+
+
+def _policy(name: str, args: argparse.Namespace, settings: BackupSettings, cluster: Cluster) -> Policy:
+    match name:
+        case "online":
+            return Online(settings, args.batch)
+        case "offline":
+            many = replace(settings, max_improvements=len(cluster.pods))
+            return Offline(many, args.work, args.seed, args.seconds)
+        case "edge" | "edge-clusters":
+            return EdgeRule(clustering=name == "edge-clusters")
+    return default_spreading
+
+
+def _emptied(cluster: Cluster) -> Cluster:
+    movable = [pod for pod in cluster.pods.values() if pod.node and not why_never_moved(pod)]
+    return cluster.changed(pods={pod.uid: replace(pod, node=UNBOUND) for pod in movable})
+
+
+def _cpu_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

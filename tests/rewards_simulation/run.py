@@ -5,25 +5,21 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
-from math import exp, log
 
 from msgspec import Struct
 
-from leadsman.simulator.rewards.cluster import SimulatedCluster, SimulationSettings
-from leadsman.simulator.rewards.outcome import Outcome
-from leadsman.simulator.rewards.strategies import STRATEGIES, Strategy
+from tests.rewards_simulation.cluster import Outcome, SimulatedCluster, SimulationSettings
+from tests.rewards_simulation.strategies import STRATEGIES, Spreading
 
 _HEALTH_REPORT_AGES_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
 """Ages of a healthy pod at which its agent records its health."""
 
 
 class RunResult(Struct, frozen=True):
-    """Pods per 1,000 that failed or ran slowly, before and after the faults moved; how many nodes took the pods of the
-    second phase; shares, of which 1 is fair."""
+    """Pods per 1,000 that failed or ran slowly, before and after the faults moved; shares, of which 1 is fair."""
 
     failures_per_1000: float
     failures_per_1000_after_move: float
-    effective_nodes_after_move: float
     repaired_share_of_fair: float
     joined_share_of_fair: float
 
@@ -36,12 +32,6 @@ class PlacementCounts(Struct, frozen=True):
 
     def failures_per_1000(self) -> float:
         return 1_000.0 * self.failures / self.placed.total()
-
-    def effective_nodes(self) -> float:
-        """Number of nodes that would be as spread if each had as many pods: the perplexity of the node of a pod, which
-        is the Hill number of order 1. Jost, Oikos 113 (2006)."""
-        total = self.placed.total()
-        return exp(-sum(pods / total * log(pods / total) for pods in self.placed.values()))
 
     def share_of_fair(self, nodes: set[str], fair: float) -> float:
         """Share of these nodes together, as a multiple of the fair one."""
@@ -62,13 +52,13 @@ def run_strategy(name: str, settings: SimulationSettings, seed: int) -> RunResul
     run.strategy.node_joined(joined)
     run.place_pods(settings.join_settle)
     share = run.place_pods(settings.window).share_of_fair({joined}, world.fair_share)
-    return RunResult(before.failures_per_1000(), after.failures_per_1000(), after.effective_nodes(), repaired, share)
+    return RunResult(before.failures_per_1000(), after.failures_per_1000(), repaired, share)
 
 
 class StrategyRun:
     """Virtual time, and the events still to come."""
 
-    def __init__(self, world: SimulatedCluster, strategy: Strategy) -> None:
+    def __init__(self, world: SimulatedCluster, strategy: Spreading) -> None:
         self.world, self.strategy = world, strategy
         self._now, self._serial = 0.0, count()
         self._events: list[tuple[float, int, Callable[[float], None]]] = []

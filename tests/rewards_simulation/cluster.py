@@ -1,4 +1,8 @@
-"""The simulated cluster: which nodes are bad at which time, and which pods fail or run slowly."""
+"""The simulated cluster: which nodes are bad at which time, and which pods fail or run slowly.
+
+Strategies are compared by the pods that fail under them: faults appear, move and are repaired, and a node joins. Every
+strategy meets the same pods, faults and random numbers.
+"""
 
 from enum import StrEnum
 from random import Random
@@ -82,6 +86,15 @@ class SimulatedPod(Struct, frozen=True):
 
     type: str
     luck: float
+    run_seconds: float
+
+
+class Outcome(Struct, frozen=True):
+    """What became of a pod. run_seconds: how long it ran, of use when it did not fail."""
+
+    pod_type: str
+    node: str
+    failed: bool
     run_seconds: float
 
 

@@ -1,0 +1,39 @@
+"""Rewards beside kubeRL's rule on short runs. `python -m benchmarks.rewards` has the numbers, of many seeds."""
+
+import pytest
+from msgspec import structs
+
+from tests.rewards_simulation.cluster import Fault, SimulationSettings
+from tests.rewards_simulation.run import run_strategy
+
+SHORT = SimulationSettings(placements=200, settle=20, window=80, join_settle=20)
+SEVERAL_TYPES = SimulationSettings(types=6, placements=300, settle=20, window=80, join_settle=20)
+
+
+def test_ours_pays_for_finding_out_and_little_more() -> None:
+    found = {
+        name: [run_strategy(name, SHORT, seed) for seed in range(2)] for name in ("leadsman", "spreading", "oracle")
+    }
+    before = {name: sum(each.failures_per_1000 for each in results) for name, results in found.items()}
+    after = {name: sum(each.failures_per_1000_after_move for each in results) for name, results in found.items()}
+    assert before["oracle"] <= before["leadsman"] < before["spreading"] / 3
+    assert after["oracle"] <= after["leadsman"] < after["spreading"] / 3
+
+
+def test_a_node_that_joins_gets_pods_at_once_from_ours_and_none_from_kuberls_rule() -> None:
+    assert run_strategy("kuberl", SHORT, 1).joined_share_of_fair == 0.0
+    assert run_strategy("leadsman", SHORT, 1).joined_share_of_fair > 0.5
+
+
+@pytest.mark.parametrize("fault", [Fault.NODES, Fault.RACKS])
+def test_a_failure_of_one_type_warns_the_others_as_kuberls_rule_does_not(fault: Fault) -> None:
+    settings = structs.replace(SEVERAL_TYPES, fault=fault)
+    found = {name: [run_strategy(name, settings, seed) for seed in range(2)] for name in ("leadsman", "kuberl")}
+    before = {name: sum(each.failures_per_1000 for each in results) for name, results in found.items()}
+    assert before["leadsman"] < 0.8 * before["kuberl"]
+
+
+def test_slow_nodes_are_avoided() -> None:
+    settings = structs.replace(SHORT, fault=Fault.SLOW)
+    found = {name: run_strategy(name, settings, 1).failures_per_1000 for name in ("leadsman", "spreading")}
+    assert found["leadsman"] < found["spreading"] / 2
