@@ -63,7 +63,7 @@ bench: .venv/.bench  ## the benchmarks; takes some minutes
 	for run in extender prober store agent "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
-reference: .venv/.local  ## write the reference that is made from the code, and man pages, into build/reference
+reference: .venv/.local  ## write the reference that is made from the code into build/reference
 	$(BIN)/python -m website build/reference
 
 site: .venv/.docs  ## build the documentation site into build/site; a broken link fails

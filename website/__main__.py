@@ -1,4 +1,4 @@
-"""`python -m website FOLDER`: writes the reference that is made from the code, and the man pages, into a folder.
+"""`python -m website FOLDER`: writes the reference that is made from the code into a folder.
 
 Nothing of it is committed, so it cannot be out of date: `make reference` and `make site` make it.
 """
@@ -7,17 +7,17 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from leadsman.cli.reference.generated import generated
 from website.api_page import api_page
+from website.commands_page import commands_page
 from website.metrics_page import metrics_page
 from website.reference_pages import names_page, policy_page, records_page
 from website.taspolicy_page import taspolicy_page
 
 
 def reference() -> Mapping[str, str]:
-    """Path → text. The site shows the pages (*.md) below reference/."""
+    """Path → text. The site shows the pages below reference/."""
     return {
-        **generated(),
+        "cli.md": commands_page(),
         "metrics.md": metrics_page(),
         "policy.md": policy_page(),
         "taspolicy.md": taspolicy_page(),

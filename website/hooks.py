@@ -17,7 +17,7 @@ _LINK = re.compile(r"(\]\()((?![a-z]+:)[^)#\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Any, config: Any) -> Any:
     pages = {f"project/{name}": (ROOT / name).read_text() for name in PROJECT_PAGES}
-    pages |= {f"reference/{path}": text for path, text in reference().items() if path.endswith(".md")}
+    pages |= {f"reference/{path}": text for path, text in reference().items()}
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

@@ -17,34 +17,47 @@ from leadsman.runtime import import_trim
 from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.version import VERSION
 
-COMMANDS = {
-    "agent": "measure on this node and report",
-    "extender": "answer kube-scheduler's filter and prioritize calls",
-    "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
-    "etcd-member": "find out how a member of etcd begins, and write its configuration file",
-    "etcd-issuer": "give each of our processes its own user and password of etcd",
-    "etcd-load": "write rewards that were saved from another etcd, where this one has none",
-    "certs": "create the CA and the certificates that extender and kube-scheduler use",
-    "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
-    "uninstall": "list what Leadsman left in a cluster, and delete it",
-    "evaluate": "show what telemetry policies do, without a cluster",
-    "explain": "show why a pod was placed where it is, or where one would be",
-    "state": "show how much the extender sees of the cluster, and what is wrong with it",
-    "nodes": "list the nodes as the extender sees them",
-    "doctor": "look for what is wrong with Leadsman in a cluster, and say what to do",
-    "delay": "show the round trip between two nodes, as each measures it",
-    "page": "serve the extender's page to the browser of this machine",
-    "rewards": "show each node's failure record by pod type",
-    "snapshot": "write the cluster, as planners and decisions see it, to a file",
-    "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
-    "plugins": "list the installed plugins, or check one",
-    "policy": "check a policy file, and say what its rules read",
-    "replay": "decide recorded requests again, by another policy, and show what changes",
-    "simulate": "compare scheduling strategies on a simulated cluster",
-    "demo": "run a small cluster on this machine and explain one placement",
-    "completion": "print the script that completes commands and flags in a shell",
-    "version": "show this program's version",
+GROUPS = {
+    "Ask": {
+        "explain": "show why a pod was placed where it is, or where one would be",
+        "nodes": "list the nodes as the extender sees them",
+        "delay": "show the round trip between two nodes, as each measures it",
+        "rewards": "show each node's failure record by pod type",
+        "page": "serve the extender's page to the browser of this machine",
+        "doctor": "look for what is wrong with Leadsman in a cluster, and say what to do",
+        "state": "show how much the extender sees of the cluster, and what is wrong with it",
+    },
+    "Plan": {
+        "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
+        "simulate": "compare scheduling strategies on a simulated cluster",
+        "snapshot": "write the cluster, as planners and decisions see it, to a file",
+        "replay": "decide recorded requests again, by another policy, and show what changes",
+        "evaluate": "show what telemetry policies do, without a cluster",
+    },
+    "Install": {
+        "certs": "create the CA and the certificates that extender and kube-scheduler use",
+        "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
+        "uninstall": "list what Leadsman left in a cluster, and delete it",
+        "policy": "check a policy file, and say what its rules read",
+        "plugins": "list the installed plugins, or check one",
+    },
+    "Other": {
+        "demo": "run a small cluster on this machine and explain one placement",
+        "completion": "print the script that completes commands and flags in a shell",
+        "version": "show this program's version",
+    },
+    "Run in pods": {
+        "agent": "measure on this node and report",
+        "extender": "answer kube-scheduler's filter and prioritize calls",
+        "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
+        "etcd-member": "find out how a member of etcd begins, and write its configuration file",
+        "etcd-issuer": "give each of our processes its own user and password of etcd",
+        "etcd-load": "write rewards that were saved from another etcd, where this one has none",
+    },
 }
+"""Commands by what they are for, as the help lists them. Each is the module leadsman.cli.<command>."""
+
+COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
 
 ALLOCATIONS_WHILE_IMPORTING = 10_000
 """Between two garbage collections. Modules stay, and with Python's 700 an eighth of an import looks through them."""
@@ -65,9 +78,16 @@ def build_parser(
     """The command line. only: build the options of this command alone, of none where it is "", so that an agent imports
     no extender, and its image needs none. program: as the user called it.
     """
-    top = CommandParser(prog=program, description="Measures what kube-scheduler cannot see.")
+    top = CommandParser(
+        prog=program,
+        usage=f"{program} COMMAND [FLAG ...]",
+        description=f"Measures what kube-scheduler cannot see.\n\n{_grouped_commands()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     top.add_argument("--version", action="version", version=f"leadsman {VERSION}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(
+        dest="command", metavar="COMMAND", required=True, prog=program, help=argparse.SUPPRESS
+    )
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if only in (None, name):
@@ -75,6 +95,20 @@ def build_parser(
             module.options(Options(command, environ))
             command.set_defaults(run=module.main)
     return top
+
+
+def _grouped_commands() -> str:
+    width = max(map(len, COMMANDS))
+    groups = (
+        "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in commands.items())])
+        for title, commands in GROUPS.items()
+    )
+    return "\n\n".join(groups)
+
+
+def named_command(words: Sequence[str]) -> str:
+    """The command among the words; "": there is none."""
+    return next((word for word in words if word in COMMANDS), "")
 
 
 def _module(command: str) -> ModuleType:
@@ -102,8 +136,12 @@ def main(
     """Runs the command that is named first. Exit code."""
     # numpy's threads spin beside the requests, and a fit gains nothing from them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if "_ARGCOMPLETE" in environ:
+        import_module("leadsman.cli.completion").answer()
     given = sys.argv[1:] if arguments is None else list(arguments)
-    named = next((word for word in given if word in COMMANDS), "")
+    if not given or given[0] == "help":
+        given = [*given[1:], "--help"]
+    named = named_command(given)
     if named in TRIMMED:
         import_trim.import_libraries()
     try:

@@ -22,18 +22,17 @@ class CommandParser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **more})
 
     def error(self, message: str) -> NoReturn:
-        """What was given may be a URL with credentials."""
-        super().error(hide_credentials(message))
+        """Says what is wrong without the usage, which may be long; what was given may be a URL with credentials."""
+        self.exit(2, hide_credentials(f"{self.prog}: {message}\nsee {self.prog} --help\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             allowed = [str(choice) for choice in action.choices]
-            raise argparse.ArgumentError(
-                action, f"{value!r}: want one of {', '.join(allowed)}{did_you_mean(str(value), allowed)}"
-            )
+            wanted = did_you_mean(str(value), allowed) or f": want one of {', '.join(allowed)}"
+            raise argparse.ArgumentError(action, f"{value!r}{wanted}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuses here what it does not know, so that the usage shown is that of the command in question."""
+        """Refuses here what it does not know, so that the command in question says so."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._nearest_flag(unknown)}")

@@ -1,8 +1,10 @@
 """What a mistyped command, choice or flag is answered."""
 
+import re
+
 import pytest
 
-from leadsman.cli.main import main
+from leadsman.cli.main import COMMANDS, main
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,27 @@ def test_nothing_is_suggested_where_nothing_is_near(capsys: pytest.CaptureFixtur
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_the_usage_of_a_bad_flag_is_that_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_said_alone_with_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        main(["version", "--short"])
-    assert capsys.readouterr().err.startswith("usage: leadsman version ")
+        main(["plan", "drain", "n1", "--xyz"])
+    said = capsys.readouterr().err
+    assert said == "leadsman plan drain: unrecognized arguments: --xyz\nsee leadsman plan drain --help\n"
+
+
+@pytest.mark.parametrize("arguments", [["help", "plan", "drain"], ["plan", "drain", "--help"]])
+def test_help_is_a_command_too(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: leadsman plan drain ")
+
+
+@pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
+def test_the_help_lists_every_command_once_and_those_of_pods_last(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    listed = re.findall(r"^  ([a-z]\S*) ", capsys.readouterr().out, re.MULTILINE)
+    assert listed == list(COMMANDS)
+    assert listed.index("agent") > listed.index("version")

@@ -69,7 +69,7 @@ def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
         PARSER.parse_args([*argument.command, *given])
     said = " ".join(capsys.readouterr().err.split())
     assert ended.value.code == EXIT_BAD_SETTINGS
-    assert f"leadsman {' '.join(argument.command)}: error: argument " in said
+    assert f"leadsman {' '.join(argument.command)}: argument " in said
     assert argument.name in said
     assert f"'{NO_VALUE}': " in said
     assert any(each in said for each in WANTED), said

@@ -1,1 +1,0 @@
-"""The command line as data, read from its parser, and what is made of it: completion, man pages, a reference."""
