@@ -5,7 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.peering.probe_rate import PROBE_BUDGET
-from agent.pods.settings import PodSettings
+from agent.pods.monitor import PodSettings
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
 from leadsman.state.etcd_http import EtcdAccess

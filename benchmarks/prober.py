@@ -20,9 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from agent.rtt.peer import Peer
+from agent.rtt.peer import Answered, Peer, ProbeResult
 from agent.rtt.peer_stats import Probe
-from agent.rtt.probe_result import Answered, ProbeResult
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.window import nearest_rank

@@ -20,10 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from agent.peering import ring
-from agent.pods import reward_annotations, series_expression
+from agent.pods import reward_annotations
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
-from agent.pods.pod_status import run_seconds
+from agent.pods.incidents import run_seconds
 from agent.rtt.packet import IpVersion, decode_reply, strip_ipv4_header
 from extender import pages
 from extender.wire.errors import BadRequest
@@ -222,13 +222,13 @@ def _annotations(text: bytes) -> None:
     reward_annotations.parse_reward_metric(pod)
 
 
-_SERIES = tuple(map(series_expression.parse_expression, ('m{a="b"}', "queue_seconds", "seconds_sum / seconds_count")))
+_SERIES = tuple(map(reward_annotations.parse_expression, ('m{a="b"}', "queue_seconds", "seconds_sum / seconds_count")))
 
 
 def _scraped_page(body: bytes) -> None:
     page = body.decode(errors="replace")
     for series in _SERIES:
-        series_expression.evaluate_page(series, page)
+        reward_annotations.evaluate_page(series, page)
 
 
 def _probe(data: bytes) -> None:

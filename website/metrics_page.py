@@ -17,7 +17,7 @@ from agent.hardware import metrics as hardware_metrics
 from agent.hardware.reading import HardwareReading
 from agent.hardware.samples import MetricFamily
 from agent.rtt import metrics as rtt_metrics
-from agent.rtt.counters import ProbeCounts
+from agent.rtt.window import ProbeCounts
 from website.markdown import code, table
 
 ROOT = Path(__file__).parents[1]

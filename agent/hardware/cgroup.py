@@ -1,4 +1,4 @@
-"""Control groups v2: what the pods together use, against their limit.
+"""Collects pressure stalls (PSI) of the host, and what all pods together use in their control groups (v2).
 
 Source: docs.kernel.org/admin-guide/cgroup-v2.html
 
@@ -12,9 +12,75 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware import pressure
 from agent.hardware.kernel_files import parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, counter, gauge
+
+# Pressure stall information. Source: docs.kernel.org/accounting/psi.html
+#
+# some avg10=0.09 avg60=0.41 avg300=0.15 total=3935884       percent, percent, percent, microseconds
+
+RESOURCES = ("cpu", "memory", "io", "irq")
+
+WAITING_SECONDS = {
+    name: counter(f"pressure_{name}_waiting_seconds_total", f"Seconds in which some task waited for {name}.")
+    for name in RESOURCES
+}
+STALLED_SECONDS = {
+    name: counter(
+        f"pressure_{name}_stalled_seconds_total",
+        f"Seconds in which no task could run because {name} was not available.",
+    )
+    for name in RESOURCES
+}
+WAITING_RATIO = {
+    name: gauge(f"pressure_{name}_waiting_ratio", f"Share of the last 10 s in which some task waited for {name}.")
+    for name in RESOURCES
+}
+
+
+class Stall(Struct, frozen=True):
+    """One line. avg10_ratio: share of the last 10 s, 0..1. total_seconds: since boot."""
+
+    avg10_ratio: float
+    total_seconds: float
+
+
+class Pressure(Struct, frozen=True):
+    """The stall of one resource.
+
+    some: at least one task waited. full: all did. None: the kernel has no such line (irq has no `some`).
+    """
+
+    some: Stall | None = None
+    full: Stall | None = None
+
+
+def parse(text: str) -> Pressure:
+    stalls = dict(_stall(line) for line in text.splitlines())
+    return Pressure(stalls.get("some"), stalls.get("full"))
+
+
+def collect_pressure(roots: HostRoots) -> Iterator[Sample]:
+    by_resource = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse) for name in RESOURCES}
+    if not any(by_resource.values()):
+        raise NoData("the kernel has no pressure stall information, or was started with psi=0")
+    for name, pressure in by_resource.items():
+        yield from _pressure_samples(name, pressure or Pressure())
+
+
+def _stall(line: str) -> tuple[str, Stall]:
+    kind, *pairs = line.split()
+    fields = dict(pair.split("=") for pair in pairs)
+    return kind, Stall(round(float(fields["avg10"]) / 100, 6), int(fields["total"]) / 1e6)
+
+
+def _pressure_samples(name: str, pressure: Pressure) -> Iterator[Sample]:
+    if pressure.some:
+        yield WAITING_SECONDS[name](pressure.some.total_seconds)
+        yield WAITING_RATIO[name](pressure.some.avg10_ratio)
+    if pressure.full:
+        yield STALLED_SECONDS[name](pressure.full.total_seconds)
+
 
 SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
 """kubepods.slice with the systemd driver, kubepods with cgroupfs."""
@@ -48,7 +114,7 @@ class Cgroup(Struct, frozen=True):
     memory_bytes: int | None
     memory_max_bytes: int | None
     events: dict[str, int] | None
-    waiting: dict[str, pressure.Pressure]
+    waiting: dict[str, Pressure]
 
 
 def parse_flat(text: str) -> dict[str, int]:
@@ -61,7 +127,7 @@ def parse_limit(text: str) -> int | None:
     return None if text.strip() == "max" else int(text)
 
 
-def collect(roots: HostRoots) -> Iterator[Sample]:
+def collect_cgroup(roots: HostRoots) -> Iterator[Sample]:
     root = _unified_root(f"{roots.sys}/fs/cgroup")
     if os.path.exists(f"{root}/cgroup.type"):
         raise NoData(f"{root} is the root of the agent's own cgroup namespace, not the node's")
@@ -78,7 +144,7 @@ def _unified_root(mount: str) -> str:
 
 
 def _read(path: str) -> Cgroup:
-    stalls = {name: parse_optional_file(f"{path}/{name}.pressure", pressure.parse) for name in ("cpu", "memory", "io")}
+    stalls = {name: parse_optional_file(f"{path}/{name}.pressure", parse) for name in ("cpu", "memory", "io")}
     return Cgroup(
         parse_optional_file(f"{path}/cpu.stat", parse_flat),
         parse_optional_file(f"{path}/memory.current", int),

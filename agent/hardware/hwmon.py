@@ -1,4 +1,6 @@
-"""Hardware monitoring chips. Source: docs.kernel.org/hwmon/sysfs-interface.html
+"""Collects temperatures, fans, voltages and power of hwmon's chips, and the thermal zones.
+
+Source: docs.kernel.org/hwmon/sysfs-interface.html
 
 Units there: millidegrees Celsius, millivolts, microwatts, rpm. The chip is named as node_exporter names it, by
 its device's bus and address (platform_coretemp_0), since two sockets both have a chip `coretemp`.
@@ -12,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.kernel_files import list_directory, parse_file_or_fault, parse_optional_file
+from agent.hardware.kernel_files import list_directory, parse_file_or_fault, parse_optional_file, read_file
 from agent.hardware.samples import HostRoots, MetricFamily, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("hwmon_temp_celsius", "Temperature.", "chip", "sensor")
@@ -64,7 +66,7 @@ def chip_id(address: str, bus: str, name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
 
 
-def collect(roots: HostRoots) -> Iterator[Sample | SensorFault]:
+def collect_hwmon(roots: HostRoots) -> Iterator[Sample | SensorFault]:
     root = f"{roots.sys}/class/hwmon"
     for entry in list_directory(root):
         yield from _chip(entry, f"{root}/{entry}")
@@ -104,3 +106,35 @@ def _is_label(file: str) -> bool:
 
 def _label(path: str) -> str:
     return parse_optional_file(path, str.strip) or ""
+
+
+# Thermal zones. Source: docs.kernel.org/driver-api/thermal/sysfs-api.html; temperatures in millidegrees Celsius.
+
+ZONE_TEMPERATURE = gauge("thermal_zone_temp", "Temperature of the zone in degrees Celsius.", "zone", "type")
+
+
+class ThermalZone(Struct, frozen=True):
+    number: str
+    type: str
+    celsius: float
+
+
+def parse(number: str, kind: str, text: str) -> ThermalZone:
+    """kind and text: the zone's files `type` and `temp`."""
+    return ThermalZone(number, kind.strip(), int(text) / 1e3)
+
+
+def collect_thermal(roots: HostRoots) -> Iterator[Sample | SensorFault]:
+    root = f"{roots.sys}/class/thermal"
+    for name in list_directory(root):
+        if name.startswith("thermal_zone"):
+            yield from _samples(name.removeprefix("thermal_zone"), f"{root}/{name}")
+
+
+def _samples(number: str, path: str) -> Iterator[Sample | SensorFault]:
+    kind = read_file(f"{path}/type")
+    match parse_file_or_fault(f"{path}/temp", lambda text: parse(number, kind, text)):
+        case ThermalZone() as zone:
+            yield ZONE_TEMPERATURE(zone.celsius, zone.number, zone.type)
+        case SensorFault() as fault:
+            yield fault

@@ -1,18 +1,132 @@
 """Runs all collectors that are not in quarantine every few seconds, and holds the latest reading in memory."""
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
+from threading import Lock, Thread
 
-from agent.hardware.collector_threads import StuckCollector, run_collectors
+from msgspec import Struct
+
 from agent.hardware.collectors import default_collectors
-from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue
+from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue, run_collector
 from agent.hardware.samples import CollectFunction, HostRoots
 from agent.hardware.summary import summarize
 from agent.quarantine import Quarantine, after_overrun, is_over
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
+
+# Running collectors in threads under a deadline.
+#
+# One thread works down the list. When a collector overruns, that thread is left to it and a fresh one takes the
+# rest: a round without a stuck collector costs one thread, and each stuck collector holds exactly one. The threads are
+# daemons, since a read that hangs in a driver cannot be interrupted and must not hold up the process's exit.
+
+MonotonicClock = Callable[[], float]
+
+
+class StuckCollector(Struct, frozen=True):
+    """A collector that exceeded its deadline, and the thread that it holds."""
+
+    began_seconds: float
+    thread: Thread
+
+
+class CollectorRun(Struct, frozen=True):
+    outcomes: dict[str, CollectorOutcome]
+    stuck: dict[str, StuckCollector]
+
+
+async def run_collectors(
+    todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock, deadline_seconds: float
+) -> CollectorRun:
+    """Runs all of `todo`. Each stuck collector adds at most deadline_seconds to the time that the others take."""
+    run = CollectorRun({}, {})
+    while todo:
+        worker = CollectorThread(todo, roots, clock)
+        todo = await _attend(worker, run, deadline_seconds)
+    return run
+
+
+async def _attend(
+    worker: "CollectorThread", run: CollectorRun, deadline_seconds: float
+) -> Mapping[str, CollectFunction]:
+    """Waits for the worker and takes its outcomes. The collectors that are still to run because it got stuck."""
+    try:
+        stuck = await worker.finished_or_stuck(deadline_seconds)
+    finally:
+        rest = worker.stop()
+    run.outcomes.update(worker.outcomes())
+    if stuck:
+        run.stuck[stuck[0]] = stuck[1]
+        run.outcomes.pop(stuck[0], None)
+    return rest
+
+
+class CollectorThread:
+    """One thread working down a list of collectors. Must be made in a running event loop."""
+
+    def __init__(self, todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock) -> None:
+        self._todo = deque(todo.items())
+        self._roots, self._clock = roots, clock
+        self._lock = Lock()
+        self._stopped = False
+        self._running: tuple[str, float] | None = None
+        self._outcomes: dict[str, CollectorOutcome] = {}
+        self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
+        self._thread = Thread(target=self._work, name="hardware", daemon=True)
+        self._thread.start()
+
+    async def finished_or_stuck(self, deadline_seconds: float) -> tuple[str, StuckCollector] | None:
+        """None once the list is done; the collector that has run for deadline_seconds, after which none is started."""
+        while not await self._finishes_within(self._left(deadline_seconds)):
+            if running := self._stop_overdue(deadline_seconds):
+                return running[0], StuckCollector(running[1], self._thread)
+        return None
+
+    def stop(self) -> Mapping[str, CollectFunction]:
+        """Start no further collector. What had not begun."""
+        with self._lock:
+            self._stopped = True
+            return dict(self._todo)
+
+    def outcomes(self) -> dict[str, CollectorOutcome]:
+        with self._lock:
+            return dict(self._outcomes)
+
+    def _stop_overdue(self, deadline_seconds: float) -> tuple[str, float] | None:
+        """Under one lock, so that the collector found overdue is the last that this thread runs."""
+        with self._lock:
+            overdue = self._running is not None and self._clock() - self._running[1] >= deadline_seconds
+            self._stopped = self._stopped or overdue
+            return self._running if overdue else None
+
+    def _left(self, deadline_seconds: float) -> float:
+        running = self._running
+        return deadline_seconds - (self._clock() - running[1]) if running else deadline_seconds
+
+    async def _finishes_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0)):  # wait_for loses cancellations before Python 3.12
+                await self._finished.wait()
+        return self._finished.is_set()
+
+    def _work(self) -> None:
+        while item := self._take():
+            outcome = run_collector(item[1], self._roots, self._clock)
+            with self._lock:
+                self._outcomes[item[0]] = outcome
+        with contextlib.suppress(RuntimeError):  # the loop ended while a read hung: nobody waits
+            self._loop.call_soon_threadsafe(self._finished.set)
+
+    def _take(self) -> tuple[str, CollectFunction] | None:
+        with self._lock:
+            item = self._todo.popleft() if self._todo and not self._stopped else None
+            self._running = (item[0], self._clock()) if item else None
+            return item
+
 
 INTERVAL_SECONDS = 5.0
 DEADLINE_SECONDS = 1.0

@@ -8,7 +8,7 @@ is unknown.
 import os
 from collections.abc import Callable, Iterator
 
-from agent.hardware.links import physical_devices
+from agent.hardware.network import physical_devices
 from agent.hardware.samples import HostRoots, NoData, Sample, gauge
 from agent.hardware.vf_rates import physical_functions
 

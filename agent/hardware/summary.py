@@ -7,27 +7,8 @@ before this one) is absent.
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from agent.hardware import (
-    cgroup,
-    conntrack,
-    cpu,
-    disks,
-    edac,
-    filesystems,
-    hwmon,
-    links,
-    loadavg,
-    memory,
-    netdev,
-    nvidia,
-    pressure,
-    sriov,
-    thermal,
-    throttle,
-    vmstat,
-)
-from agent.hardware.reading import HardwareReading
-from agent.hardware.reading_delta import ReadingDelta, delta_between
+from agent.hardware import cgroup, cpu, disks, hwmon, memory, network, nvidia, sriov
+from agent.hardware.reading import HardwareReading, ReadingDelta, delta_between
 from agent.hardware.samples import Labels, MetricFamily
 from leadsman.state import metric_names
 
@@ -96,7 +77,7 @@ def _cpu_busy(change: ReadingDelta) -> float | None:
 
 
 def _swapped(change: ReadingDelta) -> float | None:
-    rates = [*change.rates(vmstat.SWAP_IN).values(), *change.rates(vmstat.SWAP_OUT).values()]
+    rates = [*change.rates(memory.SWAP_IN).values(), *change.rates(memory.SWAP_OUT).values()]
     return sum(rates) if rates else None
 
 
@@ -115,9 +96,9 @@ def _filesystem_used(change: ReadingDelta) -> float | None:
 
 
 def _filesystems(change: ReadingDelta) -> Iterator[float | None]:
-    sizes, free = change.values(filesystems.SIZE), change.values(filesystems.FREE)
-    read_only = change.values(filesystems.READ_ONLY)
-    for labels, available in change.values(filesystems.AVAILABLE).items():
+    sizes, free = change.values(disks.SIZE), change.values(disks.FREE)
+    read_only = change.values(disks.READ_ONLY)
+    for labels, available in change.values(disks.AVAILABLE).items():
         used = sizes[labels] - free[labels]
         if not read_only[labels]:
             yield _divided(used, used + available)
@@ -125,7 +106,7 @@ def _filesystems(change: ReadingDelta) -> Iterator[float | None]:
 
 def _physical(change: ReadingDelta, rates: Values) -> Values:
     """Only devices with hardware behind them, so that a bridge or bond does not count its members' bytes twice."""
-    physical = change.values(links.UP)
+    physical = change.values(network.UP)
     return {labels: rate for labels, rate in rates.items() if labels in physical} if physical else rates
 
 
@@ -135,9 +116,11 @@ def _network(family: MetricFamily) -> MeasureFunction:
 
 def _headrooms(change: ReadingDelta) -> dict[Labels, float]:
     """Device → bytes per second that the busier direction leaves of its speed, for links that are up."""
-    sent, speeds = change.rates(netdev.SENT_BYTES), change.values(links.SPEED)
-    received = change.rates(netdev.RECEIVED_BYTES)
-    up = [labels for labels, value in change.values(links.UP).items() if value and labels in speeds and labels in sent]
+    sent, speeds = change.rates(network.SENT_BYTES), change.values(network.SPEED)
+    received = change.rates(network.RECEIVED_BYTES)
+    up = [
+        labels for labels, value in change.values(network.UP).items() if value and labels in speeds and labels in sent
+    ]
     return {labels: max(speeds[labels] - max(sent[labels], received.get(labels, 0.0)), 0.0) for labels in up}
 
 
@@ -146,28 +129,28 @@ def _headroom(change: ReadingDelta) -> float | None:
 
 
 def _sriov_headroom(change: ReadingDelta) -> float | None:
-    free = change.values(links.VFS_FREE)
+    free = change.values(network.VFS_FREE)
     return max((room for labels, room in _headrooms(change).items() if free.get(labels)), default=None)
 
 
 def _link_headroom(change: ReadingDelta) -> float | None:
     """Of the physical function that has least left; unknown when one of them is, because a pod may get any."""
-    enabled = [labels for labels, count in change.values(links.VFS_ENABLED).items() if count]
-    speeds, limited = change.values(links.SPEED), change.values(sriov.LIMITED_BITS)
-    up = change.values(links.UP)
+    enabled = [labels for labels, count in change.values(network.VFS_ENABLED).items() if count]
+    speeds, limited = change.values(network.SPEED), change.values(sriov.LIMITED_BITS)
+    up = change.values(network.UP)
     if not enabled or not all(up.get(each) and each in speeds and each in limited for each in enabled):
         return None
     return min(speeds[each] * 8 - limited[each] for each in enabled)
 
 
 def _max_celsius(change: ReadingDelta) -> float | None:
-    families = (hwmon.TEMPERATURE, thermal.TEMPERATURE)
+    families = (hwmon.TEMPERATURE, hwmon.ZONE_TEMPERATURE)
     celsius = (value for family in families for value in change.values(family).values())
     return max((value for value in celsius if PLAUSIBLE_CELSIUS[0] <= value <= PLAUSIBLE_CELSIUS[1]), default=None)
 
 
 def _throttled(change: ReadingDelta) -> float | None:
-    grown = [*change.growth(throttle.CORE_THROTTLES).values(), *change.growth(throttle.PACKAGE_THROTTLES).values()]
+    grown = [*change.growth(cpu.CORE_THROTTLES).values(), *change.growth(cpu.PACKAGE_THROTTLES).values()]
     return float(any(grown)) if grown else None
 
 
@@ -187,11 +170,11 @@ def _gpus(change: ReadingDelta) -> float | None:
 
 
 MEASURES: Mapping[str, MeasureFunction] = {
-    metric_names.CPU_PRESSURE: _single(pressure.WAITING_RATIO["cpu"]),
-    metric_names.MEMORY_PRESSURE: _single(pressure.WAITING_RATIO["memory"]),
-    metric_names.IO_PRESSURE: _single(pressure.WAITING_RATIO["io"]),
+    metric_names.CPU_PRESSURE: _single(cgroup.WAITING_RATIO["cpu"]),
+    metric_names.MEMORY_PRESSURE: _single(cgroup.WAITING_RATIO["memory"]),
+    metric_names.IO_PRESSURE: _single(cgroup.WAITING_RATIO["io"]),
     metric_names.CPU_BUSY: _cpu_busy,
-    metric_names.LOAD_PER_CPU: _share(_single(loadavg.LOAD1), _single(cpu.ONLINE)),
+    metric_names.LOAD_PER_CPU: _share(_single(cpu.LOAD1), _single(cpu.ONLINE)),
     metric_names.MEMORY_AVAILABLE: _share(_single(memory.AVAILABLE), _single(memory.TOTAL)),
     metric_names.PODS_MEMORY_USED: _pods_memory,
     metric_names.SWAP_USED: _complement(_share(_single(memory.SWAP_FREE), _single(memory.SWAP_TOTAL))),
@@ -199,18 +182,18 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.DISK_BUSY: _disk_busy,
     metric_names.DISK_BYTES: _disk_bytes,
     metric_names.FILESYSTEM_USED: _filesystem_used,
-    metric_names.NETWORK_RECEIVED: _network(netdev.RECEIVED_BYTES),
-    metric_names.NETWORK_SENT: _network(netdev.SENT_BYTES),
+    metric_names.NETWORK_RECEIVED: _network(network.RECEIVED_BYTES),
+    metric_names.NETWORK_SENT: _network(network.SENT_BYTES),
     metric_names.NETWORK_HEADROOM: _headroom,
-    metric_names.SRIOV_FREE: _total(links.VFS_FREE),
+    metric_names.SRIOV_FREE: _total(network.VFS_FREE),
     metric_names.SRIOV_HEADROOM: _sriov_headroom,
     metric_names.SRIOV_LINK_HEADROOM: _link_headroom,
     metric_names.SRIOV_LIMITED: _total(sriov.LIMITED_BITS),
     metric_names.SRIOV_LIMITED_FUNCTIONS: _total(sriov.LIMITED),
-    metric_names.CONNTRACK_USED: _share(_single(conntrack.ENTRIES), _single(conntrack.LIMIT)),
+    metric_names.CONNTRACK_USED: _share(_single(network.ENTRIES), _single(network.LIMIT)),
     metric_names.TEMPERATURE: _max_celsius,
     metric_names.CPU_THROTTLED: _throttled,
-    metric_names.MEMORY_ERRORS: _total(edac.UNCORRECTABLE),
+    metric_names.MEMORY_ERRORS: _total(memory.UNCORRECTABLE),
     metric_names.GPU_COUNT: _gpus,
     metric_names.GPU_BUSY: _gpu_busy,
     metric_names.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),

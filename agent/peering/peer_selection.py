@@ -9,17 +9,188 @@
 Slots that stay empty go to the next nodes on the ring, so with at most k + 1 nodes these are all pairs.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
 from random import Random
 from typing import NamedTuple
 
-from agent.peering.candidates import Candidates
-from agent.peering.lasting_peers import LastingPeers
 from agent.peering.ring import Arc, RingMember, RingSizeEstimator
 from agent.rtt.peer import Peer
+from leadsman.network import vivaldi
 from leadsman.network.vivaldi import Coordinate
 from leadsman.state import keys
 from leadsman.state.records import RingEntry
+
+# Remembers peers that fell silent and then left the ring, so that they are probed on for a while.
+#
+# A node that dies leaves the ring when its lease expires. Whether it is dead may be decided later than that, when the
+# API
+# server was away meanwhile; and a node that lives and only cannot reach etcd answers its probes all the time.
+
+LOST_PEER_SECONDS = 300.0
+MAX_LOST_PEERS = 8
+"""As many more peers at most as an agent probes on request."""
+
+
+class LostPeers:
+    def __init__(self) -> None:
+        self._probed: dict[str, Peer] = {}
+        self._lost: dict[str, tuple[Peer, float]] = {}
+
+    def update(self, selected: Iterable[Peer], silent: Collection[str], now: float) -> list[Peer]:
+        """The lost peers to probe besides the `selected` ones from now on. silent: peers that stopped answering."""
+        by_name = {peer.name: peer for peer in selected}
+        for name, peer in self._probed.items():
+            if name in silent and name not in by_name:
+                self._lost.setdefault(name, (peer, now + LOST_PEER_SECONDS))
+        kept = [(n, entry) for n, entry in self._lost.items() if n not in by_name and entry[1] > now]
+        self._lost = dict(kept[-MAX_LOST_PEERS:])
+        lost = [peer for peer, _ in self._lost.values()]
+        self._probed = by_name | {peer.name: peer for peer in lost}
+        return lost
+
+
+# The nodes whose ring entries were read, and which of them are near. Pure: it holds state and does no I/O.
+#
+# Nearness is mutual: the estimate must also be within the reach that the other node publishes, its distance to the
+# eighth nearest that it has read. Without that, a node in the middle of a star would be the nearest of all and be
+# probed by all.
+
+MAX_CANDIDATES = 64
+"""Candidates that are kept. The farthest go first, so that the size of the cluster does not matter."""
+EXPIRY_SECONDS = 600.0
+"""A node whose entry was not read for so long may have left."""
+REACH_RANK = 8
+HYSTERESIS_RATIO, HYSTERESIS_MS = 0.9, 0.05
+"""A near peer is replaced only by one nearer than this: each change of peer starts an empty window."""
+
+
+class Candidate(NamedTuple):
+    """A node whose ring entry was read. seen_at_seconds: monotonic."""
+
+    entry: RingEntry
+    coordinate: Coordinate | None
+    revision: int
+    seen_at_seconds: float
+
+
+class Candidates:
+    def __init__(self, own_name: str) -> None:
+        self._own_name = own_name
+        self.by_name: dict[str, Candidate] = {}
+
+    def update(self, members: Iterable[RingMember], now: float) -> None:
+        """Takes entries that were read. now: monotonic seconds."""
+        for node, entry, revision in members:
+            if node != self._own_name:
+                self.by_name[node] = Candidate(entry, entry_coordinate(entry), revision, now)
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.by_name.pop(name, None)
+
+    def coordinate_of(self, name: str) -> Coordinate | None:
+        candidate = self.by_name.get(name)
+        return candidate.coordinate if candidate else None
+
+    def trim(self, own: Coordinate, keep: Collection[str], now: float) -> None:
+        """Drops expired candidates, and the farthest beyond MAX_CANDIDATES. All of `keep` stay."""
+        old = [
+            name
+            for name, seen in self.by_name.items()
+            if now - seen.seen_at_seconds > EXPIRY_SECONDS and name not in keep
+        ]
+        self.remove(old)
+        spare = [name for _, name in self.by_distance(own) if name not in keep]
+        spare += [name for name, seen in self.by_name.items() if seen.coordinate is None and name not in keep]
+        surplus = len(self.by_name) - MAX_CANDIDATES
+        self.remove(spare[-surplus:] if surplus > 0 else ())
+
+    def by_distance(self, own: Coordinate) -> list[tuple[float, str]]:
+        """(estimated RTT in milliseconds, name) of all candidates that have a coordinate, the nearest first."""
+        placed = ((seen.coordinate, name) for name, seen in self.by_name.items())
+        return sorted((vivaldi.estimate_ms(own, there), name) for there, name in placed if there is not None)
+
+    def mutually_near(
+        self, own: Coordinate, count: int, current: Collection[str], taken: Collection[str], now: float
+    ) -> list[str]:
+        """The at most `count` nearest by both nodes' view, of the candidates read at `now`.
+
+        current: near peers, which stay unless others are clearly nearer. taken: peers for another reason, never near
+        peers too.
+        """
+        here = [
+            (ms, name)
+            for ms, name in self.by_distance(own)
+            if name not in taken and self.by_name[name].seen_at_seconds >= now
+        ]
+        mutual = [(ms, name) for ms, name in here if self._within_reach(ms, name)]
+        ranked = sorted((ms * HYSTERESIS_RATIO - HYSTERESIS_MS if name in current else ms, name) for ms, name in mutual)
+        return [name for _, name in ranked[:count]]
+
+    def reach_ms(self, own: Coordinate) -> float | None:
+        """Estimated RTT to the REACH_RANK-th nearest candidate, or to the farthest when there are fewer."""
+        nearest = self.by_distance(own)[:REACH_RANK]
+        return nearest[-1][0] if nearest else None
+
+    def referrals(self, own: Coordinate, count: int) -> list[str]:
+        """Nodes that the nearest candidates publish as near to themselves, and whose entries were not read yet."""
+        published = (name for _, who in self.by_distance(own) for name in self.by_name[who].entry.near)
+        strangers = (name for name in dict.fromkeys(published) if name not in self.by_name and name != self._own_name)
+        return list(islice(filter(keys.is_node_name, strangers), count))
+
+    def _within_reach(self, estimate_ms: float, name: str) -> bool:
+        reach = self.by_name[name].entry.reach_ms
+        return reach is not None and estimate_ms <= reach
+
+
+def entry_coordinate(entry: RingEntry) -> Coordinate | None:
+    """The coordinate in a ring entry; None when it has none, or one of another number of dimensions."""
+    there = entry.coordinate
+    if there is None or len(there.point) != vivaldi.DEFAULT_PARAMETERS.dimensions:
+        return None
+    return Coordinate(there.point, there.height, there.adjustment, there.error)
+
+
+# Which peers are peers for long, so that a metric may carry their names.
+#
+# A random peer is replaced every minute: with its name as a label, each node would make 1,480 new series in two hours.
+# The next nodes on the ring change only when nodes join or leave. Near peers change with the noise of coordinates, so
+# they have a few slots, each of which gets at most one other name a day.
+
+SETTLED_SECONDS = 3600.0
+"""A peer takes a slot after so long among the near ones; a pause shorter than this is none."""
+SLOT_SECONDS = 86400.0
+"""A peer keeps its slot until it has not been near for so long."""
+
+
+class LastingPeers:
+    """slots: near peers at most whose names last.
+
+    names: the peers whose names last, those of slots also while they are not near.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self.names: frozenset[str] = frozenset()
+        self._slots = slots
+        self._near_since: dict[str, float] = {}
+        self._last_near: dict[str, float] = {}
+        self._slotted: list[str] = []
+
+    def update(self, next_on_ring: Collection[str], near: Collection[str], now: float) -> None:
+        """next_on_ring: as many as there are peers. now: monotonic seconds."""
+        for name in near:
+            self._near_since.setdefault(name, now)
+            self._last_near[name] = now
+        self._slotted = [name for name in self._slotted if now - self._last_near[name] < SLOT_SECONDS]
+        settled = (name for name in near if now - self._near_since[name] >= SETTLED_SECONDS)
+        new = [name for name in settled if name not in self._slotted and name not in next_on_ring]
+        self._slotted += new[: self._slots - len(self._slotted)]
+        for name, last in list(self._last_near.items()):
+            if now - last > SETTLED_SECONDS and name not in self._slotted:
+                del self._last_near[name], self._near_since[name]
+        self.names = frozenset((*next_on_ring, *self._slotted))
+
 
 RANDOM_ARC_SIZE = 8
 """Members read at a random position. One of them is taken at random: always the first would favour nodes behind a wide
@@ -112,7 +283,7 @@ class PeerSelection:
 
     @property
     def lasting_names(self) -> frozenset[str]:
-        """Names of peers that are peers for long, see agent.peering.lasting_peers; some may be no peers now."""
+        """Names of peers that are peers for long, see agent.peering.peer_selection; some may be no peers now."""
         return self._lasting.names
 
     def peers(self, now: float) -> list[Peer]:

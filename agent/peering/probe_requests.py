@@ -14,7 +14,7 @@ from random import Random
 from typing import Protocol
 
 from agent.capped_list import CappedList
-from agent.peering import ring_reads
+from agent.peering import peer_refresh
 from agent.peering.peer_refresh import PeerRefresher
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
@@ -124,7 +124,7 @@ class ProbeRequestHandler:
     async def _added(self, target: str) -> str:
         if target == self._peer_refresher.selection.own_name:
             return "self"
-        member = await ring_reads.read_entry(self._store, target)
+        member = await peer_refresh.read_entry(self._store, target)
         if member is None:
             return "unknown"
         return "accepted" if self._peer_refresher.selection.add_requested(member, self._clock()) else "full"

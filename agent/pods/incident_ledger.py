@@ -10,16 +10,120 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from agent.pods import incident_causes, pod_health
+from agent.pods import incidents
 from agent.pods.counted_totals import CountedTotals
-from agent.pods.incidents import READY_MARK, START_MARK, Incident, find_incidents
-from agent.pods.pod_health import PodHealth
-from agent.pods.pod_status import run_seconds
-from agent.pods.pod_types import pod_type_of
+from agent.pods.incidents import (
+    READY_MARK,
+    START_MARK,
+    Incident,
+    all_containers,
+    exit_count,
+    find_incidents,
+    is_healthy,
+    is_never_ready,
+    is_starting,
+    run_seconds,
+)
 from leadsman.kube.objects import Event, Pod
+from leadsman.kube.owners import pod_owner
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.rewards.pod_types import pod_type
+from leadsman.state.keys import is_pod_type
 from leadsman.state.records import Reward
+
+# How long each pod has been healthy, and how long it has been starting.
+#
+# A pod's health is as old as the container that was started last. A restart begins a new health. Time in which the
+# pod is not ready counts for nothing, and its health goes on afterwards.
+
+
+class PodHealth(Struct):
+    """One pod's health.
+
+    pod: its present state.
+    type: of the pod.
+    age_seconds: health that was credited.
+    healthy_since, starting_since, unready_since: monotonic seconds; None while it is not healthy, not starting, or not
+        one that runs and was never ready.
+    """
+
+    pod: Pod
+    type: str
+    age_seconds: float = 0.0
+    healthy_since: float | None = None
+    starting_since: float | None = None
+    unready_since: float | None = None
+
+    def update(self, pod: Pod, now: float) -> None:
+        """Takes the pod's present state. Health since the last credit is lost when it is no longer healthy: nobody saw
+        when that began."""
+        if _total_exits(pod) != _total_exits(self.pod):
+            self.age_seconds, self.healthy_since = 0.0, None
+        self.pod = pod
+        self.healthy_since = (
+            (self.healthy_since if self.healthy_since is not None else now) if is_healthy(pod) else None
+        )
+        self.starting_since = (
+            (self.starting_since if self.starting_since is not None else now) if is_starting(pod) else None
+        )
+
+        self.unready_since = (
+            (self.unready_since if self.unready_since is not None else now) if is_never_ready(pod) else None
+        )
+
+    def advance(self, now: float) -> tuple[float, float]:
+        """The age of its health in seconds, at the last call and now."""
+        before = self.age_seconds
+        if self.healthy_since is not None:
+            self.age_seconds += max(0.0, now - self.healthy_since)
+            self.healthy_since = now
+        return before, self.age_seconds
+
+    def is_stuck(self, now: float, limit_seconds: float) -> bool:
+        return self.starting_since is not None and now - self.starting_since > limit_seconds
+
+    def is_unready(self, now: float, limit_seconds: float) -> bool:
+        return self.unready_since is not None and now - self.unready_since > limit_seconds
+
+
+def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited_until: float) -> PodHealth:
+    """The health of a pod that this agent sees for the first time.
+
+    credited_until: Unix seconds up to which an earlier agent credited its health. What came after is credited at the
+    next credit: the container that runs now has run all the while.
+    """
+    health = PodHealth(pod, pod_type)
+    health.update(pod, now)
+    started = last_container_started_at(pod)
+    if health.healthy_since is not None and started is not None:
+        age = max(0.0, unix - started)
+        health.age_seconds = min(age, max(0.0, credited_until - started))
+        health.healthy_since = now - (age - health.age_seconds)
+    return health
+
+
+def last_container_started_at(pod: Pod) -> float | None:
+    """When the container that was started last began to run, in the kubelet's Unix seconds."""
+    running = (each.state.running for each in pod.status.container_statuses)
+    return max((each.started_at.timestamp() for each in running if each and each.started_at), default=None)
+
+
+def _total_exits(pod: Pod) -> int:
+    return sum(map(exit_count, all_containers(pod)))
+
+
+# The type of a pod, under which its reward is kept.
+
+OTHER_TYPE = "other"
+
+
+def pod_type_of(pod: Pod) -> str:
+    """The type of a pod. One that cannot be part of a key, which the API server would refuse, is "other"."""
+    owner = pod_owner(pod.metadata.name, pod.metadata.owner_references)
+    name = pod_type(pod.metadata.labels, owner.name, owner.kind)
+    return name if is_pod_type(name) else OTHER_TYPE
+
 
 SUCCEEDED_MARK = "~done"
 """Mark of a pod that finished well."""
@@ -177,7 +281,7 @@ class IncidentLedger:
             return health
         name = pod_type_of(pod)
         credited_until = self._credited_until.get(name, self._opened_at)
-        health = pod_health.first_seen_health(pod, name, now, self._unix(), credited_until)
+        health = first_seen_health(pod, name, now, self._unix(), credited_until)
         self.pods[pod.metadata.uid] = health
         return health
 
@@ -259,7 +363,7 @@ class IncidentLedger:
 
 def _cause(incident: Incident, pod: Pod, events: Sequence[Event]) -> IncidentCause | None:
     if incident.mark == START_MARK:
-        return incident_causes.start_failure_cause(pod, events)
+        return incidents.start_failure_cause(pod, events)
     if incident.last_exit is None or not incident.needs_events:
         return incident.cause
-    return incident_causes.container_exit_cause(incident.mark, incident.last_exit, events) or incident.cause
+    return incidents.container_exit_cause(incident.mark, incident.last_exit, events) or incident.cause

@@ -10,15 +10,199 @@ An incident is named by its pod's UID and a mark, and `total` says how often it 
     ~ready         1 once the pod runs for long and was never ready          never ready
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
 
-from agent.pods.container_exits import OOM_KILLED, exit_count, exited_cleanly, last_exit, may_be_probe_kill
-from agent.pods.pod_status import all_containers, is_never_ready, is_starting
-from leadsman.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from leadsman.kube.objects import ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Event, Pod
 from leadsman.rewards.incident_causes import IncidentCause
+
+# Tells from its status whether a pod is healthy, is starting, or has finished.
+
+
+def is_healthy(pod: Pod) -> bool:
+    """Whether every container is running and ready or has completed, and at least one is running.
+
+    One crashing container makes the pod unhealthy. A pod that is being deleted is not healthy.
+    """
+    states = pod.status.container_statuses
+    running = [each for each in states if each.state.running is not None]
+    fine = all(each.ready if each.state.running is not None else _is_completed(each) for each in states)
+    return pod.status.phase == "Running" and not pod.terminating and bool(running) and fine
+
+
+def is_starting(pod: Pod) -> bool:
+    """Whether the pod is bound to the node and has not started.
+
+    Not while an init container runs or after one failed, which are other cases. An init container that runs and is
+    ready is a sidecar.
+    """
+    if pod.status.phase != "Pending" or pod.terminating or not pod.spec.node_name:
+        return False
+    return not any((each.state.running and not each.ready) or exit_count(each) for each in all_containers(pod))
+
+
+def is_never_ready(pod: Pod) -> bool:
+    """Whether the pod's containers run and one has not been ready since it started.
+
+    The kubelet sets the condition Ready to False before it starts a container. One that was lost later is younger. A
+    pod whose container has ended has another incident.
+    """
+    if pod.status.phase != "Running" or pod.terminating or any(map(exit_count, all_containers(pod))):
+        return False
+    waiting = [each.state.running for each in pod.status.container_statuses if each.state.running and not each.ready]
+    since = next((each.last_transition_time for each in pod.status.conditions if each.type == "Ready"), None)
+    return since is not None and any(run.started_at is not None and since <= run.started_at for run in waiting)
+
+
+def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
+    """The status of every container, init containers first: one of them that fails keeps the pod from running too."""
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """From the first container's start to the last one's end, on the kubelet's clock; None unless the pod succeeded."""
+    over = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
+    began = [end.started_at for end in over if end.started_at]
+    finished = [end.finished_at for end in over if end.finished_at]
+    if pod.status.phase != "Succeeded" or not began or not finished:
+        return None
+    return max(0.0, (max(finished) - min(began)).total_seconds())
+
+
+def _is_completed(container: ContainerStatus) -> bool:
+    return container.state.terminated is not None and exited_cleanly(container.state.terminated)
+
+
+# Counts how often a container exited, and finds its last exit.
+#
+# A container's run number n (from 0) is over once restartCount is above n, or once it is n and the state no longer
+# runs. So the count only grows, and a reader that remembers its last count counts each exit once, however often and
+# late it looks.
+
+OOM_KILLED = "OOMKilled"
+
+_SIGNAL_EXIT_BASE = 128
+
+
+def exit_count(container: ContainerStatus) -> int:
+    """Exits so far. A clean exit of the last run counts only once a restart follows: the container may be done."""
+    current = _current_exit(container)
+    return container.restart_count + (current is not None and not exited_cleanly(current))
+
+
+def last_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
+    """How the last run ended; None when none has ended, or when the kubelet no longer knows."""
+    return _current_exit(container) or container.last_state.terminated
+
+
+def exited_cleanly(end: ContainerStateTerminated) -> bool:
+    return end.exit_code == 0 and end.signal == 0 and end.reason != OOM_KILLED
+
+
+def may_be_probe_kill(end: ContainerStateTerminated) -> bool:
+    """A kill for a failed probe looks like any other stop: the process obeyed (0), or died of the signal."""
+    return end.reason != OOM_KILLED and (exited_cleanly(end) or end.signal != 0 or end.exit_code > _SIGNAL_EXIT_BASE)
+
+
+def _current_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
+    """The exit of the run that restartCount numbers. While the container waits for a restart, that is its last run."""
+    if container.state.terminated is not None:
+        return container.state.terminated
+    return container.last_state.terminated if container.state.waiting is not None else None
+
+
+# Finds the cause of an incident in the kubelet's Events and container states.
+#
+# Tables, read from the top; the first row that fits decides. Reasons: pkg/kubelet/events/event.go, container states:
+# pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go of Kubernetes 1.36.
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+_NO_SUCH_IMAGE = (
+    r"not ?found|manifest unknown|repository does not exist|pull access denied|unauthorized|authentication required|"
+    r"invalid reference format|couldn't parse image|InvalidImageName|denied:"
+)
+_NO_SUCH_OBJECT = r"(configmap|secret) .*not found|non-existent (config map|secret) key|couldn't find key"
+_NO_SUCH_CLAIM = r"persistentvolumeclaim .*not found|unbound|not bound|non-bound|Multi-Attach"
+
+_EVENT_RULES: tuple[tuple[str, str, IncidentCause], ...] = (
+    ("FailedMount|FailedMapVolume|FailedAttachVolume", _NO_SUCH_OBJECT, IncidentCause.CONFIG_ERROR),
+    ("FailedMount|FailedMapVolume|FailedAttachVolume", _NO_SUCH_CLAIM, IncidentCause.CLAIM_UNBOUND),
+    ("FailedMount|FailedMapVolume|FailedAttachVolume", "", IncidentCause.VOLUME),
+    ("FailedCreatePodSandBox|FailedPodSandBoxStatus|NetworkNotReady", "", IncidentCause.SANDBOX),
+    ("Evicted", "", IncidentCause.EVICTED),
+    ("Unhealthy", r"^(Liveness|Startup) probe", IncidentCause.PROBE_FAILURE),
+    ("InspectFailed", "", IncidentCause.IMAGE_UNKNOWN),
+    ("Failed|ErrImageNeverPull", rf"pull.*({_NO_SUCH_IMAGE})", IncidentCause.IMAGE_UNKNOWN),
+    ("Failed", r"Failed to pull image", IncidentCause.IMAGE_PULL),
+    ("ErrImageNeverPull", "", IncidentCause.IMAGE_PULL),
+    ("Failed", _NO_SUCH_OBJECT, IncidentCause.CONFIG_ERROR),
+)
+"""Reason, message, verdict. An empty message fits all."""
+
+_WAITING_RULES: tuple[tuple[str, str, IncidentCause], ...] = (
+    ("InvalidImageName", "", IncidentCause.IMAGE_UNKNOWN),
+    ("CreateContainerConfigError", "", IncidentCause.CONFIG_ERROR),
+    ("ErrImagePull|ImagePullBackOff", _NO_SUCH_IMAGE, IncidentCause.IMAGE_UNKNOWN),
+    ("ErrImagePull|ImagePullBackOff|ErrImageNeverPull|RegistryUnavailable", "", IncidentCause.IMAGE_PULL),
+)
+"""Reason and message of a container that waits. ImagePullBackOff alone does not say why: an Event does."""
+
+_CLOCK_TOLERANCE = timedelta(seconds=2)
+"""Events and ends of containers are both stamped by the kubelet, in whole seconds."""
+
+
+def container_exit_cause(
+    container: str, end: ContainerStateTerminated, events: Iterable[Event]
+) -> IncidentCause | None:
+    """PROBE_FAILURE when a liveness or startup probe of the container failed in its last run, else None."""
+    of_this_run = (each for each in events if _is_about(each, container) and _happened_in(each, end))
+    probe_failed = any(_event_cause(each) is IncidentCause.PROBE_FAILURE for each in of_this_run)
+    return IncidentCause.PROBE_FAILURE if probe_failed else None
+
+
+def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
+    """Why the pod does not start, by its newest Event that says so, else by a waiting container, else START_STUCK."""
+    newest = sorted(events, key=last_seen_at, reverse=True)
+    waiting = (each.state.waiting for each in all_containers(pod) if each.state.waiting)
+    verdicts = (*map(_event_cause, newest), *map(_waiting_cause, waiting), IncidentCause.START_STUCK)
+    return next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
+
+
+def last_seen_at(event: Event) -> datetime:
+    """When the Event was last seen; a time long past when it carries none."""
+    observed = event.series.last_observed_time if event.series else None
+    return observed or event.last_timestamp or event.event_time or event.metadata.creation_timestamp or _LONG_AGO
+
+
+def _event_cause(event: Event) -> IncidentCause | None:
+    return _first_match(_EVENT_RULES, event.reason, event.message) if event.type == "Warning" else None
+
+
+def _waiting_cause(waiting: ContainerStateWaiting) -> IncidentCause | None:
+    return _first_match(_WAITING_RULES, waiting.reason, waiting.message)
+
+
+def _first_match(table: Iterable[tuple[str, str, IncidentCause]], reason: str, message: str) -> IncidentCause | None:
+    fits = (v for r, m, v in table if re.fullmatch(r, reason) and re.search(m, message, re.IGNORECASE))
+    return next(fits, None)
+
+
+def _is_about(event: Event, container: str) -> bool:
+    path = event.involved_object.field_path
+    return not path or path.endswith(f"{{{container}}}")
+
+
+def _happened_in(event: Event, end: ContainerStateTerminated) -> bool:
+    """Whether the Event falls into the run that ended. Unknown times fit: the Event is of this pod at least."""
+    at, began, over = last_seen_at(event), end.started_at, end.finished_at
+    return at is _LONG_AGO or ((began is None or began <= at) and (over is None or at <= over + _CLOCK_TOLERANCE))
+
 
 PHASE_MARK: Final = "~phase"
 START_MARK: Final = "~start"

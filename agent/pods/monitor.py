@@ -1,22 +1,119 @@
 """Follows the pods of this node and keeps the ledger of them: the loops around the pure rules of this room."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from agent.pods.bind_failures import BindFailureCounter
-from agent.pods.event_lookup import EventLookup
-from agent.pods.incident_ledger import IncidentLedger
+from agent.pods.incident_ledger import DEFAULT_LIMITS, IncidentLedger, LedgerLimits
 from agent.pods.quality_observer import QualityObserver
 from agent.pods.reward_persistence import RewardPersistence
 from agent.pods.reward_plugins import reward_plugins
-from agent.pods.settings import PodSettings
+from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, Forbidden
+from leadsman.kube.events import warnings_about
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import Pod
+from leadsman.kube.objects import Event, Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
+from leadsman.runtime.problem_log import ProblemLog
+
+# Looks up the Warning Events of failing pods, and of no others: the load follows the problems.
+#
+# One pod at a time, with a pause between two. A pod that is put forward several times meanwhile is looked up once.
+# When a pod's Events cannot be read, its incidents are counted by its status alone, with causes that may be coarser.
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 0.2
+MAX_ATTEMPTS = 3
+
+
+class EventLookup:
+    """A queue of pods to look up.
+
+    lookups, failures: since the start, for metrics.
+    """
+
+    def __init__(
+        self, client: ApiClient, ledger: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
+        self._client, self._ledger, self._pause_seconds = client, ledger, pause_seconds
+        self._waiting: asyncio.Queue[str] = asyncio.Queue()
+        self._queued: set[str] = set()
+        self._attempts: dict[str, int] = {}
+        self.lookups, self.failures = 0, 0
+        self._problem = ProblemLog(
+            log,
+            "agent cannot list Events of a failing pod, so causes may be coarser (it needs the right to list events)",
+            "agent lists Events of failing pods again",
+        )
+
+    def enqueue(self, uid: str) -> None:
+        if uid not in self._queued:
+            self._queued.add(uid)
+            self._waiting.put_nowait(uid)
+
+    async def run(self) -> None:
+        """Looks pods up until cancelled."""
+        while True:
+            uid = await self._waiting.get()
+            self._queued.discard(uid)
+            health = self._ledger().pods.get(uid)
+            if health is None:
+                self._attempts.pop(uid, None)  # deleted, and counted when it was
+                continue
+            await self._look_up(uid, health.pod)
+            await asyncio.sleep(self._pause_seconds)
+
+    async def _look_up(self, uid: str, pod: Pod) -> None:
+        self.lookups += 1
+        try:
+            events = await warnings_about(self._client, pod.metadata)
+        except ApiError as error:
+            self._failed(uid, error)
+            return
+        self._count(uid, events)
+        self._problem.clear()
+
+    def _failed(self, uid: str, error: ApiError) -> None:
+        self.failures += 1
+        self._problem.report(error)
+        self._attempts[uid] = self._attempts.get(uid, 0) + 1
+        if isinstance(error, Forbidden) or self._attempts[uid] >= MAX_ATTEMPTS:
+            self._count(uid, ())
+        else:
+            self.enqueue(uid)
+
+    def _count(self, uid: str, events: tuple[Event, ...]) -> None:
+        self._attempts.pop(uid, None)
+        if uid in self._ledger().pods:
+            self._ledger().count_incidents(uid, events)
+
+
+# The settings of following pods, read once from flags and passed down.
+
+
+class PodSettings(Struct, frozen=True):
+    """How this node's pods are followed.
+
+    api: where pods are listed and watched.
+    limits: of the ledger.
+    account_seconds: time between two credits of health, which also look for stuck pods.
+    observe_seconds: time between two observations of pods' own metrics and by plugins; 0 switches both off.
+    reward_plugins: names of other packages' rewards.
+    """
+
+    api: ApiAccess
+    limits: LedgerLimits = DEFAULT_LIMITS
+    account_seconds: float = 15.0
+    observe_seconds: float = 30.0
+    reward_plugins: tuple[str, ...] = ()
 
 
 class PodMonitor:

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from agent.rtt.clock import DualClock, DualTimestamp, round_trip_ns
 from agent.rtt.packet import COOKIE_BYTES, EchoPayload, IpVersion, decode_reply, encode_request
-from agent.rtt.probe_result import Answered, Lost, ProbeResult, Unusable
+from agent.rtt.peer import Answered, Lost, ProbeResult, Unusable
 from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress
 
 T = TypeVar("T")

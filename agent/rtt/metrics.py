@@ -1,6 +1,6 @@
 """Metrics of the prober, made at each scrape from memory, so that a departed peer's series are gone.
 
-No address is a label. Series by peer exist only for probed peers whose names last (agent.peering.lasting_peers): with
+No address is a label. Series by peer exist only for probed peers whose names last (agent.peering.peer_selection): with
 those that rotate, the series of 1,000 nodes would grow by 1.5 million in two hours. The histogram and the counts
 without the label `peer` are of all. The series of windows are absent during a local fault.
 """
@@ -10,9 +10,9 @@ from collections.abc import Callable, Container, Iterator
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from agent.rtt.counters import ProbeCounts
-from agent.rtt.probe_target import ProbeTarget
+from agent.rtt.peer_stats import ProbeTarget
 from agent.rtt.prober import Prober
+from agent.rtt.window import ProbeCounts
 from leadsman.state.records import PeerLatency
 
 _PEER = ("peer",)

@@ -1,6 +1,7 @@
-"""Peers, and the class of the path to each by zone and rack. Pure."""
+"""Peers, the class of the path to each by zone and rack, and what may become of a probe. Pure."""
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -41,3 +42,21 @@ def path_class(here: Locality, there: Locality) -> PathClass:
     if here.zone != there.zone:
         return PathClass.CROSS_ZONE
     return PathClass.SAME_RACK if here.rack and here.rack == there.rack else PathClass.SAME_ZONE
+
+
+# What became of a probe that left this host.
+
+
+class Answered(NamedTuple):
+    rtt_seconds: float
+
+
+class Lost(NamedTuple):
+    """No answer within the timeout."""
+
+
+class Unusable(NamedTuple):
+    """Answered in time, but the wall clock was set meanwhile: neither a latency nor a loss."""
+
+
+ProbeResult = Answered | Lost | Unusable

@@ -3,15 +3,77 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agent.rtt.counters import ProbeCounts, RttHistogram
-from agent.rtt.endpoints import Endpoint
-from agent.rtt.local_fault import LocalFaultDetector
-from agent.rtt.peer import Locality, PathClass, Peer
+from agent.rtt.peer import Answered, Locality, PathClass, Peer, ProbeResult, Unusable, path_class
 from agent.rtt.probe_method import MethodSelector, ProbeMode
-from agent.rtt.probe_result import Answered, ProbeResult, Unusable
-from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.settings import ProbeSettings
-from leadsman.state.records import PeerLatency, ProbeMethod, Reachability
+from agent.rtt.sockets import Endpoint, parse_literal
+from agent.rtt.window import LocalFaultDetector, ProbeCounts, ProbeWindow, RttHistogram
+from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, PeerSilence, ProbeMethod, Reachability
+
+# One peer under probe: how it is probed and what its probes came to.
+
+
+class ProbeTarget:
+    """A peer's state.
+
+    endpoint: None while the host name is not resolved.
+    consecutive_losses: of probes sent since the last one that was answered.
+    first_loss_seconds, last_answered_seconds: when the first of these and that one were sent, in monotonic seconds.
+    """
+
+    def __init__(self, peer: Peer, here: Locality, mode: ProbeMode, window_seconds: float) -> None:
+        self.endpoint: Endpoint | None = parse_literal(peer.address)
+        self.is_hostname = self.endpoint is None
+        self.method_selector = MethodSelector(mode)
+        self.counts = ProbeCounts()
+        self.consecutive_losses = 0
+        self.first_loss_seconds = self.last_answered_seconds = float("-inf")
+        self.window = ProbeWindow(window_seconds)
+        self.set_peer(peer, here)
+
+    def set_peer(self, peer: Peer, here: Locality) -> None:
+        """Takes a new zone or rack. What was measured stays valid."""
+        self.peer = peer
+        self.path_class: PathClass = path_class(here, peer.locality)
+
+    def set_endpoint(self, endpoint: Endpoint) -> None:
+        """Takes the address that the host name resolves to. Another address is another path: the window is cleared."""
+        if endpoint != self.endpoint:
+            self.endpoint = endpoint
+            self.window.clear()
+
+    @property
+    def is_silent(self) -> bool:
+        return self.consecutive_losses >= LOSSES_OF_A_SILENT_PEER
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answered one of the last three probes. False while no probe has ended."""
+        return not self.is_silent and self.last_answered_seconds > float("-inf")
+
+    def record_answer(self, sent: float) -> None:
+        """Takes an answer to a probe sent at monotonic seconds."""
+        self.consecutive_losses = 0
+        self.last_answered_seconds = max(self.last_answered_seconds, sent)
+
+    def record_loss(self, sent: float) -> None:
+        """Takes the loss of a probe sent at monotonic seconds. One sent before the last answered probe is no silence:
+        a loss is known later than an answer."""
+        if sent > self.last_answered_seconds:
+            self.first_loss_seconds = self.first_loss_seconds if self.consecutive_losses else sent
+            self.consecutive_losses += 1
+
+    def silence(self, now: float) -> PeerSilence:
+        """How long it has been silent at monotonic `now`."""
+        last = self.window.last_reply_seconds
+        age = None if last is None else round(max(0.0, now - last), 3)
+        return PeerSilence(round(max(0.0, now - self.first_loss_seconds), 3), age)
+
+    def record_result(self, method: ProbeMethod, answered: bool) -> None:
+        """Takes a result of either method. A change of method clears the window, which holds one method only."""
+        if self.method_selector.record_result(method, answered):
+            self.window.clear()
+
 
 _SILENCE_LIMIT_INTERVALS = 5
 """Intervals of common silence that make a local fault: two peers at 50 % loss reach it once in 1,000 times."""
@@ -134,7 +196,7 @@ class PeerStats:
         return {name for name, target in self.targets.items() if target.is_silent}
 
     def local_fault(self, now: float) -> str | None:
-        """Why no latency is known now; None when some are. See agent.rtt.local_fault."""
+        """Why no latency is known now; None when some are. See agent.rtt.window."""
         return self._silence.fault(now)
 
     def _record_outcome(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:

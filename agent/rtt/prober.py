@@ -11,15 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 
-from agent.rtt import endpoints, tcp
+from agent.rtt import sockets, tcp
 from agent.rtt.clock import DualClock
 from agent.rtt.echo import EchoClient
 from agent.rtt.packet import IpVersion
-from agent.rtt.peer import Locality, Peer
-from agent.rtt.peer_stats import PeerStats, Probe
+from agent.rtt.peer import Locality, Lost, Peer, ProbeResult
+from agent.rtt.peer_stats import PeerStats, Probe, ProbeTarget
 from agent.rtt.probe_method import ProbeMode
-from agent.rtt.probe_result import Lost, ProbeResult
-from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.schedule import ProbeSchedule
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets, read_clocks
@@ -60,7 +58,7 @@ class Prober:
         clock: DualClock = read_clocks,
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
-        resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,
+        resolve: Callable[[str], Awaitable[sockets.Endpoint | None]] = sockets.resolve,
         on_rtt: Callable[[str, float], None] = lambda *_: None,
         on_silence: Callable[[], None] = lambda: None,
         icmp_retry_seconds: float = ICMP_RETRY_SECONDS,

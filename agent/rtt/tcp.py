@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 
-from agent.rtt.probe_result import Answered, Lost, ProbeResult
+from agent.rtt.peer import Answered, Lost, ProbeResult
 from agent.rtt.sockets import SocketAddress
 
 # struct tcp_info, linux/tcp.h: tcpi_rtt in microseconds, tcpi_total_retrans.

@@ -1,4 +1,7 @@
-"""A sliding window of the probes to one peer, summarised as a PeerLatency. Pure."""
+"""What probes to a peer came to: a window of outcomes, counts that only grow, and whose fault a silence is.
+
+A window and counters are kept for each peer; the detector of local faults looks at all of them together. Pure.
+"""
 
 import math
 from bisect import bisect_left, insort
@@ -81,3 +84,103 @@ def jitter(rtts: Sequence[float]) -> float | None:
     """The mean absolute difference of consecutive values; None for fewer than two."""
     differences = [abs(b - a) for a, b in pairwise(rtts)]
     return sum(differences) / len(differences) if differences else None
+
+
+# Counts that only grow, for metrics.
+
+BUCKET_BOUNDS_SECONDS = tuple(50e-6 * 2**power for power in range(20))
+"""Upper bounds of the buckets, doubling from 50 us to 26.2 s, as smokeping_prober's do."""
+
+
+class RttHistogram:
+    """Counts RTTs by bucket. A timeout is not counted: it is no latency."""
+
+    __slots__ = ("_counts", "sum_seconds")
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(BUCKET_BOUNDS_SECONDS) + 1)
+        self.sum_seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(BUCKET_BOUNDS_SECONDS, seconds)] += 1
+        self.sum_seconds += seconds
+
+    def cumulative_buckets(self) -> list[tuple[str, float]]:
+        """Prometheus' shape: (upper bound, number of values up to it), the last bound +Inf."""
+        total, rows = 0, []
+        for bound, count in zip((*(f"{b:g}" for b in BUCKET_BOUNDS_SECONDS), "+Inf"), self._counts, strict=True):
+            total += count
+            rows.append((bound, float(total)))
+        return rows
+
+
+class ProbeCounts:
+    """Counts probes, to one peer or to all. Every probe sent ends as answered, lost or unusable, or is still open.
+
+    unusable: answered, but the wall clock was set meanwhile.
+    unsent: could not leave this host, so it is no probe at all.
+    """
+
+    __slots__ = ("lost", "sent", "unsent", "unusable")
+
+    def __init__(self) -> None:
+        self.sent = self.lost = self.unusable = self.unsent = 0
+
+
+# Distinguishes a fault of this node, which hears nobody, from a peer that is gone.
+#
+# When every peer is silent, the common cause is on this side: a cable, a firewall rule, a full conntrack table.
+# So a loss counts only once some peer has answered a probe sent no earlier, and the losses of a long common
+# silence are taken back. One peer alone proves nothing either way: with fewer than two, every loss counts.
+
+_MIN_PEERS = 2
+
+
+class SilentPeriod(NamedTuple):
+    """Between two answered probes: when each was sent, in monotonic seconds."""
+
+    after: float
+    before: float
+
+
+class LocalFaultDetector:
+    def __init__(self, silence_limit_seconds: float) -> None:
+        """silence_limit_seconds: a longer silence of all peers is a local fault.
+
+        Much shorter, and two lossy peers would look like one; much longer, and false losses are reported for that long.
+        """
+        self.silence_limit_seconds = silence_limit_seconds
+        self._since: float | None = None
+        self._last_fault: SilentPeriod | None = None
+        self._comparable = False
+
+    def set_peer_count(self, peers: int, now: float) -> None:
+        """Takes the number of probed peers. Call it every round."""
+        self._comparable = peers >= _MIN_PEERS
+        if self._since is None or not self._comparable:
+            self._since = now
+
+    def record_reply(self, sent: float) -> SilentPeriod | None:
+        """Takes a reply to a probe sent at monotonic seconds. The silence that it ends, if that was a local fault."""
+        before = self._since
+        self._since = sent if before is None else max(before, sent)
+        too_long = before is not None and self._comparable and sent - before > self.silence_limit_seconds
+        if not too_long or before is None:
+            return None
+        self._last_fault = SilentPeriod(before, sent)
+        return self._last_fault
+
+    def was_fault(self, sent: float) -> bool:
+        """Whether monotonic seconds `sent` are of the last local fault: what was lost then says nothing of a peer."""
+        return self._last_fault is not None and self._last_fault.after < sent < self._last_fault.before
+
+    @property
+    def losses_valid_until(self) -> float:
+        """Monotonic seconds. Losses of probes sent later are not evidence yet."""
+        return self._since if self._comparable and self._since is not None else math.inf
+
+    def fault(self, now: float) -> str | None:
+        """Why no latency is known; None when some are."""
+        if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:
+            return None
+        return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"

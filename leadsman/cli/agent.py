@@ -13,12 +13,11 @@ from uuid import uuid4
 from agent.node_ownership import NodeAlreadyOwned
 from agent.peering.probe_rate import PROBE_BUDGET
 from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
-from agent.pods.settings import PodSettings
-from agent.rtt.endpoints import parse_literal
+from agent.pods.monitor import PodSettings
 from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import IcmpRefused
+from agent.rtt.sockets import IcmpRefused, parse_literal
 from agent.run import run
 from agent.settings import AgentSettings
 from agent.static_peers import InvalidPeerList, parse_peers

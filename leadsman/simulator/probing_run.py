@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
-from agent.peering.lost_peers import LOST_PEER_SECONDS
+from agent.peering.peer_selection import LOST_PEER_SECONDS
 from leadsman.network import vivaldi
 from leadsman.simulator.probing import ProbingSimulation, SimulatedAgent
 from leadsman.simulator.synthetic_network import SyntheticNetwork

@@ -3,7 +3,7 @@
 import json
 
 from agent.app import redacted
-from agent.pods.settings import PodSettings
+from agent.pods.monitor import PodSettings
 from agent.settings import AgentSettings
 from leadsman.kube.access import ApiAccess as ApiAccess
 from leadsman.state.etcd_http import EtcdAccess

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from agent.node_zone import read_zone
+from agent.run import read_zone
 from leadsman.kube.access import ApiAccess
 from leadsman.testbed.fake_api_server import FakeApiServer
 

@@ -1,9 +1,8 @@
 import asyncio
 import time
 
-from agent.rtt.peer import Peer
+from agent.rtt.peer import Lost, Peer
 from agent.rtt.peer_stats import Probe
-from agent.rtt.probe_result import Lost
 from agent.run import AgentComponents
 from agent.settings import AgentSettings
 from leadsman.state.etcd_http import EtcdAccess

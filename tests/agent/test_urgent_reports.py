@@ -6,7 +6,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING
 
-from agent.urgent_reports import URGENT_REPORTS_BURST, UrgentReports
+from agent.run import URGENT_REPORTS_BURST, UrgentReports
 
 if TYPE_CHECKING:
     from tests.conftest import Until

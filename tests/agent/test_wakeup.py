@@ -2,7 +2,7 @@
 
 import asyncio
 
-from agent.wakeup import Wakeup
+from agent.run import Wakeup
 
 FOR_EVER = 3600.0
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from agent.hardware import filesystems, psutil_source
+from agent.hardware import disks, psutil_source
 from agent.hardware.collectors import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import HardwareReading, run_collector
@@ -74,7 +74,7 @@ def tree(tmp_path: Path) -> Tree:
 
 def scripted() -> dict[str, CollectFunction]:
     """The standard collectors, but for what a tree cannot hold: space on filesystems, this machine's GPUs."""
-    space = functools.partial(filesystems.collect, usage=lambda path: Space())
+    space = functools.partial(disks.collect_filesystems, usage=lambda path: Space())
     return default_collectors() | {"filesystems": space, "nvidia": NvidiaCollector(no_package)}
 
 

@@ -15,29 +15,29 @@ def test_max_is_no_limit() -> None:
 
 
 def test_the_slice_of_all_pods(server: HostRoots, values: "Values") -> None:
-    assert values(cgroup.collect, server, cgroup.MEMORY)[("kubepods.slice",)] == 30112044032
-    assert values(cgroup.collect, server, cgroup.MEMORY_MAX) == {("kubepods.slice",): 62914560000}
-    assert values(cgroup.collect, server, cgroup.CPU_SECONDS)[("kubepods.slice",)] == 81203.34412
-    assert values(cgroup.collect, server, cgroup.THROTTLED_SECONDS)[("kubepods.slice",)] == 120.334412
-    assert values(cgroup.collect, server, cgroup.EVENTS)[("kubepods.slice", "oom_kill")] == 2
-    assert values(cgroup.collect, server, cgroup.WAITING)[("kubepods.slice", "io")] == 301.223344
+    assert values(cgroup.collect_cgroup, server, cgroup.MEMORY)[("kubepods.slice",)] == 30112044032
+    assert values(cgroup.collect_cgroup, server, cgroup.MEMORY_MAX) == {("kubepods.slice",): 62914560000}
+    assert values(cgroup.collect_cgroup, server, cgroup.CPU_SECONDS)[("kubepods.slice",)] == 81203.34412
+    assert values(cgroup.collect_cgroup, server, cgroup.THROTTLED_SECONDS)[("kubepods.slice",)] == 120.334412
+    assert values(cgroup.collect_cgroup, server, cgroup.EVENTS)[("kubepods.slice", "oom_kill")] == 2
+    assert values(cgroup.collect_cgroup, server, cgroup.WAITING)[("kubepods.slice", "io")] == 301.223344
 
 
 def test_the_root_has_no_memory_files(server: HostRoots, values: "Values") -> None:
-    assert ("/",) in values(cgroup.collect, server, cgroup.CPU_SECONDS)
-    assert ("/",) not in values(cgroup.collect, server, cgroup.MEMORY)
+    assert ("/",) in values(cgroup.collect_cgroup, server, cgroup.CPU_SECONDS)
+    assert ("/",) not in values(cgroup.collect_cgroup, server, cgroup.MEMORY)
 
 
 def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked: "Unpacked", values: "Values") -> None:
-    assert values(cgroup.collect, unpacked("vm"), cgroup.CPU_SECONDS).keys() == {("/",)}
+    assert values(cgroup.collect_cgroup, unpacked("vm"), cgroup.CPU_SECONDS).keys() == {("/",)}
 
 
 def test_version_1_alone_is_nothing(tree: "Tree") -> None:
     with pytest.raises(NoData, match="cgroup v2"):
-        list(cgroup.collect(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))
+        list(cgroup.collect_cgroup(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))
 
 
 def test_the_root_of_a_pods_own_cgroup_namespace_is_not_the_nodes(tree: "Tree") -> None:
     files = {"cgroup.controllers": "cpu", "cgroup.type": "domain", "cpu.stat": "usage_usec 1", "memory.current": "1"}
     with pytest.raises(NoData, match="own cgroup namespace"):
-        list(cgroup.collect(tree({f"sys/fs/cgroup/{name}": text for name, text in files.items()})))
+        list(cgroup.collect_cgroup(tree({f"sys/fs/cgroup/{name}": text for name, text in files.items()})))

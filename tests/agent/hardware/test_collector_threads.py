@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from agent.hardware import loadavg
-from agent.hardware.collector_threads import CollectorRun, CollectorThread, run_collectors
+from agent.hardware import cpu
+from agent.hardware.monitor import CollectorRun, CollectorThread, run_collectors
 from agent.hardware.reading import Failed, Measured
 from agent.hardware.samples import HostRoots
 
-SAMPLE = loadavg.LOAD1(0.5)
+SAMPLE = cpu.LOAD1(0.5)
 DEADLINE = 0.05
 
 

@@ -18,29 +18,29 @@ def family(kind, name):
 
 
 def test_two_chips_of_one_name_are_told_apart_by_their_address(server: HostRoots, values: "Values") -> None:
-    temperatures = values(hwmon.collect, server, hwmon.TEMPERATURE)
+    temperatures = values(hwmon.collect_hwmon, server, hwmon.TEMPERATURE)
     assert {labels: value for labels, value in temperatures.items() if "coretemp" in labels[0]} == PACKAGES
 
 
 def test_units_become_volts_watts_and_celsius(server: HostRoots, values: "Values") -> None:
-    assert values(hwmon.collect, server, family("in", "input"))[("platform_nct6775_656", "in3")] == 3.344
-    assert values(hwmon.collect, server, family("power", "average")) == {("acpi_acpi000d_00", "power1"): 182.0}
-    assert values(hwmon.collect, server, family("fan", "input"))[("platform_nct6775_656", "fan2")] == 987
-    assert values(hwmon.collect, server, hwmon.CRITICAL)[("pci_nvme0", "temp1")] == 84.85
+    assert values(hwmon.collect_hwmon, server, family("in", "input"))[("platform_nct6775_656", "in3")] == 3.344
+    assert values(hwmon.collect_hwmon, server, family("power", "average")) == {("acpi_acpi000d_00", "power1"): 182.0}
+    assert values(hwmon.collect_hwmon, server, family("fan", "input"))[("platform_nct6775_656", "fan2")] == 987
+    assert values(hwmon.collect_hwmon, server, hwmon.CRITICAL)[("pci_nvme0", "temp1")] == 84.85
 
 
 def test_labels_stand_in_a_series_of_their_own(server: HostRoots, values: "Values") -> None:
-    labels = values(hwmon.collect, server, hwmon.LABEL)
+    labels = values(hwmon.collect_hwmon, server, hwmon.LABEL)
     assert ("platform_coretemp_0", "temp1", "Package id 0") in labels
     assert ("platform_nct6775_656", "temp7", "PCH_CHIP_TEMP") in labels
 
 
 def test_a_chip_without_a_device_goes_by_its_name(unpacked: "Unpacked", values: "Values") -> None:
-    assert values(hwmon.collect, unpacked("edge"), hwmon.TEMPERATURE) == {("cpu_thermal", "temp1"): 71.083}
+    assert values(hwmon.collect_hwmon, unpacked("edge"), hwmon.TEMPERATURE) == {("cpu_thermal", "temp1"): 71.083}
 
 
 def test_an_undervolted_board_says_so(unpacked: "Unpacked", values: "Values") -> None:
-    alarms = values(hwmon.collect, unpacked("edge"), family("in", "lcrit_alarm"))
+    alarms = values(hwmon.collect_hwmon, unpacked("edge"), family("in", "lcrit_alarm"))
     assert alarms == {("platform_raspberrypi_hwmon", "in0"): 1}
 
 
@@ -52,7 +52,7 @@ def test_cores_are_kept_where_the_chip_has_no_package_sensor() -> None:
 def test_one_broken_sensor_leaves_the_others(tree: "Tree") -> None:
     chip = "sys/class/hwmon/hwmon0"
     roots = tree({f"{chip}/name": "x", f"{chip}/temp1_input": "??", f"{chip}/temp2_input": "41000"})
-    outcome = run_collector(hwmon.collect, roots, lambda: 0.0)
+    outcome = run_collector(hwmon.collect_hwmon, roots, lambda: 0.0)
     assert isinstance(outcome, Measured)
     assert hwmon.TEMPERATURE(41.0, "x", "temp2") in outcome.samples
     assert len(outcome.faults) == 1
@@ -70,6 +70,6 @@ def test_a_sensor_that_answers_an_io_error_is_a_fault(tree: "Tree", monkeypatch:
         return real(path)
 
     monkeypatch.setattr(kernel_files, "read_file", read)
-    assert run_collector(hwmon.collect, roots, lambda: 0.0).faults == (
+    assert run_collector(hwmon.collect_hwmon, roots, lambda: 0.0).faults == (
         f"{roots.sys}/class/hwmon/hwmon0/fan1_input: Input/output error",
     )

@@ -2,7 +2,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.hardware import loadavg
+from agent.hardware import cpu
 from agent.hardware.metrics import families
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
 from agent.hardware.samples import HostRoots
@@ -10,7 +10,7 @@ from agent.hardware.samples import HostRoots
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import ReadingOf
 
-LOAD = loadavg.LOAD1(0.5)
+LOAD = cpu.LOAD1(0.5)
 
 
 def flags(outcome):

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[2] / "data/nvml/nvml.c"
 
 PROGRAM = """
 import asyncio, json, sys, time
-from agent.hardware.collector_threads import run_collectors
+from agent.hardware.monitor import run_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Measured
 from agent.hardware.samples import HostRoots

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from agent.hardware import cpu, disks, memory, psutil_source
-from agent.hardware.collector_threads import run_collectors
+from agent.hardware.monitor import run_collectors
 from agent.hardware.reading import Measured
 from agent.hardware.samples import HostRoots
 
@@ -57,7 +57,7 @@ async def test_a_read_that_hangs_in_psutil_holds_up_no_other_collector(server: H
     path = Path(server.proc) / "stat"
     path.unlink()
     os.mkfifo(path)
-    todo = {"cpu": cpu.collect, "memory": memory.collect, "disks": disks.collect}
+    todo = {"cpu": cpu.collect_cpu, "memory": memory.collect_memory, "disks": disks.collect_disks}
     run = await run_collectors(todo, server, time.monotonic, 0.1)
     writer = os.open(path, os.O_WRONLY)
     path.unlink()

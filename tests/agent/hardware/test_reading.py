@@ -2,11 +2,11 @@ import errno
 
 import pytest
 
-from agent.hardware import loadavg
+from agent.hardware import cpu
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, run_collector
 from agent.hardware.samples import HostRoots, NoData, SensorFault
 
-SAMPLE = loadavg.LOAD1(0.5)
+SAMPLE = cpu.LOAD1(0.5)
 
 
 def run(*items, raising=None):

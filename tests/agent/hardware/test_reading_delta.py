@@ -1,6 +1,5 @@
-from agent.hardware import cpu, disks, loadavg
-from agent.hardware.reading import HardwareReading, Measured
-from agent.hardware.reading_delta import delta_between
+from agent.hardware import cpu, disks
+from agent.hardware.reading import HardwareReading, Measured, delta_between
 
 
 def reading(at_seconds, *samples):
@@ -24,8 +23,8 @@ def test_a_new_device_has_no_rate() -> None:
 
 
 def test_the_first_reading_has_values_and_no_rates() -> None:
-    change = delta_between(None, reading(100, loadavg.LOAD1(0.5), disks.READS(9, "sda")))
-    assert change.values(loadavg.LOAD1) == {(): 0.5}
+    change = delta_between(None, reading(100, cpu.LOAD1(0.5), disks.READS(9, "sda")))
+    assert change.values(cpu.LOAD1) == {(): 0.5}
     assert change.rates(disks.READS) == {}
 
 

@@ -6,20 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware import (
-    cgroup,
-    cpu,
-    disks,
-    filesystems,
-    hwmon,
-    links,
-    loadavg,
-    netdev,
-    nvidia,
-    sriov,
-    throttle,
-    vmstat,
-)
+from agent.hardware import cgroup, cpu, disks, hwmon, memory, network, nvidia, sriov
 from agent.hardware.reading import HardwareReading, Measured
 from agent.hardware.samples import HostRoots
 from agent.hardware.summary import MEASURES, summarize
@@ -91,44 +78,44 @@ def test_disk_bytes_are_reads_and_writes_of_all() -> None:
 
 
 def test_swapping_is_in_and_out() -> None:
-    before = vmstat.SWAP_IN(0), vmstat.SWAP_OUT(0)
-    assert after(vmstat.SWAP_IN(20), vmstat.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
+    before = memory.SWAP_IN(0), memory.SWAP_OUT(0)
+    assert after(memory.SWAP_IN(20), memory.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
 
 
 def test_bytes_on_a_bridge_do_not_count_twice() -> None:
-    before = netdev.RECEIVED_BYTES(0, "eth0"), netdev.RECEIVED_BYTES(0, "bond0")
-    now = netdev.RECEIVED_BYTES(50, "eth0"), netdev.RECEIVED_BYTES(50, "bond0")
-    assert after(*now, links.UP(1, "eth0"), before=before)[metric_names.NETWORK_RECEIVED] == 5
+    before = network.RECEIVED_BYTES(0, "eth0"), network.RECEIVED_BYTES(0, "bond0")
+    now = network.RECEIVED_BYTES(50, "eth0"), network.RECEIVED_BYTES(50, "bond0")
+    assert after(*now, network.UP(1, "eth0"), before=before)[metric_names.NETWORK_RECEIVED] == 5
     assert after(*now, before=before)[metric_names.NETWORK_RECEIVED] == 10
 
 
 def network_at(device, received, sent):
-    return netdev.RECEIVED_BYTES(received, device), netdev.SENT_BYTES(sent, device)
+    return network.RECEIVED_BYTES(received, device), network.SENT_BYTES(sent, device)
 
 
 def test_headroom_is_what_the_busier_direction_leaves() -> None:
-    now = *network_at("a", 400, 100), links.UP(1, "a"), links.SPEED(100, "a")
+    now = *network_at("a", 400, 100), network.UP(1, "a"), network.SPEED(100, "a")
     assert after(*now, before=network_at("a", 0, 0))[metric_names.NETWORK_HEADROOM] == 60
 
 
 def test_a_link_that_is_down_has_no_headroom() -> None:
-    now = *network_at("a", 0, 0), links.UP(0, "a"), links.SPEED(100, "a")
+    now = *network_at("a", 0, 0), network.UP(0, "a"), network.SPEED(100, "a")
     assert metric_names.NETWORK_HEADROOM not in after(*now, before=network_at("a", 0, 0))
 
 
 def test_sriov_headroom_is_of_links_with_a_free_function() -> None:
     before = *network_at("a", 0, 0), *network_at("b", 0, 0)
-    now = [*before, links.UP(1, "a"), links.UP(1, "b"), links.SPEED(100, "a"), links.SPEED(40, "b")]
-    values = after(*now, links.VFS_FREE(0, "a"), links.VFS_FREE(3, "b"), before=before)
+    now = [*before, network.UP(1, "a"), network.UP(1, "b"), network.SPEED(100, "a"), network.SPEED(40, "b")]
+    values = after(*now, network.VFS_FREE(0, "a"), network.VFS_FREE(3, "b"), before=before)
     assert (values[metric_names.SRIOV_HEADROOM], values[metric_names.NETWORK_HEADROOM]) == (40, 100)
-    assert metric_names.SRIOV_HEADROOM not in after(*now, links.VFS_FREE(0, "a"), before=before)
+    assert metric_names.SRIOV_HEADROOM not in after(*now, network.VFS_FREE(0, "a"), before=before)
 
 
 def physical_function(device, limited_bits, limited, speed_bytes=1.25e9, up=1):
     return [
-        links.UP(up, device),
-        *([links.SPEED(speed_bytes, device)] if speed_bytes else []),
-        links.VFS_ENABLED(8, device),
+        network.UP(up, device),
+        *([network.SPEED(speed_bytes, device)] if speed_bytes else []),
+        network.VFS_ENABLED(8, device),
         sriov.LIMITED_BITS(limited_bits, device),
         sriov.LIMITED(limited, device),
     ]
@@ -147,13 +134,13 @@ def test_a_physical_function_of_unknown_speed_leaves_nothing_known(unknown) -> N
 
 
 def test_a_physical_function_whose_rates_nobody_read_leaves_nothing_known() -> None:
-    values = after(links.UP(1, "a"), links.SPEED(1.25e9, "a"), links.VFS_ENABLED(8, "a"))
+    values = after(network.UP(1, "a"), network.SPEED(1.25e9, "a"), network.VFS_ENABLED(8, "a"))
     assert metric_names.SRIOV_LINK_HEADROOM not in values
 
 
 def space(size, free, available, read_only=0, labels=FS):
-    made = filesystems.SIZE(size, *labels), filesystems.FREE(free, *labels)
-    return *made, filesystems.AVAILABLE(available, *labels), filesystems.READ_ONLY(read_only, *labels)
+    made = disks.SIZE(size, *labels), disks.FREE(free, *labels)
+    return *made, disks.AVAILABLE(available, *labels), disks.READ_ONLY(read_only, *labels)
 
 
 def test_filesystem_use_is_as_df_counts_it() -> None:
@@ -173,13 +160,10 @@ def test_an_impossible_temperature_is_no_temperature(impossible: float) -> None:
 
 
 def test_throttled_says_whether_it_happened_since_the_last_reading() -> None:
-    before = throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(2, "0")
+    before = cpu.CORE_THROTTLES(7, "0"), cpu.PACKAGE_THROTTLES(2, "0")
     assert after(*before, before=before)[metric_names.CPU_THROTTLED] == 0
     assert (
-        after(throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(3, "0"), before=before)[
-            metric_names.CPU_THROTTLED
-        ]
-        == 1
+        after(cpu.CORE_THROTTLES(7, "0"), cpu.PACKAGE_THROTTLES(3, "0"), before=before)[metric_names.CPU_THROTTLED] == 1
     )
     assert metric_names.CPU_THROTTLED not in after(*before)
 
@@ -203,13 +187,13 @@ GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]
 
 
 def test_a_node_without_cpus_online_has_no_load_a_cpu() -> None:
-    assert metric_names.LOAD_PER_CPU not in after(loadavg.LOAD1(3), cpu.ONLINE(0))
+    assert metric_names.LOAD_PER_CPU not in after(cpu.LOAD1(3), cpu.ONLINE(0))
 
 
 @given(st.lists(st.floats(), min_size=8, max_size=8), st.floats(), st.floats())
 def test_only_finite_numbers_are_written(numbers, load1, online) -> None:
     samples = [disks.READ_BYTES(value, str(index)) for index, value in enumerate(numbers)]
-    values = after(*samples, loadavg.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
+    values = after(*samples, cpu.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
     assert all(math.isfinite(value) for value in values.values())
 
 

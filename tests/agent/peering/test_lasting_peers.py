@@ -2,8 +2,15 @@
 
 from random import Random
 
-from agent.peering.lasting_peers import SETTLED_SECONDS, SLOT_SECONDS, LastingPeers
-from agent.peering.peer_selection import RANDOM_ARC_SIZE, RANDOM_REPLACE_SECONDS, PeerSelection, RingReadResult
+from agent.peering.peer_selection import (
+    RANDOM_ARC_SIZE,
+    RANDOM_REPLACE_SECONDS,
+    SETTLED_SECONDS,
+    SLOT_SECONDS,
+    LastingPeers,
+    PeerSelection,
+    RingReadResult,
+)
 from agent.peering.ring import Arc, RingMember
 from leadsman.network.vivaldi import Coordinate
 from leadsman.state import keys

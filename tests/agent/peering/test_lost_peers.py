@@ -1,4 +1,4 @@
-from agent.peering.lost_peers import LOST_PEER_SECONDS, MAX_LOST_PEERS, LostPeers
+from agent.peering.peer_selection import LOST_PEER_SECONDS, MAX_LOST_PEERS, LostPeers
 from agent.rtt.peer import Peer
 
 ONE, TWO = Peer("one", "10.0.0.1"), Peer("two", "10.0.0.2")

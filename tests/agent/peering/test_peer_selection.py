@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.peering import ring_reads
+from agent.peering import peer_refresh
 from agent.peering.peer_selection import MAX_REQUESTED, RANDOM_REPLACE_SECONDS, REQUESTED_SECONDS, PeerSelection
 from agent.peering.ring import RingMember
 from leadsman.network import vivaldi
@@ -24,7 +24,7 @@ def neighbourhood(own: str, k: int = 16, seed: int = 1) -> PeerSelection:
 
 async def refresh(ring, one: PeerSelection) -> set[str]:
     wanted = one.next_query(ring.now)
-    one.apply_result(await ring_reads.read_ring(ring.store, wanted), wanted, ring.now)
+    one.apply_result(await peer_refresh.read_ring(ring.store, wanted), wanted, ring.now)
     return {peer.name for peer in one.peers(ring.now)}
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.peering import ring, ring_reads
+from agent.peering import peer_refresh, ring
 from agent.peering.peer_selection import RingQuery
 from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
 from leadsman.state import codec, keys
@@ -22,7 +22,7 @@ def member(name: str) -> RingMember:
 
 
 async def arc(ring, own: str, size: int) -> Arc:
-    return (await ring_reads.read_ring(ring.store, RingQuery(keys.ring_position(own) + 1, 0, size, ()))).own_arc
+    return (await peer_refresh.read_ring(ring.store, RingQuery(keys.ring_position(own) + 1, 0, size, ()))).own_arc
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])

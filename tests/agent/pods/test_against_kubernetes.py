@@ -10,9 +10,8 @@ import yaml
 
 from agent.node_ownership import claim_node
 from agent.pods.incident_ledger import DEFAULT_LIMITS
-from agent.pods.monitor import PodMonitor
+from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
-from agent.pods.settings import PodSettings
 from leadsman.kube.access import access_from_url
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity

@@ -15,8 +15,8 @@ from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import Reporter
 from agent.rtt.clock import DualTimestamp
+from agent.rtt.peer import Answered, Lost
 from agent.rtt.peer_stats import Probe
-from agent.rtt.probe_result import Answered, Lost
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from leadsman.state import codec, keys

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.pods import incident_causes
+from agent.pods import incidents
 from leadsman.rewards.incident_causes import IncidentCause
 
 if TYPE_CHECKING:
@@ -64,16 +64,15 @@ NO_REGISTRY = (
 )
 def test_why_a_pod_does_not_start(given: "type[Given]", reason: str, message, cause) -> None:
     assert (
-        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)])
-        is cause
+        incidents.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)]) is cause
     )
 
 
 def test_without_events_the_container_that_waits_says_why(given: "type[Given]") -> None:
     wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
-    assert incident_causes.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
+    assert incidents.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
     unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
-    assert incident_causes.start_failure_cause(given.pod("Pending", unset), []) is IncidentCause.CONFIG_ERROR
+    assert incidents.start_failure_cause(given.pod("Pending", unset), []) is IncidentCause.CONFIG_ERROR
 
 
 def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> None:
@@ -82,17 +81,12 @@ def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> No
         given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
         given.warning("Failed", NO_IMAGE, at="2026-03-01T12:05:00Z"),
     ]
-    assert (
-        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
-    )
+    assert incidents.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
 
 
 def test_a_normal_event_says_nothing(given: "type[Given]") -> None:
     normal = given.warning("FailedMount", "timed out", type="Normal")
-    assert (
-        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [normal])
-        is IncidentCause.START_STUCK
-    )
+    assert incidents.start_failure_cause(given.pod("Pending", given.waiting()), [normal]) is IncidentCause.START_STUCK
 
 
 def end_of(given):
@@ -102,21 +96,19 @@ def end_of(given):
 @pytest.mark.parametrize("probe", ["Liveness", "Startup"])
 def test_a_container_killed_by_its_probe_did_not_crash(given: "type[Given]", probe: str) -> None:
     told = given.warning("Unhealthy", f"{probe} probe failed: HTTP probe failed with statuscode: 500", container="app")
-    assert incident_causes.container_exit_cause("app", end_of(given), [told]) is IncidentCause.PROBE_FAILURE
+    assert incidents.container_exit_cause("app", end_of(given), [told]) is IncidentCause.PROBE_FAILURE
 
 
 def test_a_readiness_probe_kills_nobody(given: "type[Given]") -> None:
     told = given.warning("Unhealthy", "Readiness probe failed: connection refused", container="app")
-    assert incident_causes.container_exit_cause("app", end_of(given), [told]) is None
+    assert incidents.container_exit_cause("app", end_of(given), [told]) is None
 
 
 def test_another_container_s_probe_and_an_earlier_run_s_say_nothing(given: "type[Given]") -> None:
     message = "Liveness probe failed: timeout"
     assert (
-        incident_causes.container_exit_cause(
-            "app", end_of(given), [given.warning("Unhealthy", message, container="sidecar")]
-        )
+        incidents.container_exit_cause("app", end_of(given), [given.warning("Unhealthy", message, container="sidecar")])
         is None
     )
     before = given.warning("Unhealthy", message, at="2026-03-01T11:00:00Z", container="app")
-    assert incident_causes.container_exit_cause("app", end_of(given), [before]) is None
+    assert incidents.container_exit_cause("app", end_of(given), [before]) is None

@@ -12,9 +12,8 @@ from prometheus_client import generate_latest
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, LedgerLimits, RestoredState
 from agent.pods.metrics import families
-from agent.pods.monitor import PodMonitor
+from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
-from agent.pods.settings import PodSettings
 from leadsman.kube.access import ApiAccess
 from leadsman.runtime.scrape import create_registry
 from leadsman.state.memory_store import MemoryStore

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.pods.pod_types import OTHER_TYPE, pod_type_of
+from agent.pods.incident_ledger import OTHER_TYPE, pod_type_of
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import ControllerReferences, ObjectMeta, OwnerReference, Pod
 

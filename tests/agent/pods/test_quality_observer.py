@@ -9,8 +9,7 @@ from aiohttp import web
 
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
-from agent.pods.quality_observer import QualityObserver
-from agent.pods.scraping import MAX_PAGE_BYTES, MetricScraper
+from agent.pods.quality_observer import MAX_PAGE_BYTES, MetricScraper, QualityObserver
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given

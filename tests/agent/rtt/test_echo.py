@@ -5,7 +5,7 @@ import pytest
 from agent.rtt.clock import DualTimestamp
 from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
-from agent.rtt.probe_result import Answered, Lost, ProbeResult, Unusable
+from agent.rtt.peer import Answered, Lost, ProbeResult, Unusable
 from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, read_clocks
 
 COOKIE = b"sounding"

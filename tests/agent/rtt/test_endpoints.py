@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from agent.rtt.endpoints import parse_literal, resolve
 from agent.rtt.packet import IpVersion
+from agent.rtt.sockets import parse_literal, resolve
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import math
 
-from agent.rtt.local_fault import LocalFaultDetector, SilentPeriod
+from agent.rtt.window import LocalFaultDetector, SilentPeriod
 
 
 def watched(peers, since=0.0, patience=5.0):

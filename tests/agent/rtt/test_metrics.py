@@ -6,9 +6,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.rtt.metrics import families
-from agent.rtt.peer import Locality, Peer
+from agent.rtt.peer import Answered, Locality, Lost, Peer, ProbeResult
 from agent.rtt.peer_stats import Probe
-from agent.rtt.probe_result import Answered, Lost, ProbeResult
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import ProbeMethod

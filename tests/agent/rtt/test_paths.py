@@ -18,8 +18,7 @@ import pytest
 
 from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
-from agent.rtt.peer import Peer
-from agent.rtt.probe_result import Answered, ProbeResult
+from agent.rtt.peer import Answered, Peer, ProbeResult
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, open_sockets, read_clocks

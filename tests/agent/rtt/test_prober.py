@@ -8,13 +8,12 @@ from random import Random
 import pytest
 
 from agent.rtt.clock import DualTimestamp
-from agent.rtt.endpoints import parse_literal
 from agent.rtt.packet import IpVersion
 from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, IcmpRefused, open_sockets, read_clocks
+from agent.rtt.sockets import EchoSocket, IcmpRefused, open_sockets, parse_literal, read_clocks
 from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)

@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from agent.rtt import tcp
-from agent.rtt.probe_result import Answered, Lost
+from agent.rtt.peer import Answered, Lost
 
 IPV4 = socket.AF_INET
 

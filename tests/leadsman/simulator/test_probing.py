@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agent.peering.lost_peers import LOST_PEER_SECONDS
+from agent.peering.peer_selection import LOST_PEER_SECONDS
 from leadsman.simulator.probing import PEERING_SETTINGS, ProbingSimulation
 from leadsman.simulator.probing_run import ProbingFigures, run_probing
 from leadsman.simulator.synthetic_network import SyntheticNetwork
