@@ -16,12 +16,11 @@ from heapq import heappop
 
 from agent.node_ownership import NodeAlreadyOwned
 from agent.run import REQUESTS_SILENCE_SECONDS
-from leadsman.simulator.probing import ProbingSimulation
-from leadsman.simulator.synthetic_network import SyntheticNetwork
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Store, StoreError
+from tests.simulated_agents import ProbingSimulation, SyntheticNetwork
 
 PEERS_PER_NODE = 16
 CALL_TIMEOUT_SECONDS = 3.0

@@ -1,17 +1,21 @@
-"""Simulates many agents on a virtual clock with one store in memory: what each costs, and how soon a new one converges.
+"""Simulates many agents on a virtual clock with one store in memory.
 
 Everything but the packets is real: peer selection, coordinates, reports, the records' bytes. Probes are counted, not
-sent: a peer answers with the synthetic network's round trip, a few times a read.
+sent: a peer answers with the network's round trip, a few times a read. `SyntheticNetwork` makes up a cluster of any
+size, `KnownNetwork` has a matrix of round trips.
 """
 
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from hashlib import blake2b
 from itertools import count
-from math import isnan
+from math import hypot, isnan, nan
 from random import Random
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned
@@ -19,7 +23,8 @@ from agent.peering.own_coordinate import MAX_USES_PER_READ
 from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerRefresher
 from agent.reporting import NodeRecords, Reporter
 from agent.rtt.peer import Peer
-from leadsman.simulator.counting_store import CountingStore
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Put, StoredItem, Write
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
@@ -28,6 +33,12 @@ from leadsman.state.store import Store
 FIRST_REPLIES_SECONDS = 1.1
 """A new peer is probed within a second."""
 _NOISE_RATIO = 0.01
+ZONES = 12
+ZONE_PLANE_MS = 20.0
+SETTLE_SECONDS = 300.0
+"""By then peers change no more than ever after: random ones in turn, near ones seldom."""
+RANDOM_TURN_SECONDS = 240.0
+"""The time in which an agent with 16 peers has replaced each random one."""
 PEERING_SETTINGS = PeeringSettings(ReportTiming(), 1.0, 30.0)
 
 
@@ -39,6 +50,55 @@ class ProbedNetwork(Protocol):
 
     def zone(self, name: str) -> str:
         """The node's zone; "" unknown."""
+
+
+class SyntheticNetwork:
+    """A ProbedNetwork without a matrix: zones in a plane, racks in zones, links of hosts.
+
+    Within a rack 0.05 to 0.15 ms, within a zone 0.2 to 0.6, between zones 1 to 25 ms: a cluster over one continent.
+    Every name has a zone, a rack and a link, whether or not a node of that name exists.
+
+    seed: of the zones' positions.
+    """
+
+    def __init__(self, seed: int) -> None:
+        rng = Random(seed)
+        self._zones = [(rng.uniform(0, ZONE_PLANE_MS), rng.uniform(0, ZONE_PLANE_MS)) for _ in range(ZONES)]
+        self._racks: dict[str, tuple[int, int, float]] = {}
+
+    def rtt_ms(self, one: str, other: str) -> float:
+        """Round trip between two nodes, the same in both directions."""
+        (zone, rack, link), (other_zone, other_rack, other_link) = self._rack(one), self._rack(other)
+        if zone != other_zone:
+            (x, y), (other_x, other_y) = self._zones[zone], self._zones[other_zone]
+            return 0.5 + hypot(x - other_x, y - other_y) + link + other_link
+        return (0.0 if rack == other_rack else 0.15) + link + other_link
+
+    def zone(self, name: str) -> str:
+        return f"zone-{self._rack(name)[0]}"
+
+    def _rack(self, name: str) -> tuple[int, int, float]:
+        """Zone, rack in it, and the host's link: its share of a round trip in ms."""
+        if name not in self._racks:
+            number = int.from_bytes(blake2b(name.encode(), digest_size=6, person=b"places").digest(), "big")
+            rack = number % 1_000_003
+            self._racks[name] = (rack % ZONES, rack // ZONES % 40, 0.025 + (number >> 24) / (1 << 24) * 0.05)
+        return self._racks[name]
+
+
+class KnownNetwork:
+    """A ProbedNetwork of a matrix of milliseconds, sources as rows; 0 and NaN: no reply."""
+
+    def __init__(self, rtt_ms: Floats) -> None:
+        self.names = [f"node-{number:04}" for number in range(len(rtt_ms))]
+        self._rtt_ms, self._number = rtt_ms, {name: number for number, name in enumerate(self.names)}
+
+    def rtt_ms(self, one: str, other: str) -> float:
+        found = float(self._rtt_ms[self._number[one], self._number[other]])
+        return found if found > 0 else nan
+
+    def zone(self, name: str) -> str:
+        return ""
 
 
 class ProbingSimulation:
@@ -85,6 +145,56 @@ class ProbingSimulation:
         """Number of agents that probe each node."""
         found = Counter(peer for agent in self.agents.values() for peer in agent.peers)
         return Counter({name: found[name] for name in self.agents})
+
+
+class CountingStore:
+    """Counts the calls to a store, and the bytes of keys and values. A deletion counts the bytes of its key."""
+
+    def __init__(self, store: Store) -> None:
+        self.calls = self.read_bytes = self.written_bytes = 0
+        self._store = store
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        listing = await self._store.read_prefix(prefix)
+        self._read(listing.items)
+        return listing
+
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        page = await self._store.read_page(keys, revision)
+        self._read(page.items)
+        return page
+
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
+        listings = await self._store.read_ranges(ranges)
+        self._read(item for listing in listings for item in listing.items)
+        return listings
+
+    def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
+        return self._store.watch(prefix, start_revision, cluster_id)
+
+    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
+        self.calls += 1
+        self.written_bytes += sum(len(one.key) + (len(one.value) if isinstance(one, Put) else 0) for one in writes)
+        return await self._store.write(writes, lease, precondition)
+
+    async def grant(self, ttl_seconds: int) -> int:
+        self.calls += 1
+        return await self._store.grant(ttl_seconds)
+
+    async def keep_alive(self, lease: int) -> None:
+        self.calls += 1
+        await self._store.keep_alive(lease)
+
+    async def revoke(self, lease: int) -> None:
+        self.calls += 1
+        await self._store.revoke(lease)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def _read(self, items: Iterable[StoredItem]) -> None:
+        self.calls += 1
+        self.read_bytes += sum(len(item.key) + len(item.value) for item in items)
 
 
 class SimulatedAgent:
@@ -185,3 +295,29 @@ class SimulatedAgent:
 
 
 _HARDWARE = Hardware({"load1_per_cpu": 0.5})
+
+
+class ProbedPairs(NamedTuple):
+    """Who probes whom: source[k] → target[k]."""
+
+    source: Indices
+    target: Indices
+
+    def measured(self, rtt_ms: Floats) -> MeasuredPairs:
+        """What they measure in this network."""
+        return build_pairs(len(rtt_ms), self.source, self.target, rtt_ms[self.source, self.target])
+
+
+async def agents_peers(rtt_ms: Floats, k: int, seed: int, moments: int = 1) -> Sequence[ProbedPairs]:
+    """The peers of all agents at so many moments, RANDOM_TURN_SECONDS apart, the last first."""
+    network = KnownNetwork(rtt_ms)
+    world = ProbingSimulation(network, k, seed)
+    for name in network.names:
+        world.join(name, 5.0)
+    found = []
+    for moment in range(moments):
+        await world.run(SETTLE_SECONDS + moment * RANDOM_TURN_SECONDS)
+        peers = [[network.names.index(peer) for peer in world.agents[name].measured_peers()] for name in network.names]
+        source = np.repeat(np.arange(len(peers)), [len(each) for each in peers])
+        found.append(ProbedPairs(source, np.array([peer for each in peers for peer in each], np.intp)))
+    return found[::-1]
