@@ -1,4 +1,4 @@
-"""What probing costs a node of a simulated cluster, which settles, is measured for a minute, and is joined by some agents."""
+"""What probing costs a node of a simulated cluster: it settles, is measured for a minute, and some agents join."""
 
 import asyncio
 from collections.abc import Sequence
