@@ -18,8 +18,7 @@ from leadsman.state.etcd_store import EtcdStore
 
 def options(add: Options) -> None:
     """Adds the flags of access to the live cluster; in its pods, the environment names it."""
-    api_server_flags.options(add)
-    add.argument("context", "the context of --kubeconfig (default: its current one)", "", metavar="NAME")
+    api_server_flags.operator_options(add)
     etcd_flags.options(add, default=None)
     followed = add.group("what else the live cluster's extender follows")
     followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
@@ -35,7 +34,7 @@ def options(add: Options) -> None:
 
 def is_named(args: argparse.Namespace) -> bool:
     """Whether the flags or the environment name an API server from outside a cluster."""
-    return bool(args.kubeconfig or args.kube_api)
+    return bool(args.kubeconfig or args.kube_api or args.context)
 
 
 def read(args: argparse.Namespace) -> ClusterSnapshot:
@@ -58,7 +57,7 @@ async def _read(args: argparse.Namespace) -> ClusterSnapshot:
 def _settings(args: argparse.Namespace) -> SourceSettings:
     if (args.delay_matrix is None) is not (args.metadata is None):
         raise ValueError("--delay_matrix and --metadata belong together; give both or neither")
-    api = api_server_flags.settings(args, context=args.context)
+    api = api_server_flags.operator_settings(args)
     return SourceSettings(
         policy=args.policy,
         api=api,

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from controller.config_maps import DocumentObject
 from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.flags import api_server_flags
@@ -19,7 +17,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.published.documents import BadDocument, decode, encode
-from leadsman.published.move_plan import MOVE_PLAN, LeftOut, MovePlan, PlanRequest
+from leadsman.published.move_plan import LeftOut, MovePlan
 from leadsman.published.moves import MOVES, PlanProgress
 from leadsman.runtime.text_table import align_columns
 
@@ -85,7 +83,7 @@ def read_plan(file: Path) -> MovePlan:
 
 def handover_options(add: Options) -> None:
     """Where plans are handed over."""
-    api_server_flags.options(add)
+    api_server_flags.operator_options(add)
     add.argument("namespace", "Leadsman's namespace (default {default})", "leadsman", namespace_name)
 
 
@@ -103,7 +101,7 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
     """What `do` returns, with a client of the API server that the flags name. CommandFailed when the server refuses."""
 
     async def run() -> T:
-        async with ApiClient(api_server_flags.settings(args)) as client:
+        async with ApiClient(api_server_flags.operator_settings(args)) as client:
             return await do(client)
 
     try:
@@ -118,23 +116,6 @@ async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | Non
     """How far the controller is with the last plan that it saw; None: it has seen none. BadDocument, ApiError."""
     state = await DocumentObject(client, namespace, MOVES).read()
     return state.progress if state else None
-
-
-def ask(args: argparse.Namespace, request: PlanRequest) -> int:
-    """Asks the controller to go on, pause or abort, and says so."""
-    plan = with_client(args, lambda client: ask_controller(client, args.namespace, request))
-    print(f"plan {plan.id}: asked to {request}; `leadsman plan status` shows what became of it")
-    return 0
-
-
-async def ask_controller(client: ApiClient, namespace: str, request: PlanRequest) -> MovePlan:
-    """Writes what is asked for beside the plan. BadDocument when there is no plan; Conflict, ApiError."""
-    plan_object = DocumentObject(client, namespace, MOVE_PLAN)
-    handed_over = await plan_object.read()
-    if handed_over is None:
-        raise BadDocument("no plan is handed over")
-    await plan_object.write(replace(handed_over, request=request))
-    return handed_over.plan
 
 
 def time_text(unix: float) -> str:

@@ -18,13 +18,16 @@ PLANS = {
 }
 """Name → what it does. Each is the module leadsman.cli.plan_<name>, with `options` and `main` as a command has."""
 
+OF_STATUS = ("pause", "resume", "abort")
+"""These are in the module of `status`, which all speak of the plan that was handed over."""
+
 
 def options(add: Options) -> None:
     assert isinstance(add.parser, argparse.ArgumentParser)
     kinds = add.parser.add_subparsers(dest="plan", metavar="WHAT", required=True)
     for name, does in PLANS.items():
         command = kinds.add_parser(name, help=does, description=f"{does[0].upper()}{does[1:]}.", allow_abbrev=False)
-        module = import_module(f"leadsman.cli.plan_{name}")
+        module = import_module(f"leadsman.cli.plan_{'status' if name in OF_STATUS else name}")
         module.options(add.for_subcommand(command))
         command.set_defaults(make_plan=module.main)
 

@@ -1,18 +1,25 @@
-"""`leadsman plan status`: how far the plan of moves is that was handed over last.
+"""`leadsman plan status | pause | resume | abort`: how far the plan of moves is that was handed over last, and what the
+controller is to do with it. A pause undoes a move that has not evicted its pod; after an abort, pods that were evicted
+still land.
 
-Exit code: 0: it is done, or goes on; 1: it was refused or aborted, or there is none.
+Exit code of `status`: 0: it is done, or goes on; 1: it was refused or aborted, or there is none.
 """
 
 import argparse
+
+from msgspec.structs import replace
 
 from controller.config_maps import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import handover_options, plan_text, read_progress, with_client
 from leadsman.kube.client import ApiClient
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan
+from leadsman.published.documents import BadDocument
+from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
 from leadsman.published.moves import PlanProgress, RunState
 
 EXIT_FINE, EXIT_NOT = 0, 1
+
+REQUESTS = {"pause": PlanRequest.PAUSE, "resume": PlanRequest.RUN, "abort": PlanRequest.ABORT}
 
 
 def options(add: Options) -> None:
@@ -20,7 +27,11 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when the API server refuses, or what stands there cannot be read."""
+    """ValueError when what stands there cannot be read; CommandFailed when the API server refuses."""
+    if request := REQUESTS.get(args.plan):
+        plan = with_client(args, lambda client: ask_controller(client, args.namespace, request))
+        print(f"plan {plan.id}: asked to {request}; `leadsman plan status` shows what became of it")
+        return EXIT_FINE
     handed_over, progress = with_client(args, lambda client: _read(client, args.namespace))
     if handed_over is None:
         print("no plan is handed over")
@@ -36,3 +47,13 @@ def main(args: argparse.Namespace) -> int:
 
 async def _read(client: ApiClient, namespace: str) -> tuple[HandedOverPlan | None, PlanProgress | None]:
     return await DocumentObject(client, namespace, MOVE_PLAN).read(), await read_progress(client, namespace)
+
+
+async def ask_controller(client: ApiClient, namespace: str, request: PlanRequest) -> MovePlan:
+    """Writes what is asked for beside the plan. BadDocument when there is no plan; Conflict, ApiError."""
+    plan_object = DocumentObject(client, namespace, MOVE_PLAN)
+    handed_over = await plan_object.read()
+    if handed_over is None:
+        raise BadDocument("no plan is handed over")
+    await plan_object.write(replace(handed_over, request=request))
+    return handed_over.plan

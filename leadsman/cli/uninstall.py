@@ -19,9 +19,7 @@ from leadsman.runtime.text_table import align_columns
 
 
 def options(add: Options) -> None:
-    add = Options(add.parser, None)
-    api_server_flags.options(add)
-    add.argument("context", "the context of --kubeconfig (default: its current one)", "", metavar="NAME")
+    api_server_flags.operator_options(add)
     parser = add.parser
     parser.add_argument("--delete", action="store_true", help="delete what is listed (default: only list it)")
     parser.add_argument(
@@ -46,7 +44,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 async def _uninstall(args: argparse.Namespace) -> int:
-    async with ApiClient(api_server_flags.settings(args, context=args.context)) as client:
+    async with ApiClient(api_server_flags.operator_settings(args)) as client:
         objects = await remaining_objects.find_objects(client)
         if args.keep is not None:
             objects, changes = _not_in(_named(args.keep), objects), []

@@ -14,7 +14,7 @@ from controller.config_maps import DocumentObject
 from controller.event_recorder import EventRecorder
 from controller.placeholder_pod import PlaceholderSettings
 from controller.replacement import Replacement
-from leadsman.cli.move_plans import ask_controller
+from leadsman.cli.plan_status import ask_controller
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex

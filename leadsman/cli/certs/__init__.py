@@ -71,7 +71,7 @@ def options(add: Options) -> None:
         "renew-before-days", "cluster: renew what ends within so many days (default {default})", "30", positive_int
     )
     showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
-    api_server_flags.options(Options(add.parser, None))
+    api_server_flags.operator_options(add)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ class NamedObjects:
 async def run(args: argparse.Namespace, now: datetime) -> int:
     """Makes what is missing or due, and says so. CertsError when the API server refuses."""
     try:
-        async with ApiClient(api_server_flags.settings(args)) as client:
+        async with ApiClient(api_server_flags.operator_settings(args)) as client:
             objects = NamedObjects(client, args.namespace)
             made = [*await _of_extender(objects, args, now), *(await _of_etcd(objects, args, now))]
     except ApiError as error:

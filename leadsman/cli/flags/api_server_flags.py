@@ -1,8 +1,13 @@
-"""Flags of access to Kubernetes' API server."""
+"""Flags of access to Kubernetes' API server.
+
+A process of a pod (`options`, `settings`) asks the server that its flags name, or its own cluster's. A command on
+somebody's machine (`operator_options`, `operator_settings`) also finds the cluster that kubectl means there.
+"""
 
 import argparse
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from leadsman.cli import exec_credential
 from leadsman.cli.flags.options import Options
@@ -11,8 +16,8 @@ from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url, in_cluster_access
 
 
-def options(add: Options) -> None:
-    group = add.group("API server (default: that of the cluster in which this pod runs)")
+def options(add: Options, default: str = "that of the cluster in which this pod runs") -> None:
+    group = add.group(f"API server (default: {default})")
     group.flag(
         "kubeconfig",
         "kubeconfig file, for access from outside a cluster; one with an exec plugin needs leadsman[kubeconfig]",
@@ -24,21 +29,40 @@ def options(add: Options) -> None:
     group.flag("kube-token-file", "file with the bearer token for --kube-api", None, existing_file)
 
 
-def settings(args: argparse.Namespace, environ: Mapping[str, str] = os.environ, *, context: str = "") -> ApiAccess:
-    """The API server that the flags name, or that of this pod's cluster.
+def operator_options(add: Options) -> None:
+    add = add.without_environment()
+    options(add, "that of kubectl's kubeconfig, else that of the cluster in which this pod runs")
+    add.argument("context", "the context of the kubeconfig (default: its current one)", "", metavar="NAME")
 
-    context: of the kubeconfig; "": its current one.
+
+def settings(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
+    """The API server that the flags name, or that of this pod's cluster.
 
     NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
     """
     if args.kubeconfig and args.kube_api:
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
+        context = getattr(args, "context", "")
         return kubeconfig.read(args.kubeconfig, context, run_exec_plugin=exec_credential.load)
-    if context:
-        raise ApiAccessError("--context needs --kubeconfig too")
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:
         raise ApiAccessError("--kube-ca and --kube-token-file need --kube-api too")
     return in_cluster_access(environ)
+
+
+def operator_settings(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
+    """As `settings`, but where no flag names a server, kubectl's kubeconfig does if there is one."""
+    if not args.kubeconfig and not args.kube_api:
+        args.kubeconfig = _kubectls_file(environ)
+    if args.context and not args.kubeconfig:
+        raise ApiAccessError("--context needs a kubeconfig: --kubeconfig, $KUBECONFIG or ~/.kube/config")
+    return settings(args, environ)
+
+
+def _kubectls_file(environ: Mapping[str, str]) -> Path | None:
+    """The first file of $KUBECONFIG that exists, without the variable ~/.kube/config; None: there is none."""
+    named = environ.get("KUBECONFIG") or "~/.kube/config"
+    files = (Path(each).expanduser() for each in named.split(os.pathsep) if each)
+    return next((file for file in files if file.is_file()), None)

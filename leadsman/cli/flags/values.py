@@ -144,8 +144,9 @@ def split_host_port(text: str) -> tuple[str, int]:
 
 
 def existing_file(text: str) -> Path:
+    """A file to read, or what stands for one, such as the pipe of a shell's <(...)."""
     path = Path(text)
-    if not path.is_file():
+    if not path.exists() or path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r}: no such file")
     return path
 

@@ -157,13 +157,18 @@ def test_a_live_cluster_is_written_and_without_etcd_that_is_said(
     ("flags", "message"),
     [
         ([], "not running in a pod"),
-        (["--context", "home"], "--context needs --kubeconfig too"),
+        (["--context", "home"], "--context needs a kubeconfig"),
         (["--kube-api", "http://127.0.0.1:1", "-d", "README.md"], "--delay_matrix and --metadata belong together"),
     ],
 )
 def test_a_live_cluster_that_is_not_named_is_an_error(
-    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    flags: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(SystemExit) as ended:
         main(["snapshot", *flags])
     assert ended.value.code == 2
