@@ -96,7 +96,7 @@ METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names
 def running_extender(checkout: Path, etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
     """The extender of a checkout as a process: itself, its URL, and the operators'."""
     listen, ops = free_ports(2)
-    addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}"]
+    addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
     process = psutil.Popen(
         [sys.executable, "-m", "leadsman.cli.main", "extender", *flags],

@@ -8,12 +8,12 @@ import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.settings import PageSettings
+from extender.api.server import ApiServer
 from extender.api.sources import ApiSources
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
@@ -46,9 +46,6 @@ from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 
-if TYPE_CHECKING:
-    from extender.api.server import PageServer
-
 log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_SECONDS = 0.001
@@ -74,13 +71,15 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: how long it still answers after it was told to stop.
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
-    page: where the API for people and the page are served; None: they are not.
+    api_listen: loopback host and port of the API for people and the page, always plain HTTP.
+    prometheus: asked for histories; None: there are those of this process alone.
     own_pod: that Events about plugins are written on; None: none are written; needs `api`.
     """
 
     etcd: EtcdAccess
     listen: tuple[str, int] = ("0.0.0.0", 9001)
     ops_listen: tuple[str, int] = ("0.0.0.0", 9002)
+    api_listen: tuple[str, int] = ("127.0.0.1", 9008)
     policy: Path | None = None
     names_only: bool = False
     api: ApiAccess | None = None
@@ -94,7 +93,7 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: float = 0.0
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
-    page: PageSettings | None = None
+    prometheus: ApiAccess | None = None
     own_pod: ObjectReference | None = None
 
 
@@ -120,8 +119,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         port = await stack.enter_async_context(serve(parts.app(), *settings.listen, tls=parts.tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops = {**parts.loops(), "drain": parts.drain.run(stop)}
-        if parts.page_server:
-            loops |= await stack.enter_async_context(parts.page_server.running())
+        await stack.enter_async_context(parts.api_server.serving(*settings.api_listen))
+        loops |= dict(parts.api_server.loops())
         await run_tasks(loops, parts.drain.over)
     log.info("extender stopped")
 
@@ -147,7 +146,7 @@ class ExtenderParts:
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
-        self.page_server = self._page_server(settings.page) if settings.page else None
+        self.api_server = ApiServer(self.api_sources(), settings.prometheus)
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
         shown = (
@@ -165,11 +164,6 @@ class ExtenderParts:
 
     def _recorder(self, folder: Path) -> Recorder:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
-
-    def _page_server(self, settings: PageSettings) -> "PageServer":
-        from extender.api.server import PageServer  # Here: a process without a page does without 50 modules, 3 MB.
-
-        return PageServer(settings, self.api_sources())
 
     def app(self) -> web.Application:
         """What kube-scheduler asks."""

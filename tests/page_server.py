@@ -27,8 +27,7 @@ from msgspec import Struct
 
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
-from extender.api.server import PageServer
-from extender.api.settings import PageSettings
+from extender.api.server import ApiServer
 from extender.api.sources import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
@@ -162,12 +161,17 @@ async def page_server(
             stack.push_async_callback(store.close)
             await _write(store, cluster.all_records())
             await _write(store, (cluster.heartbeat(at, 1) for at in range(nodes)))
-            settings = PageSettings(("127.0.0.1", port), prometheus=ApiAccess(prometheus) if prometheus else None)
-            yield await _start(stack, store, cluster, settings, hostile)
+            access = ApiAccess(prometheus) if prometheus else None
+            yield await _start(stack, store, cluster, port, access, hostile)
 
 
 async def _start(
-    stack: AsyncExitStack, store: EtcdStore, cluster: InventedCluster, settings: PageSettings, hostile: bool
+    stack: AsyncExitStack,
+    store: EtcdStore,
+    cluster: InventedCluster,
+    port: int,
+    prometheus: ApiAccess | None,
+    hostile: bool,
 ) -> PageUrl:
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     stack.callback(workers.close)
@@ -182,10 +186,10 @@ async def _start(
         "extender-0",
         request_probes=probe_requests.enqueue,
     )
-    server = PageServer(settings, sources)
+    server = ApiServer(sources, prometheus)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
-    loops = {**dict(followed.tasks()), **dict(server.tasks())}
+    loops = {**dict(followed.tasks()), **dict(server.loops())}
     estimating = loops.pop("fit estimates")
     tasks = [asyncio.create_task(each, name=name) for name, each in loops.items()]
     tasks.append(asyncio.create_task(probe_requests.run(), name="write probe requests"))
@@ -200,7 +204,7 @@ async def _start(
     invent_history(server, cluster)
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
-    (page_port,) = await stack.enter_async_context(server.serving())
+    page_port = await stack.enter_async_context(server.serving("127.0.0.1", port))
     return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__)
 
 
@@ -227,7 +231,7 @@ async def _write(store: EtcdStore, puts: Iterator[Put]) -> None:
         await store.write(batch)
 
 
-def invent_history(server: PageServer, cluster: InventedCluster) -> None:
+def invent_history(server: ApiServer, cluster: InventedCluster) -> None:
     """The minutes before now. Only the round trips are invented; shifts are found in them."""
     wall, step = time.time(), 1 if len(cluster.names) <= 100 else 6
     server.live.history = DelayHistory(wall - 60 * HISTORY_MINUTES)

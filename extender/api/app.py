@@ -3,14 +3,13 @@
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from hashlib import blake2b
 
 import msgspec
 from aiohttp import hdrs, web
-from aiohttp.typedefs import Middleware
 
-from extender.api.access import AccessGuard
+from extender.api.access import RequestGuard
 from extender.api.change_streams import MAX_STREAMS, TooManyStreams
 from extender.api.handlers import ApiHandlers
 from extender.api.live import LiveState
@@ -35,21 +34,22 @@ Bundle = Mapping[str, tuple[str, bytes]]
 """Path, as "/app.js" → content type and bytes. "/" is the page itself."""
 
 
-def create_api_app(
-    live: LiveState,
-    guard: AccessGuard,
-    bundle: Bundle,
-    page_headers: Mapping[str, str],
-    before_guard: Sequence[Middleware] = (),
-) -> web.Application:
+def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, str]) -> web.Application:
     """Builds the application. bundle, page_headers: of the page. Run `live` beside it."""
-    app = web.Application(middlewares=[track_request, errors_as_json, *before_guard, _checked_by(guard)])
+    guard = RequestGuard()
+
+    @web.middleware
+    async def checked(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        guard.check(request)
+        return await handler(request)
+
+    app = web.Application(middlewares=[track_request, errors_as_json, checked])
     handlers = ApiHandlers(live)
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, api_handler(route, handlers))
     document = msgspec.json.encode(openapi_document())
     app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
-    app.router.add_get(f"{PREFIX}/events", _events(live, guard))
+    app.router.add_get(f"{PREFIX}/events", _events(live))
     for path, (content_type, body) in bundle.items():
         app.router.add_get(path, _serving(content_type, body, page_headers))
     app.on_shutdown.append(_end_streams(live))
@@ -100,7 +100,7 @@ async def _compressed(body: bytes) -> bytes:
     return await run_in_daemon_thread(compress, "leadsman-api-gzip") if len(body) >= LARGE_BYTES else compress()
 
 
-def _events(live: LiveState, guard: AccessGuard) -> _Handler:
+def _events(live: LiveState) -> _Handler:
     async def stream(request: web.Request) -> web.StreamResponse:
         try:
             events = live.streams.open()
@@ -109,7 +109,7 @@ def _events(live: LiveState, guard: AccessGuard) -> _Handler:
         # nginx would keep events until it has 4 KiB of them.
         headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
-        return await _write_all(request, response, events, guard)
+        return await _write_all(request, response, events)
 
     return stream
 
@@ -118,18 +118,16 @@ WRITE_TIMEOUT_SECONDS = 10.0
 
 
 async def _write_all(
-    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes], guard: AccessGuard
+    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes]
 ) -> web.StreamResponse:
-    """A reader that takes nothing for WRITE_TIMEOUT_SECONDS is disconnected, and one that may no longer read: a stream
-    lasts for hours."""
+    """Disconnects a reader that takes nothing for WRITE_TIMEOUT_SECONDS."""
     try:
         await response.prepare(request)
         async for event in events:
-            await guard.check(request)
             async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
                 await response.write(event)
         await response.write_eof()
-    except (TimeoutError, ConnectionResetError, RequestError):
+    except (TimeoutError, ConnectionResetError):
         if request.transport:
             request.transport.abort()
     finally:
@@ -142,15 +140,6 @@ def _end_streams(live: LiveState) -> Callable[[web.Application], Awaitable[None]
         live.streams.close()
 
     return end
-
-
-def _checked_by(guard: AccessGuard) -> Middleware:
-    @web.middleware
-    async def checked(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        await guard.check(request)
-        return await handler(request)
-
-    return checked
 
 
 @web.middleware
@@ -170,6 +159,4 @@ async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamR
 
 def _error_response(error: RequestError, more: Mapping[str, str] | None = None) -> web.Response:
     headers = {**API_HEADERS, **(more or {}), hdrs.CONTENT_TYPE: "application/json"}
-    if error.status == 401:
-        headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
     return web.Response(status=error.status, body=msgspec.json.encode(error.body), headers=headers)

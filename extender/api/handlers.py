@@ -8,7 +8,6 @@ from aiohttp import web
 from msgspec import Struct
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
-from extender.api.access import is_let_in_by_cookie
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import (
@@ -46,12 +45,11 @@ class ApiHandlers:
     def __init__(self, live: LiveState) -> None:
         self._live, self._sources = live, live.sources
 
-    async def overview(self, request: web.Request) -> Struct:
+    async def overview(self, _: web.Request) -> Struct:
         view, history = await self._live.view(), self._live.history
         decisions, waiting = self._live.decisions.rates(), self._live.decisions.waiting()
-        may_sign_out = is_let_in_by_cookie(request)
         return await self._on_worker(
-            lambda: overview(self._sources, view, decisions, waiting, history.shifts, history.since, may_sign_out)
+            lambda: overview(self._sources, view, decisions, waiting, history.shifts, history.since)
         )
 
     async def nodes(self, request: web.Request) -> Struct:

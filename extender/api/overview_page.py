@@ -32,7 +32,6 @@ def overview(
     waiting: WaitingPods,
     shifts: Sequence[NodeShift],
     history_since: float,
-    may_sign_out: bool,
 ) -> Overview:
     return Overview(
         at=iso(view.at),
@@ -53,7 +52,6 @@ def overview(
             rewards=bool(view.snapshot.rewards),
             measure=sources.request_probes is not None,
             what_if=True,
-            sign_out=may_sign_out,
         ),
     )
 

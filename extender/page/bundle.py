@@ -42,25 +42,6 @@ def content_security_policy() -> str:
     return "; ".join(f"{name} {value}" for name, value in directives.items())
 
 
-@cache
-def sign_in_document() -> str:
-    """The document that asks a browser for a token. `{reason}` stands where the reason belongs, as HTML."""
-    return _FOLDER.joinpath("sign_in.html").read_text("utf-8").replace("/*style*/", _sign_in_style())
-
-
-@cache
-def sign_in_policy() -> str:
-    """Admits the document's one style, and its form to where it came from. It has no script."""
-    return (
-        f"default-src 'none'; style-src {_hash(_sign_in_style())}; img-src data:; form-action 'self'; base-uri 'none';"
-        " frame-ancestors 'none'"
-    )
-
-
-def _sign_in_style() -> str:
-    return "\n" + "".join(_FOLDER.joinpath(sheet).read_text("utf-8") for sheet in ("style/base.css", "sign_in.css"))
-
-
 def _hash(text: str) -> str:
     """As in https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from extender.api.contract.delays import SPANS_SECONDS
 from leadsman.cli import delay_history, extender_client, output, state_page
+from leadsman.cli.extender_replicas import API_PORT
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, optional_url
 from leadsman.cli.state_page import StatePage
@@ -41,7 +42,7 @@ def options(add: Options) -> None:
     add.argument(
         "page",
         "for --since: the page's URL, where --extender is a URL (default {default})",
-        "http://127.0.0.1:9003",
+        f"http://127.0.0.1:{API_PORT}",
         optional_url,
     )
     extender_client.options(add, "both directions, or the past as the API has it")

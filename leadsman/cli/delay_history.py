@@ -24,7 +24,7 @@ from extender.api.contract.delays import (
 from extender.api.moments import iso
 from leadsman.cli import output
 from leadsman.cli.extender_client import ExtenderClient
-from leadsman.cli.extender_replicas import PAGE_PORT, Replica, extender_pods
+from leadsman.cli.extender_replicas import API_PORT, Replica, extender_pods
 from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.cli.kubectl import Kubectl
 from leadsman.runtime.text_table import format_number
@@ -34,7 +34,7 @@ PARTS = 12
 
 MOST_ROWS = 10
 
-_HINT = "An extender serves it with --page-listen (component page); name it with --page URL."
+_HINT = "An extender serves it at --api-listen; name it with --page URL."
 
 
 def show(args: argparse.Namespace) -> None:
@@ -50,7 +50,7 @@ def _page(args: argparse.Namespace) -> Iterator[ExtenderClient]:
         return
     kubectl, namespace = Kubectl.of(args), args.extender_namespace
     pod = extender_pods(kubectl, namespace)[0]["metadata"]["name"]
-    with kubectl.port_forward(namespace, pod, PAGE_PORT) as port:
+    with kubectl.port_forward(namespace, pod, API_PORT) as port:
         yield ExtenderClient([Replica(pod, f"http://127.0.0.1:{port}", forwarded=True)], _HINT)
 
 

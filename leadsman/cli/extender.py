@@ -4,6 +4,7 @@ import argparse
 
 from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
+from leadsman.cli.extender_replicas import API_PORT
 from leadsman.cli.flags import (
     api_server_flags,
     decision_flags,
@@ -18,6 +19,7 @@ from leadsman.cli.flags import (
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     listen_address,
+    loopback_address,
     namespace_name,
     non_negative_number,
     optional_object_name,
@@ -36,7 +38,7 @@ iptables take long to write. The manifest's terminationGracePeriodSeconds has ro
 def options(add: Options) -> None:
     serving_options(add.group("serving"))
     mutual_tls_flags.options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
-    page_flags.options(add.group("the page and the API for people (docs/api.md)"))
+    page_flags.options(add.group("the page (docs/page.md)"))
     deciding_options(add.group("deciding"))
     delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
@@ -62,6 +64,12 @@ def serving_options(add: Options) -> None:
         "address of /metrics, /healthz, /readyz and /config (default {default})",
         "0.0.0.0:9002",
         listen_address,
+    )
+    add.flag(
+        "api-listen",
+        "loopback address of the page and the API, which ask for no token (default {default}; docs/api.md)",
+        f"127.0.0.1:{API_PORT}",
+        loopback_address,
     )
     add.flag(
         "drain-seconds",
@@ -122,7 +130,8 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         drain_seconds=args.drain_seconds,
         record=args.record_dir,
         record_bytes=args.record_bytes,
-        page=page_flags.settings(args, api),
+        api_listen=split_host_port(args.api_listen),
+        prometheus=page_flags.settings(args),
         own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
     )
 

@@ -18,8 +18,8 @@ SCHEDULER_SECRET, SCHEDULER_NAMESPACE = "leadsman-scheduler-tls", "kube-system"
 """Made by `leadsman certs secrets`: the client's pair and our CA's certificate. The chart's job and cert-manager make
 it in Leadsman's namespace instead, as `--scheduler-namespace` may."""
 
-PAGE_PORT = 9003
-"""Of the component `page`."""
+API_PORT = 9008
+"""Of the extender's API and page, on its pod's loopback address."""
 
 SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
 

@@ -3,10 +3,11 @@
 import argparse
 import contextlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.flags.options import Options
@@ -81,6 +82,10 @@ class Kubectl:
     def namespace(self) -> str:
         """That of the kubeconfig's context."""
         return self.text("config", "view", "--minify", "-o", "jsonpath={..namespace}").strip() or "default"
+
+    def become(self, *arguments: str) -> NoReturn:
+        """Replaces this process by kubectl, whose exit code and signals are then the command's."""
+        os.execvp(self._command[0], [*self._command, *arguments])
 
     @contextlib.contextmanager
     def port_forward(self, namespace: str, pod: str, port: int) -> Iterator[int]:

@@ -14,11 +14,10 @@ from aiohttp import web
 from msgspec import Struct
 
 from leadsman.etcd.access_control import AccessControl
-from leadsman.etcd.token_review import AUDIENCE, TokenRefused, role_of
+from leadsman.etcd.token_review import TokenRefused, review_token, role_of
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
-from leadsman.kube.token_review import review_token
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.ops_server import create_ops_app, good_unless
@@ -90,7 +89,7 @@ class Issuer:
             return _refusal(401, "send `Authorization: Bearer` with the token of your service account")
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                role = role_of(await review_token(self._api, token, AUDIENCE), self._namespace)
+                role = role_of(await review_token(self._api, token), self._namespace)
                 credential = Credential(role.name, await self._control.password(role))
         except TokenRefused as error:
             client_log.warning("refused a credential to %s: %s", request.remote, error)

@@ -1,13 +1,50 @@
-"""Which role of etcd a service account token gives a right to, and on which node its pod runs."""
+"""Which role of etcd a service account token gives a right to: whose it is the API server says (TokenReview)."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
 
 from leadsman.etcd.roles import CONTROLLER, EXTENDER, EtcdRole, agent_role
-from leadsman.kube.token_review import TokenReviewStatus, TokenUser
+from leadsman.kube.client import ApiClient
+
+_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 AUDIENCE = "leadsman-etcd-issuer"
 """Of tokens for the issuer. A token for the API server has another one, and is refused."""
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 """In a bound token of a pod, from Kubernetes 1.30 on. KEP-4193."""
+
+
+class TokenUser(Struct, frozen=True):
+    """Whose token it is. extra: claims of the token, each with its values."""
+
+    username: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+class TokenReviewStatus(Struct, frozen=True):
+    """What the API server says of a token. audiences: of the token, among those that were asked for."""
+
+    authenticated: bool = False
+    user: TokenUser = TokenUser()
+    audiences: tuple[str, ...] = ()
+
+
+class TokenReview(Struct, frozen=True):
+    """A TokenReview of authentication.k8s.io/v1."""
+
+    status: TokenReviewStatus = TokenReviewStatus()
+
+
+async def review_token(api: ApiClient, token: str) -> TokenReviewStatus:
+    """ApiError when the API server does not say."""
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token, "audiences": [AUDIENCE]},
+    }
+    return (await api.create(_PATH, body, TokenReview)).status
 
 
 class TokenRefused(Exception):

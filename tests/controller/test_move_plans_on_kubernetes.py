@@ -138,7 +138,7 @@ def scheduling(binaries: Path, cluster: KubeApiServer, folder: Path) -> Iterator
     port, ops = free_ports(2)
     with Etcd(folder / "etcd") as etcd:
         flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--etcd", etcd.client_url]
-        listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
+        listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
         access = ["--kubeconfig", str(cluster.kubeconfig(EXTENDER))]
         urls = (f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}")
         extender = LeadsmanProcess(["extender", *flags, *listen, *access], *urls, folder / "extender.log")

@@ -24,8 +24,6 @@ SETTINGS_OF = {
     "placement-events": "controller.placementEvents=true",
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
-    "page": "extender.page=true",
-    "page-service": "extender.pageService.enabled=true",
     "page-history": "extender.prometheus.url=http://prometheus-operated.monitoring:9090",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",

@@ -22,7 +22,6 @@ REQUIRED = {
     "cluster-model": ["controller"],
     "node-health": ["controller"],
     "device-health": ["controller"],
-    "page-history": ["page"],
     "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],

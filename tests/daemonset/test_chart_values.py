@@ -111,23 +111,9 @@ def test_a_guarded_prometheus_is_asked_with_the_ca_and_the_token_of_a_secret(tem
     given = dict(argument.partition("=")[::2] for argument in container["args"])
     (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "prometheus"]
     assert (given["--prometheus-ca"], given["--prometheus-token-file"]) == (f"{folder}/ca.crt", f"{folder}/token")
-    assert given["--page-listen"], "the page asks it, so it is served"
     assert {"secretName": "thanos", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
     egress = policy["spec"]["egress"]
     assert {"port": 443, "protocol": "TCP"} in [port for rule in egress for port in rule.get("ports", ())]
-
-
-def test_the_pages_service_answers_for_an_ingress_with_a_certificate_of_its_own(template: Template) -> None:
-    chosen = ("extender.pageService.enabled=true", "extender.pageService.hosts={leadsman.example.com}")
-    objects = template(*chosen, "extender.pageService.tlsSecret=page-tls")
-    (extender,) = objects_named(objects, "Deployment", "leadsman-extender")
-    spec = extender["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    given = dict(argument.partition("=")[::2] for argument in container["args"])
-    assert given["--page-hosts"].split(",")[-1] == "leadsman.example.com"
-    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    assert mounted["page-tls"] == given["--page-tls"]
-    assert {"secretName": "page-tls", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
 
 
 def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:

@@ -56,7 +56,8 @@ def scheduler(cluster: KubeApiServer, binaries: Path, folder: Path, port: int, i
 @contextmanager
 def extender(port: int, log: Path) -> Iterator[None]:
     """Ours, which knows nothing: its answers are neutral."""
-    where = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{free_ports(1)[0]}", "--etcd=http://127.0.0.1:1"]
+    where = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{free_ports(1)[0]}", "--api-listen=127.0.0.1:0"]
+    where.append("--etcd=http://127.0.0.1:1")
     command = [sys.executable, "-m", "leadsman.cli.main", "extender", "--plain-http", *where]
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file)

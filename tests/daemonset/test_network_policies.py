@@ -10,11 +10,6 @@ if TYPE_CHECKING:
 PART = "app.kubernetes.io/component"
 
 
-def test_the_page_is_open_to_ingress_controllers_where_it_is_served(find: "Find", build_name: str) -> None:
-    is_open = build_name in builds_with("page-service") - {"files"}  # files: no patch is applied
-    assert open_to(find("NetworkPolicy", "leadsman-extender"), "page") == ({"anyone"} if is_open else set())
-
-
 def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
     objects: "Objects", workloads: "Objects"
 ) -> None:

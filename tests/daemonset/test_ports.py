@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
     "--ops-listen": {"extender": "ops", "issuer": "ops"},
-    "--page-service-listen": {"extender": "page"},
 }
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from extender.api.token_access import URL
 from leadsman.kube.names import (
     PLACEHOLDER_NAMESPACE,
 )
@@ -38,7 +37,6 @@ COMPONENTS_WITH_ROLES = (
     "self-healing-extender",
     "second-scheduler",
     "devices",
-    "page-service",
     "etcd-locked",
 )
 """Besides bind."""
@@ -137,27 +135,6 @@ def test_the_issuer_may_ask_whose_a_token_is_and_nothing_else(objects: "Objects"
     roles = [o for o in objects if o["metadata"]["name"] == ISSUER and "rules" in o]
     tokens = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
     assert [o["rules"] for o in roles] == ([[tokens]] if build_name in builds_with("etcd-locked") else [])
-
-
-def test_the_extender_may_ask_whose_a_token_is_and_what_its_user_may_where_it_serves_the_page(
-    objects: "Objects", build_name: str
-) -> None:
-    roles = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] == "ClusterRole"}
-    bindings = {o["roleRef"]["name"] for o in objects if o["kind"] == "ClusterRoleBinding"}
-    granted = {name: rules for name, rules in roles.items() if "page" in name}
-    if build_name not in builds_with("page-service"):
-        assert granted == {}
-        return
-    viewer, operator = granted.pop("leadsman-page-viewer"), granted.pop("leadsman-page-operator")
-    assert viewer == [{"nonResourceURLs": [URL], "verbs": ["get"]}]
-    assert operator == [{"nonResourceURLs": [URL], "verbs": ["get", "post"]}]
-    assert not {"leadsman-page-viewer", "leadsman-page-operator"} & bindings, "whom they go to, an operator says"
-    assert granted == {
-        "leadsman-extender-page": [
-            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
-        ]
-    }
 
 
 def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Objects", build_name: str) -> None:

@@ -56,7 +56,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with Etcd(folder / "etcd") as etcd:
         flags = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--plain-http"]
         url, ops_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}"
-        command = ["extender", *flags, "--etcd", etcd.client_url]
+        command = ["extender", *flags, "--api-listen=127.0.0.1:0", "--etcd", etcd.client_url]
         process = LeadsmanProcess(command, url, ops_url, folder / "extender.log")
         try:
             until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")

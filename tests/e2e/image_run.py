@@ -76,7 +76,13 @@ def _processes(etcd: str, api: str) -> Mapping[str, tuple[list[str], int]]:
     return {
         "agent": ([*pod, *follows, f"--listen=127.0.0.1:{agent}", f"--tcp-port={agent}"], agent),
         "extender": (
-            [*follows, "--plain-http", f"--listen=127.0.0.1:{extender}", f"--ops-listen=127.0.0.1:{ops}"],
+            [
+                *follows,
+                "--plain-http",
+                f"--listen=127.0.0.1:{extender}",
+                f"--ops-listen=127.0.0.1:{ops}",
+                "--api-listen=127.0.0.1:0",
+            ],
             ops,
         ),
         "controller": ([*follows, f"--listen=127.0.0.1:{controller}"], controller),

@@ -90,7 +90,7 @@ INSTALLATIONS = (
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
             Row("api-server", "API server away for 10 s", disturbances.restart_api_server, 0, 2),
             Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
-            Demo("page", "the page, forwarded and by token", page_is_reached),
+            Demo("page", "the page, forwarded", page_is_reached),
             Demo("kuberl", "kubeRL's demo", demos.kuberl),
             Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
             Demo("telemetry", "Telemetry Aware Scheduling's demo", demos.telemetry),

@@ -163,7 +163,8 @@ class KubernetesCluster(ApiServerCluster):
         extender, ops = free_ports(2)
         self.extender_url = f"http://127.0.0.1:{extender}"
         flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--listen", f"127.0.0.1:{extender}"]
-        flags += ["--ops-listen", f"127.0.0.1:{ops}", "--kubeconfig", str(self.kubernetes.kubeconfig(EXTENDER))]
+        flags += ["--ops-listen", f"127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
+        flags += ["--kubeconfig", str(self.kubernetes.kubeconfig(EXTENDER))]
         self.extender = self.start_process("extender", flags)
         asked = {
             "urlPrefix": self.extender_url,

@@ -194,7 +194,7 @@ class Cluster:
             self.etcd_urls() if name == EXTENDERS[0] else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
         )
         listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--telemetry=agents"]
-        listen.append("--drain-seconds=1")
+        listen += ["--drain-seconds=1", "--api-listen=127.0.0.1:0"]
         files = {"tls-cert": "server.crt", "tls-key": "server.key", "tls-client-ca": "ca.crt"}
         tls = [word for flag, file in files.items() for word in (f"--{flag}", str(self.certs / file))]
         return [kind, *self._sources(urls), *listen, *tls], f"https://127.0.0.1:{port}", ops_url, ()

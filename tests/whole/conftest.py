@@ -38,7 +38,8 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
         port = port or free
         listen = ["--listen", f"{host}:{port}", "--etcd", etcd.client_url]
         plain = [] if "--tls-cert" in arguments else ["--plain-http"]
-        own = {"extender": [*plain, "--drain-seconds=0", "--ops-listen", f"{host}:{ops}"], "agent": QUICK}
+        extender = [*plain, "--drain-seconds=0", "--ops-listen", f"{host}:{ops}", "--api-listen=127.0.0.1:0"]
+        own = {"extender": extender, "agent": QUICK}
         more = own.get(arguments[0], [])
         urls = (f"http://{host}:{port}", f"http://{host}:{ops if arguments[0] == 'extender' else port}")
         running.append(

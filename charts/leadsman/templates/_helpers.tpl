@@ -22,8 +22,6 @@ selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
-page: {{ or .Values.extender.page (ne .Values.extender.prometheus.url "") }}
-pageService: {{ .Values.extender.pageService.enabled }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 

@@ -64,12 +64,11 @@ class CertificateDays(Struct, frozen=True):
 
 
 class Features(Struct, frozen=True):
-    """Which parts of the API have something to show here. sign_out: the request showed the cookie of the form."""
+    """Which parts of the API have something to show here."""
 
     rewards: bool
     measure: bool
     what_if: bool
-    sign_out: bool
 
 
 class Overview(Struct, frozen=True):

@@ -24,12 +24,6 @@ function address(path, query) {
   return `${ROOT}${path}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
 }
 
-/** The browser forgets the token. A caller that cannot reach the server keeps it, and is told so. */
-export async function signOut() {
-  const response = await reached(fetch("/sign-out", { method: "POST" }));
-  if (!response.ok) throw await refusal(response);
-}
-
 /** A path of encoded segments: path("pods", "shop", "cart-7"). */
 export function path(...segments) {
   return `/${segments.map(encodeURIComponent).join("/")}`;
@@ -51,14 +45,6 @@ async function reached(request) {
 }
 
 async function refusal(response) {
-  if (response.status === 401) {
-    return new RequestFailed(
-      401,
-      location.protocol === "https:"
-        ? "The token with which you signed in is no longer valid. Reload this page, and sign in with another."
-        : "This session has ended. Run `kubectl leadsman page` again, and open the address that it prints.",
-    );
-  }
   try {
     const { error } = await response.json();
     return new RequestFailed(response.status, error.message, error);

@@ -15,7 +15,6 @@ import { policies } from "./policies.js";
 import { rewards } from "./rewards.js";
 import { currentPlace, match } from "./router.js";
 import { searchBox } from "./search.js";
-import { signOutButton } from "./sign_out.js";
 import { emptyStrip, strip } from "./strip.js";
 import { applyTheme, chosenTheme, nextTheme } from "./theme.js";
 import { whatIf } from "./what_if.js";
@@ -125,9 +124,6 @@ const search = searchBox();
 const help = helpDialog();
 const themeButton = element("button", { type: "button", class: "quiet-button", on: { click: () => turnTheme() } });
 
-/** Shown where the browser itself signed in: it cannot see its cookie, so the server says so. */
-const leaveButton = signOutButton(showError);
-
 function turnTheme() {
   nextTheme();
   nameTheme();
@@ -183,8 +179,6 @@ async function showOverview() {
     ),
   );
   document.getElementById("notices").replaceChildren(...notices);
-  if (overview.features.sign_out) document.querySelector(".tools").append(leaveButton);
-  else leaveButton.remove();
   const history = overview.history_since ? `history since ${moment(overview.history_since)}` : "no history yet";
   document.getElementById("foot").textContent =
     `Leadsman ${overview.version}, ${overview.replica}, revision ${overview.revision}, ${history}, as of ${moment(overview.at, true)}`;

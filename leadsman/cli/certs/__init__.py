@@ -16,9 +16,9 @@ from leadsman.cli.flags.values import namespace_name, positive_int
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
-    """What extenders are called by: kube-scheduler's Service, and that of the page."""
-    services = (f"leadsman-extender.{namespace}.svc", f"leadsman-page.{namespace}.svc")
-    return (*services, *(f"{service}.cluster.local" for service in services), "localhost", "127.0.0.1")
+    """What extenders are called by."""
+    service = f"leadsman-extender.{namespace}.svc"
+    return (service, f"{service}.cluster.local", "localhost", "127.0.0.1")
 
 
 DEFAULT_CLIENT_NAME = "kube-scheduler"

@@ -65,11 +65,12 @@ def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> 
             host.command_prefix,
         )
     _say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
-    port, ops = free_ports(2)
+    port, ops, page = free_ports(3)
     extender = f"http://127.0.0.1:{port}"
-    listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
+    listen = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{page}"]
     processes.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", etcd.client_url])
     _say(f"extender   {extender}  (metrics http://127.0.0.1:{ops}/metrics)")
+    _say(f"page       http://127.0.0.1:{page}/")
     return extender
 
 

@@ -76,7 +76,7 @@ class FailoverDemo:
         self._api = api
         port, ops, controller = free_ports(3)
         self._extender, self._controller = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{controller}"
-        self._listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
+        self._listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
 
     def start(self, etcd: Etcd, uplinks: Uplinks) -> None:
         """Starts all processes, and waits until every node is judged healthy."""

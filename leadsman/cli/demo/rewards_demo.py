@@ -76,8 +76,8 @@ def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread
         listen = ["--address", address, "--listen", f"{address}:{port}", "--etcd", etcd.client_url]
         processes.start(f"agent-{node}", ["agent", "--node-name", node, *listen, *follow])
     port, ops = free_ports(2)
-    serving = ["--plain-http", "--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
-    processes.start("extender", ["extender", "--drain-seconds=0", *serving, "--etcd", etcd.client_url])
+    serving = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
+    processes.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *serving, "--etcd", etcd.client_url])
     _say(f"started    etcd, {len(NODES)} agents, one extender; a fake API server")
     return f"http://127.0.0.1:{port}"
 

@@ -130,11 +130,11 @@ def listen_address(text: str) -> str:
     return text
 
 
-def port_number(text: str) -> int:
-    """0: a free one."""
-    if not (text.isdecimal() and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a port, 0 to 65535")
-    return int(text)
+def loopback_address(text: str) -> str:
+    """HOST:PORT of this machine alone."""
+    if listen_address(text).rpartition(":")[0] not in ("127.0.0.1", "localhost", "[::1]"):
+        raise argparse.ArgumentTypeError(f"{text!r}: want 127.0.0.1:PORT, localhost:PORT or [::1]:PORT")
+    return text
 
 
 def split_host_port(text: str) -> tuple[str, int]:
@@ -181,6 +181,7 @@ METAVARS: dict[Callable[[str], Any], str] = {
     image_reference: "IMAGE",
     label_key: "LABEL",
     listen_address: "HOST:PORT",
+    loopback_address: "HOST:PORT",
     namespace_name: "NAMESPACE",
     non_negative_int: "N",
     non_negative_number: "N",
@@ -188,7 +189,6 @@ METAVARS: dict[Callable[[str], Any], str] = {
     optional_https_url: "URL",
     optional_object_name: "NAME",
     optional_url: "URL",
-    port_number: "PORT",
     positive_int: "N",
     positive_number: "N",
     url_list: "URL[,URL]",

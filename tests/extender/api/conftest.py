@@ -14,12 +14,9 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
-from extender.api.access import AccessGuard, TokenCheck
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
 from extender.api.prometheus_history import PrometheusHistory
-from extender.api.server import PageServer
-from extender.api.settings import LOOPBACK_HOSTS, PageService, PageSettings
 from extender.api.sources import ApiSources
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -27,7 +24,6 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.kube.access import ApiAccess
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
@@ -35,7 +31,6 @@ from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
-from tests.extender.api.reviewing_api import ReviewingApi
 from tests.page_server import PUSH_SECONDS, InventedCluster
 from tests.testbed.certificates import CertificateAuthority
 
@@ -108,7 +103,7 @@ ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
 
 @pytest.fixture
 def starts_api() -> ApiStarter:
-    """starts_api(nodes=10, check_token=None, prometheus=None): an API that ends with the block."""
+    """starts_api(nodes=10, prometheus=None): an API that ends with the block."""
     return started
 
 
@@ -119,9 +114,7 @@ async def api() -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def started(
-    nodes: int = 10, check_token: TokenCheck | None = None, prometheus: PrometheusHistory | None = None
-) -> AsyncIterator[Api]:
+async def started(nodes: int = 10, prometheus: PrometheusHistory | None = None) -> AsyncIterator[Api]:
     cluster, snapshot, fitted = _invented(nodes)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
     inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
@@ -129,7 +122,7 @@ async def started(
         inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
     )
     live = LiveState(sources, prometheus)
-    app = create_api_app(live, AccessGuard(LOOPBACK_HOSTS, check_token), {"/": ("text/html", b"<p>page")}, {})
+    app = create_api_app(live, {"/": ("text/html", b"<p>page")}, {})
     try:
         async with (
             serve(app, "127.0.0.1", 0) as port,
@@ -138,9 +131,6 @@ async def started(
             yield Api(session, live, cluster, measured)
     finally:
         workers.close()
-
-
-READER = {"Authorization": "Bearer of-a-reader"}
 
 
 class Files(Struct):
@@ -162,36 +152,3 @@ def certified(folder: Path) -> Files:
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     return certified(tmp_path)
-
-
-@asynccontextmanager
-async def served(api: Api, files: Files, reviewing: ReviewingApi) -> AsyncIterator[aiohttp.ClientSession]:
-    """As `served_before`, before an API server that is a table."""
-    async with (
-        serve(reviewing.app(), "127.0.0.1", 0) as port,
-        served_before(ApiAccess(f"http://127.0.0.1:{port}"), api, files) as session,
-    ):
-        yield session
-
-
-@asynccontextmanager
-async def served_before(access: ApiAccess, api: Api, files: Files) -> AsyncIterator[aiohttp.ClientSession]:
-    """The cluster's listener, and a client that trusts it and keeps no cookies."""
-    service = PageService(("127.0.0.1", 0), frozenset({"leadsman-page"}), files.certificate, files.key, access)
-    connector, cookies = aiohttp.TCPConnector(ssl=files.client), aiohttp.DummyCookieJar()
-    async with (
-        PageServer(PageSettings(service=service), api.live.sources).serving() as (port,),
-        aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector, cookie_jar=cookies) as session,
-    ):
-        yield session
-
-
-@pytest.fixture
-def reviewing() -> ReviewingApi:
-    return ReviewingApi()
-
-
-@pytest.fixture
-async def service(api: Api, files: Files, reviewing: ReviewingApi) -> AsyncIterator[aiohttp.ClientSession]:
-    async with served(api, files, reviewing) as session:
-        yield session

@@ -18,7 +18,7 @@ import pytest
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
-from leadsman.cli.extender_replicas import PAGE_PORT
+from leadsman.cli.extender_replicas import API_PORT
 from leadsman.cli.main import main
 from leadsman.decision.policy import Policy
 from leadsman.runtime.connections import ServerLimits
@@ -33,7 +33,7 @@ from tests.extender.conftest import Fixed, network
 CAPTURE = Path(__file__).parents[2] / "data/captures/names-3-filter.json.gz"
 STAND_IN = Path(__file__).with_name("kubectl_stand_in.py")
 
-CONTAINER_PORTS = {"https": "9001", "ops": "9002", "page": str(PAGE_PORT)}
+CONTAINER_PORTS = {"https": "9001", "ops": "9002", "api": str(API_PORT)}
 
 Ports = Mapping[str, int]
 Started = Callable[..., AbstractAsyncContextManager[Ports]]

@@ -19,12 +19,14 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
     writer.close()
 
 
-async def forward(pod: str, port: str) -> None:
+async def forward(pod: str, ports: str) -> None:
+    local, _, port = ports.partition(":")
+
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", DOCUMENT["ports"][pod][port])
         await asyncio.gather(pump(reader, back), pump(there, writer))
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, "127.0.0.1", int(local or 0))
     sys.stdout.write(f"Forwarding from 127.0.0.1:{server.sockets[0].getsockname()[1]} -> {port}\n")
     sys.stdout.flush()
     await server.serve_forever()
@@ -33,8 +35,7 @@ async def forward(pod: str, port: str) -> None:
 def main(words: list[str]) -> int:
     words = [word for word in words if not word.startswith("--")]
     if words[0] == "port-forward":
-        pod, port = words[-2].removeprefix("pod/"), words[-1].removeprefix(":")
-        asyncio.run(forward(pod, port))
+        asyncio.run(forward(words[-2].removeprefix("pod/"), words[-1]))
     if words[0] == "version":
         sys.stdout.write('{"serverVersion": {"gitVersion": "v1.36.2"}}')
         return 0

@@ -39,7 +39,7 @@ async def test_the_plugin_reaches_the_page_through_a_forwarded_port(
     async with started_api() as api:
         view = await api.live.view()
         api.live.history.add(view.at, view.table)
-        kubectl({"pods": [extender_pod("extender-a")]}, {"extender-a": {"page": api.session._base_url.port}})
+        kubectl({"pods": [extender_pod("extender-a")]}, {"extender-a": {"api": api.session._base_url.port}})
         code, out, _ = await called("delay", A, B, "--since", "1h", LEADSMAN_EXTENDER="kubectl")
     assert code == 0
     assert out.startswith(f"{A} and {B}, the slower direction, from this replica")

@@ -101,7 +101,6 @@ ASKING = [
     ["rewards", "--extender"],
     ["delay", "edge-1", "edge-2", "--extender"],
     ["explain", "web-0", "--extender"],
-    ["page", "--url"],
     ["uninstall", "--kube-api"],
     ["plan", "status", "--kube-api"],
     ["plan", "pause", "--kube-api"],
