@@ -48,7 +48,7 @@ def test_labels_that_decide_and_do_not_fit_are_an_excess_with_the_first_of_them(
 
 
 def test_a_kubectl_annotation_of_256_kib_does_not_push_out_ours() -> None:
-    ours = {"leadsman.dev/delay": "a: 5", "leadsman/retried-at": "now"}
+    ours = {"leadsman.dev/delay": "a: 5", "leadsman.dev/retried-at": "now"}
     annotations = decoded(annotations=ours | {"kubectl.kubernetes.io/last": "x" * (256 << 10)}).metadata.annotations
     assert (annotations, annotations.cut, annotations.excess) == (ours, 1, "")
 
