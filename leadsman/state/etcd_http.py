@@ -1,7 +1,6 @@
 """Calls etcd's JSON gateway over HTTP: endpoints in turn, authentication and deadlines."""
 
 import asyncio
-import hashlib
 import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
@@ -45,8 +44,7 @@ class EtcdAccess(Struct, frozen=True):
         for the next in the same call; one that does not answer, or has no leader, by the next call.
     ca_file: PEM, for https; "": the system's.
     user: "": etcd without authentication.
-    password_file: read at each login, so that a new password needs no restart; None: `password` is used. A private key
-        in PEM stands for its file's SHA-256 in hexadecimal: cert-manager makes no passwords, and etcd takes 72 bytes.
+    password_file: read at each login, so that a new password needs no restart; None: `password` is used.
     issuer: gives us user and password; then neither is named here.
     call_timeout_seconds: T, for one call and for the start of a watch.
     """
@@ -83,7 +81,7 @@ class EtcdAccess(Struct, frozen=True):
             raise ValueError(
                 f"password file {self.password_file}: it is empty; it must hold the password of {self.user}"
             )
-        return hashlib.sha256(password.encode()).hexdigest() if password.startswith("-----BEGIN") else password
+        return password
 
 
 class ConnectFailed(Unavailable):

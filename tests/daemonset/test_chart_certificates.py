@@ -72,12 +72,11 @@ def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Templa
         for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
         if each["kind"] == "Certificate"
     }
-    member, issuer, trust, root = (made[name] for name in (MEMBER_SECRET, ISSUER_SECRET, TRUST_CONFIG_MAP, ROOT_SECRET))
+    member, issuer, trust = (made[name] for name in (MEMBER_SECRET, ISSUER_SECRET, TRUST_CONFIG_MAP))
     assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
     assert {*issuer["dnsNames"]} == {*ISSUER_NAMES}
     assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
-    assert root["privateKey"]["rotationPolicy"] == "Never", "it stands for a password that etcd knows"
-    assert root["issuerRef"]["name"] != member["issuerRef"]["name"]
+    assert ROOT_SECRET not in made, "a password is no key"
 
 
 def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(template: Template) -> None:

@@ -168,11 +168,6 @@ affinity:
 - {name: etcd-access, mountPath: /var/run/secrets/leadsman/etcd-issuer, readOnly: true}
 {{- end }}
 
-{{/* The file with the password of etcd's user root. cert-manager makes no passwords; a key that it keeps stands for one. */}}
-{{- define "leadsman.etcdRootPasswordFile" -}}
-/etc/leadsman-etcd-root/{{ ternary "tls.key" "password" (eq .Values.certificates.mode "cert-manager") }}
-{{- end }}
-
 {{/* As user 10001, under the restricted profile. */}}
 {{- define "leadsman.podSecurity" -}}
 runAsNonRoot: true

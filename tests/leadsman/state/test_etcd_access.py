@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import datetime
-import hashlib
 import ipaddress
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
@@ -23,7 +22,6 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import ChangeBatch, Put
 from leadsman.state.store import Denied, Unavailable
 from leadsman.testbed.etcd import Etcd, EtcdTls
-from tests.testbed.certificates import CertificateAuthority
 from tests.testbed.tcp_proxy import TcpProxy
 
 TOKEN_SECONDS = 1
@@ -139,13 +137,6 @@ async def test_a_password_file_that_turned_bad_is_named_and_the_next_login_reads
         path.rmdir() if content is None else path.unlink()
         path.write_text("secret\n")
         await store.read_prefix(MINE)
-
-
-def test_a_private_key_stands_for_its_hash_which_is_short_enough_for_etcd(tmp_path: Path) -> None:
-    key = CertificateAuthority().issue("any").write(tmp_path, "any")[1]
-    password = EtcdAccess(("https://etcd:2379",), user="root", password_file=key).read_password()
-    assert password == hashlib.sha256(key.read_bytes().strip()).hexdigest()
-    assert len(password) <= 72
 
 
 async def test_a_password_that_changes_in_etcd_and_then_in_its_file_needs_no_restart(

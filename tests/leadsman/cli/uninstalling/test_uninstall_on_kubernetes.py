@@ -111,7 +111,11 @@ def test_after_delete_and_uninstall_nothing_of_ours_is_in_any_kind_of_object(
 
 def leave_what_processes_write(cluster: KubeApiServer) -> None:
     owned = '{"telemetry.policy.example/hot": "x"}'
-    annotations = {"leadsman.dev/telemetry-labels": owned, "leadsman.dev/retried-at": "2026-01-01T00:00:00Z", KEPT: "yes"}
+    annotations = {
+        "leadsman.dev/telemetry-labels": owned,
+        "leadsman.dev/retried-at": "2026-01-01T00:00:00Z",
+        KEPT: "yes",
+    }
     taints = [{"key": key, "effect": "NoSchedule"} for key in ("leadsman.dev/unreachable", KEPT)]
     metadata = {"name": "n1", "annotations": annotations, "labels": {KEPT: "yes"}}
     cluster.call("POST", "/api/v1/nodes", {"metadata": metadata, "spec": {"taints": taints}})
