@@ -27,7 +27,7 @@ RUN /opt/leadsman/bin/python -B -OO -X no_debug_ranges -X pycache_prefix=/opt/le
 
 FROM wheel AS packages
 RUN python -m venv --without-pip /opt/leadsman
-RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --require-hashes -r image/leadsman.txt
+RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps --require-hashes -r image/leadsman.txt
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl
 RUN /opt/leadsman/bin/python -B -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent extender controller
 

@@ -77,7 +77,7 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --no-header --no-annotate --un
 	--fork-strategy fewest --generate-hashes --upgrade
 
 lock: .venv/.release  ## choose the newest packages that setup.cfg allows, and write image/*.txt with their hashes
-	$(LOCK) setup.cfg --extra setup --output-file image/leadsman.txt >/dev/null
+	$(LOCK) setup.cfg --extra setup --extra dra --excludes image/excludes.txt --output-file image/leadsman.txt >/dev/null
 	$(LOCK) image/agent.in --constraints image/leadsman.txt --output-file image/agent.txt >/dev/null
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(LOCK) - --output-file image/build.txt >/dev/null
@@ -85,7 +85,7 @@ lock: .venv/.release  ## choose the newest packages that setup.cfg allows, and w
 # pip finds a wheel for each locked package, with its hash, for the images' Python on amd64 and on arm64.
 wheels: .venv/.release  ## download what the images install, for amd64 and arm64, into build/wheels
 	for machine in x86_64 aarch64; do for lock in leadsman agent build; do \
-		$(BIN)/pip download --quiet --require-hashes --only-binary :all: --python-version $(IMAGE_PYTHON) --implementation cp \
+		$(BIN)/pip download --quiet --no-deps --require-hashes --only-binary :all: --python-version $(IMAGE_PYTHON) --implementation cp \
 			--platform manylinux_2_28_$$machine --platform manylinux_2_17_$$machine --platform manylinux2014_$$machine \
 			--dest build/wheels/$$machine --requirement image/$$lock.txt || exit 1; done; done
 	@ls build/wheels/*
@@ -97,7 +97,7 @@ sbom: .venv/.release  ## write a CycloneDX SBOM of each image's packages into bu
 	@mkdir -p build/sbom
 	for lock in leadsman agent; do \
 		rm -rf build/sbom/$$lock && $(PYTHON) -m venv --without-pip build/sbom/$$lock && \
-		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --require-hashes --requirement image/$$lock.txt && \
+		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps --require-hashes --requirement image/$$lock.txt && \
 		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps . && \
 		$(BIN)/cyclonedx-py environment --output-reproducible --output-file build/sbom/$$lock.cdx.json \
 			build/sbom/$$lock/bin/python || exit 1; done

@@ -12,7 +12,6 @@ from leadsman.cluster.devices.demand import NO_DEMAND
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Policy
 
 MAX_BRIEF_NODES = 5_000
 """Of the request, and of the state."""
@@ -26,11 +25,6 @@ def is_brief(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> bool
     return (
         max(len(nodes), len(inputs.snapshot.nodes)) <= MAX_BRIEF_NODES
         and pod.devices == NO_DEMAND
-        and not _runs_expressions(inputs.policy)
+        and not inputs.policy.plugins.are_used
         and len(valid_bounds(pod)) <= MAX_BRIEF_BOUNDS
     )
-
-
-def _runs_expressions(policy: Policy) -> bool:
-    """Whether it has rules or plugins of an operator's own."""
-    return any((policy.rules.filters, policy.rules.scores, policy.plugins.filters, policy.plugins.scores))

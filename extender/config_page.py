@@ -1,4 +1,4 @@
-"""The page /config on the operators' port: the policy in use, how its rules are understood, what its plugins do."""
+"""The page /config on the operators' port: the policy in use, and what its plugins do."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from extender.plugins.host import PluginHost, PluginState
 from leadsman.decision.policy import Policy, digest
-from leadsman.decision.rules.rule_description import RuleDescription, describe_rules
 from leadsman.runtime.redaction import hide_credentials
 from leadsman.sources.policy_file import PolicyFile
 
@@ -18,7 +17,6 @@ class ConfigPage(Struct, frozen=True):
 
     policy_hash: str
     policy_problem: str
-    rules: Sequence[RuleDescription]
     plugins: Sequence[PluginState]
     policy: Policy
 
@@ -28,8 +26,7 @@ def add_config_page(app: web.Application, policy_file: PolicyFile, plugins: Plug
 
     async def show(_: web.Request) -> web.Response:
         policy = policy_file.current
-        rules, states = list(describe_rules(policy)), plugins.states()
-        page = ConfigPage(digest(policy), policy_file.problem.text, rules, states, policy)
+        page = ConfigPage(digest(policy), policy_file.problem.text, plugins.states(), policy)
         text = msgspec.json.format(msgspec.json.encode(page), indent=2).decode()
         return web.json_response(text=hide_credentials(text))
 

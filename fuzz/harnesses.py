@@ -2,7 +2,7 @@
 
 wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
 records     values and keys in etcd, etcd's own responses
-policies    the policy file and its expressions, Prometheus queries, TASPolicies
+policies    the policy file, selectors of devices, Prometheus queries, TASPolicies
 plans       plans of moves that are handed over
 sources     Goldpinger's answers, matrix files, names files, snapshot files, recordings, custom metrics, Prometheus' API
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
@@ -31,10 +31,8 @@ from extender.wire.verbs import read_args, read_binding, read_preemption
 from fuzz.http_harness import HTTP
 from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
-from leadsman.decision.cel.syntax import BadExpression
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
-from leadsman.decision.rule_schema import compile_rule
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations
@@ -48,6 +46,8 @@ from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN
 from leadsman.runtime.decode_errors import UNREADABLE
+from leadsman.sources.cluster.device_objects import CapacityFields, DeviceAttribute, DeviceFields
+from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapshot_chunks
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
@@ -122,8 +122,15 @@ def _policy(text: bytes) -> None:
     policy.digest(policy.parse(text.decode()))
 
 
-def _expression(text: bytes) -> None:
-    compile_rule(text.decode())
+def _selector(text: bytes) -> None:
+    Selector(text.decode()).selects("gpu.example.com", _DEVICE)
+
+
+_DEVICE = DeviceFields(
+    "gpu",
+    attributes={"model": DeviceAttribute(string="A"), "index": DeviceAttribute(integer=2**62)},
+    capacity={"memory": CapacityFields("4Gi")},
+)
 
 
 def _taspolicy(body: bytes) -> None:
@@ -263,7 +270,7 @@ HARNESSES: Mapping[str, Harness] = {
     "records": check_each(_records()),
     "record_keys": Harness(_key),
     "etcd": check_each(_etcd_responses()),
-    "expression": Harness(_expression, (BadExpression, *_NOT_TEXT), max_bytes=2048),
+    "selector": Harness(_selector, (BadSelector, *_NOT_TEXT), max_bytes=2048),
     "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT), max_bytes=4096),
     "queries": Harness(_queries, (BadQueries, *_NOT_TEXT), max_bytes=4096),
     "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),

@@ -36,7 +36,7 @@ class Node(Struct, frozen=True, gc=False):
     """A candidate node.
 
     fresh: whether its agent reports now. hardware: metric → value, empty while it is not fresh.
-    zone, rack: as its agent was told; "": not known. labels: None: no rule reads labels, so they are not followed.
+    zone, rack: as its agent was told; "": not known. labels: None: they are not listed yet.
     """
 
     name: str

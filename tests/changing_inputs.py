@@ -14,16 +14,14 @@ from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
 from leadsman.decision.devices.model import AskedDevices, DeviceInputs, TentativeGrant
 from leadsman.decision.healing.model import RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import (
     BreakerPolicy,
     DelayPolicy,
     EstimateMode,
-    FilterRule,
     NearestPolicy,
     Policy,
-    RulesPolicy,
     ScoresPolicy,
 )
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics, TasPolicies, TelemetryInputs
@@ -147,14 +145,7 @@ def _policy(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
 def random_policy(rng: random.Random) -> Policy:
     scores = ScoresPolicy(nearest=NearestPolicy(rng.choice([0.0, 2.0, 20.0])))
     delay = DelayPolicy(estimate=rng.choice(list(EstimateMode)))
-    expression = rng.choice(['node.zone != "a" || node.hardware["heat"] < 50.0', "pod.priority == 0"])
-    rules = RulesPolicy((FilterRule("pool", expression, "spare"),))
-    return Policy(delay, scores, breaker=BreakerPolicy(failures=rng.choice([0.0, 5.0])), rules=rules)
-
-
-def _node_labels(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
-    by_node = {node: {"pool": rng.choice(["spare", "main"])} for node in rng.sample(NODES, 9)}
-    return structs.replace(inputs, node_labels=NodeLabels(by_node) if rng.random() < 0.9 else None)
+    return Policy(delay, scores, breaker=BreakerPolicy(failures=rng.choice([0.0, 5.0])))
 
 
 def _workloads(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
@@ -236,7 +227,6 @@ CHANGES = (
     _policy,
     _workloads,
     _roles,
-    _node_labels,
     _healing,
     _telemetry,
     _delays,

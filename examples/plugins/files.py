@@ -5,7 +5,8 @@ Install it into an image FROM ours with an entry point, and start agents with `-
     [project.entry-points."leadsman.metrics"]
     files = "files:Files"
 
-/metrics then shows leadsman_custom_files_used_ratio, and a rule may read node.hardware["custom_files_used_ratio"].
+/metrics then shows leadsman_custom_files_used_ratio, and scores and filters may read
+node.hardware["custom_files_used_ratio"].
 """
 
 from collections.abc import Iterator

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-from extender.api.contract.cluster import PolicyRow, PolicyRule, RewardCell, RewardMatrix
+from extender.api.contract.cluster import PolicyRow, RewardCell, RewardMatrix
 from extender.api.parameters import ListQuery
 from extender.rewards_page import reward_rows
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import digest
-from leadsman.decision.rules.rule_description import describe_rules
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 
@@ -40,11 +39,7 @@ def policy_rows(inputs: DecisionInputs, policy_path: str, policy_problem: str) -
     """
     problems = [policy_problem] if policy_problem else []
     source = policy_path or "default of this version"
-    rules = [
-        PolicyRule(each.kind, each.name, each.position, each.hash, each.expression)
-        for each in describe_rules(inputs.policy)
-    ]
-    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems, rules)]
+    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems)]
     policies = inputs.telemetry.policies
     for key in sorted({*policies.used, *policies.refused}):
         used, refused = policies.used.get(key), policies.refused.get(key)

@@ -13,7 +13,7 @@ from leadsman.state.snapshot import Freshness
 ERROR, WARNING = "error", "warning"
 
 WHAT_TO_DO = {
-    "policy file": "run leadsman policy check on the file; the last good policy stays in use meanwhile",
+    "policy file": "run leadsman evaluate --policy on the file; the last good policy stays in use meanwhile",
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
 }
 _READ_LOG = "read the extender's log"

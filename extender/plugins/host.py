@@ -18,7 +18,7 @@ from leadsman.decision.columns import Column
 from leadsman.decision.decide import FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
-from leadsman.decision.plugins import filters_for, scores_for
+from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import FilterPluginPolicy, OnFailure, PluginPolicy, Policy, ScorePluginPolicy
 from leadsman.plugin import FILTERS_GROUP, REFUSE, SCORES_GROUP
 from leadsman.runtime.problem_log import ProblemLog
@@ -139,7 +139,7 @@ class PluginHost:
                 for settings in inputs.policy.plugins.filters
                 for pending in self._ask(FILTERS_GROUP, settings, pod, asked, inputs, stack)
             ]
-            return filter_nodes(pod, asked, inputs, (*filters_for(inputs), *remote))
+            return filter_nodes(pod, asked, inputs, (*FILTERS, *remote))
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""
@@ -151,7 +151,7 @@ class PluginHost:
                 if settings.weight
                 for pending in self._ask(SCORES_GROUP, settings, pod, asked, inputs, stack)
             ]
-            return score_nodes(pod, asked, inputs, (*scores_for(inputs), *remote))
+            return score_nodes(pod, asked, inputs, (*SCORES, *remote))
 
     def _ask(
         self,

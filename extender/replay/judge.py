@@ -16,7 +16,6 @@ from extender.replay.difference import FilterDifference, FirstNodes, compare_fil
 from leadsman.decision.decide import FilterResult, score_nodes
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
-from leadsman.decision.rules.rule_reads import missing_reads
 from leadsman.runtime.lru import LruCache
 from leadsman.sources.recording.decided_request import FILTER, PREEMPT, PRIORITIZE, DecidedRequest
 
@@ -82,8 +81,11 @@ class Judge:
         """Never raises: what a plugin raises is a result, as it is for the extender."""
         if request.fault:
             return self._judgement(request, Result.UNDECIDED, why=request.fault)
-        if missing := missing_reads(self.policy or request.inputs.policy, request.inputs.policy):
-            return self._judgement(request, Result.FAILED, why=missing)
+        plugins = (self.policy or request.inputs.policy).plugins
+        if plugins.are_used:
+            first = [*plugins.filters, *plugins.scores][0]
+            why = f"plugin {first.name} is not asked again: what it would say is not recorded"
+            return self._judgement(request, Result.FAILED, why=why)
         try:
             return _JUDGES[request.verb](self, request)
         except Exception as error:  # Any plugin's.

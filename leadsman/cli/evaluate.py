@@ -1,7 +1,7 @@
-"""`leadsman evaluate`: show what telemetry policies do, without a cluster, by the code of extender and controller.
+"""`leadsman evaluate`: show what policies do, without a cluster, by the code of extender and controller.
 
-Exit code: 0: every policy is good; 1: a policy is refused or has a problem, or with --fail-on-violation a rule is
-violated; 2: a file cannot be read.
+Exit code: 0: every policy is good; 1: a telemetry policy is refused or has a problem, or with --fail-on-violation a
+rule is violated; 2: a file cannot be read, or the extender's policy file cannot be used.
 """
 
 import argparse
@@ -17,6 +17,8 @@ from leadsman.cli.evaluation.documents import STANDARD_INPUT
 from leadsman.cli.evaluation.report import EvaluationReport
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder
+from leadsman.decision.policy import digest
+from leadsman.sources.policy_file import PolicyFile
 
 EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
 
@@ -27,6 +29,7 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "--adopt", action="store_true", help="count the labels that the original left as ours, as the controller does"
     )
+    add.argument("policy", "the extender's policy file: only say whether it can be used", None, existing_file)
     add.argument(
         "policies",
         "folder or file of TASPolicies, as kubectl takes them; - is standard input, also for the other files",
@@ -62,7 +65,10 @@ def input_file(text: str) -> Path:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when a file cannot be read."""
+    """ValueError when a file cannot be read or used."""
+    if args.policy is not None:
+        sys.stdout.write(f"policy {digest(PolicyFile(args.policy).current)} can be used\n")
+        return EXIT_GOOD
     if args.policies is None or args.metrics is None:
         raise ValueError("--policies and --metrics are both needed: the policies, and the values to try them on")
     files = (args.policies, args.metrics, args.nodes, args.request)

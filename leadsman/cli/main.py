@@ -38,7 +38,6 @@ GROUPS = {
         "certs": "create the CA and the certificates that extender and kube-scheduler use",
         "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
         "uninstall": "list what Leadsman left in a cluster, and delete it",
-        "policy": "check a policy file, and say what its rules read",
         "plugins": "list the installed plugins, or check one",
     },
     "Other": {

@@ -13,7 +13,7 @@ from extender.replay import explanation
 from extender.replay.report import Report, format_report, replay
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder
-from leadsman.cli.policy import read_policy
+from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.recording.reader import RecordedRequest, Recording
 
 EXIT_UNCHANGED, EXIT_CHANGED = 0, 1
@@ -30,7 +30,7 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the recording or the policy cannot be read."""
-    other = read_policy(args.policy) if args.policy else None
+    other = PolicyFile(args.policy).current if args.policy else None
     recording = Recording(args.recording)
     if args.explain:
         pod = args.explain if "/" in args.explain else f"default/{args.explain}"

@@ -15,7 +15,7 @@ from msgspec import structs
 from leadsman.decision.columns import Column, FloatArray, median
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, PluginScore, PodInfo, Refusal
-from leadsman.decision.plugins import FilterPlugin, ScorePlugin, filters_for, scores_for
+from leadsman.decision.plugins import FILTERS, SCORES, FilterPlugin, ScorePlugin
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""
@@ -52,11 +52,11 @@ def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decisi
 
 
 def filter_nodes(
-    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] | None = None
+    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
-    """Which nodes may take the pod, in the order given, and why the others may not. filters: None: all."""
+    """Which nodes may take the pod, in the order given, and why the others may not."""
     result = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS)
-    for each in filters_for(inputs) if filters is None else filters:
+    for each in filters:
         refusals = each.refusals(pod, result.kept, inputs)
         if refusals:
             result = inputs.cache.per_objects("kept", (*result, refusals), partial(_refuse, result, refusals))
@@ -72,14 +72,12 @@ def _refuse(before: FilterResult, refusals: Mapping[str, Refusal]) -> FilterResu
 
 
 def score_nodes(
-    pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] | None = None
+    pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
 ) -> ScoreResult:
     """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
     nodes = CandidateNodes.of(kept)
     plugin_scores = tuple(
-        _neutral_if_unknown(score, nodes)
-        for each in (scores_for(inputs) if scores is None else scores)
-        if (score := each.score(pod, nodes, inputs)) is not None
+        _neutral_if_unknown(score, nodes) for each in scores if (score := each.score(pod, nodes, inputs)) is not None
     )
     return inputs.cache.per_objects("scores", (nodes, *plugin_scores), lambda: _total(nodes, plugin_scores))
 

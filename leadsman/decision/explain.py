@@ -13,7 +13,7 @@ from leadsman.decision.decide import MAX_SCORE, counted_scores, plugin_values, w
 from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, DelayEvidence, Evidence, PodInfo
-from leadsman.decision.plugins import FilterPlugin, ScorePlugin, filters_for, scores_for
+from leadsman.decision.plugins import FILTERS, SCORES, FilterPlugin, ScorePlugin
 from leadsman.decision.policy import digest
 from leadsman.runtime import text_table
 
@@ -29,7 +29,6 @@ class NodeExplanation(Struct, frozen=True):
     values: plugin → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted.
     unknown: plugin → why the node's own value is unknown.
     measured: quantity, with its unit in the name → value.
-    texts: what rules read of the node that is no number → value.
     distances: the node's delay to the target of each bound.
     age_seconds: since the node's last report; None: it has not reported.
     """
@@ -43,7 +42,6 @@ class NodeExplanation(Struct, frozen=True):
     values: Mapping[str, float] = {}
     unknown: Mapping[str, str] = {}
     measured: Mapping[str, float] = {}
-    texts: Mapping[str, str] = {}
     distances: tuple[DelayEvidence, ...] = ()
     freshness: str = ""
     age_seconds: float | None = None
@@ -66,8 +64,7 @@ class Explanation(Struct, frozen=True):
     decided_on: the quantities that the filters used.
     nodes: the best first, then the refused by reason.
     faults: plugin → what it raised while it was asked for its values.
-    rules: rule of the policy → its expression.
-    pod_values: what rules read of the pod → its value.
+    pod_values: what was read of the pod → its value.
     """
 
     pod: str
@@ -82,7 +79,6 @@ class Explanation(Struct, frozen=True):
     refused_by_reason: Mapping[str, int]
     nodes: tuple[NodeExplanation, ...]
     faults: Mapping[str, str] = {}
-    rules: Mapping[str, str] = {}
     pod_values: Mapping[str, str] = {}
 
 
@@ -91,8 +87,8 @@ def explain(decision: Decision, inputs: DecisionInputs, filter_inputs: DecisionI
     nodes = [*decision.kept, *decision.refused]
     faults: dict[str, str] = {}
     filtered_on = filter_inputs or inputs
-    by_filters = [_evidence(each, decision.pod, nodes, filtered_on, faults) for each in filters_for(filtered_on)]
-    by_scores = [_evidence(each, decision.pod, nodes, inputs, faults) for each in scores_for(inputs)]
+    by_filters = [_evidence(each, decision.pod, nodes, filtered_on, faults) for each in FILTERS]
+    by_scores = [_evidence(each, decision.pod, nodes, inputs, faults) for each in SCORES]
     explained = _explain_nodes(decision, inputs, [*by_filters, *by_scores])
     best = [node.node for node in explained if node.score is not None] or _only_node(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
@@ -109,7 +105,6 @@ def explain(decision: Decision, inputs: DecisionInputs, filter_inputs: DecisionI
         refused_by_reason=dict(reasons.most_common()),
         nodes=tuple(explained),
         faults=faults,
-        rules={rule.name: rule.expression for rule in (*inputs.policy.rules.filters, *inputs.policy.rules.scores)},
         pod_values={text: value for evidence in (*by_filters, *by_scores) for text, value in evidence.pod.items()},
     )
 
@@ -162,7 +157,6 @@ def _explain_kept(
         values={plugin: values[node] for plugin, values in columns.items() if node in values},
         unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
         measured=_measured(node, evidence),
-        texts={text: values[node] for each in evidence for text, values in each.texts.items() if node in values},
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
         freshness=freshness_of(node, inputs).value,
         age_seconds=_age_seconds(node, inputs),
@@ -179,7 +173,6 @@ def _explain_refused(
         reason=refusal.reason,
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
-        texts={text: values[node] for each in evidence for text, values in each.texts.items() if node in values},
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
         freshness=freshness_of(node, inputs).value,
         age_seconds=_age_seconds(node, inputs),

@@ -64,7 +64,6 @@ def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation]) -> list
         remarks.append("refused: " + text_table.format_counts(explanation.refused_by_reason))
     remarks += [f"score not counted: {part.neutral}" for part in explanation.parts if part.neutral]
     remarks += [f"plugin {plugin} raised while explaining: {fault}" for plugin, fault in explanation.faults.items()]
-    remarks += [f"rule {name}: {' '.join(text.split())}" for name, text in explanation.rules.items()]
     remarks += [f"{text} is {value}" for text, value in explanation.pod_values.items()]
     if any(node.unknown for node in shown):
         remarks.append("~ unknown, counted as the median")

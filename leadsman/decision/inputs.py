@@ -19,7 +19,7 @@ def _go_on() -> None:
 
 
 class NodeLabels(Struct, frozen=True):
-    """The labels of nodes, for rules that read them. Replaced, never altered.
+    """The labels of nodes, for plugins. Replaced, never altered.
 
     by_node: node → its labels.
     """
@@ -40,7 +40,7 @@ class DecisionInputs(Struct, frozen=True):
     checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.
-    node_labels: None: they are not followed, as no rule reads them, or not listed yet.
+    node_labels: None: they are not followed, as the policy names no plugin, or not listed yet.
     devices: of nodes, and what is promised of them.
     """
 

@@ -134,7 +134,6 @@ class Evidence(Struct, frozen=True):
     """What a plugin looked at, for explanations.
 
     measured: quantity, with its unit in the name → node → value; nodes without a value are absent.
-    texts: what was read → node → its value as text; nodes without one are absent.
     pod: what was read of the pod → its value as text.
     notes: node → how it stands, if it passes. distances: node → how it stands to each delay bound.
     """
@@ -142,5 +141,4 @@ class Evidence(Struct, frozen=True):
     measured: Mapping[str, Mapping[str, float]] = {}
     notes: Mapping[str, str] = {}
     distances: Mapping[str, tuple[DelayEvidence, ...]] = {}
-    texts: Mapping[str, Mapping[str, str]] = {}
     pod: Mapping[str, str] = {}

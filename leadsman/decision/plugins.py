@@ -19,7 +19,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
 from leadsman.decision.rewards.rewards_score import RewardsScore
-from leadsman.decision.rules.rule_plugins import rule_filters, rule_scores
 from leadsman.decision.telemetry.telemetry_filter import TelemetryFilter
 from leadsman.decision.telemetry.telemetry_score import TelemetryScore
 
@@ -59,13 +58,3 @@ SCORES: tuple[ScorePlugin, ...] = (
     FitScore(),
     GainScore(),
 )
-
-
-def filters_for(inputs: DecisionInputs) -> tuple[FilterPlugin, ...]:
-    """Ours, then the policy's rules, in the order they are called."""
-    return (*FILTERS, *rule_filters(inputs.policy))
-
-
-def scores_for(inputs: DecisionInputs) -> tuple[ScorePlugin, ...]:
-    """Ours, then the policy's rules, in the order they are called."""
-    return (*SCORES, *rule_scores(inputs.policy))

@@ -1,16 +1,13 @@
 """The policy: what an operator may choose about decisions. examples/policy.yaml explains each default."""
 
 import hashlib
-from collections import Counter
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
 
 from leadsman.decision import yaml_document
-from leadsman.decision.cel.functions import Kind
-from leadsman.decision.rule_schema import compile_rule
 
 Weight = Annotated[float, Meta(ge=0, le=100)]
 """Relative to the other weights of the same group; 0 switches off."""
@@ -155,71 +152,6 @@ class BreakerPolicy(PolicySection, frozen=True):
     hold_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 600.0
 
 
-class OnUnknown(StrEnum):
-    """What a filter rule does with a node for which its expression has no value."""
-
-    PASS = "pass"
-    REFUSE = "refuse"
-
-
-RuleName = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\Z")]
-
-RuleReason = Annotated[str, Meta(min_length=1, max_length=200)]
-
-
-class Rule(PolicySection, frozen=True):
-    """An expression of a node and a pod: docs/rules.md.
-
-    name: in reasons, explanations and metrics.
-    expression: in the Common Expression Language.
-    """
-
-    name: RuleName
-    expression: str
-
-    _kinds: ClassVar[tuple[Kind, ...]]
-
-    def __post_init__(self) -> None:
-        kind = compile_rule(self.expression).kind
-        if kind not in self._kinds:
-            raise ValueError(f"rule {self.name} is {kind}; must be {' or '.join(self._kinds)}")
-
-
-class FilterRule(Rule, frozen=True):
-    """A filter: a node passes where the expression is true.
-
-    reason: why a node is refused where it is false.
-    """
-
-    reason: RuleReason
-    on_unknown: OnUnknown = OnUnknown.PASS
-
-    _kinds = (Kind.BOOL,)
-
-
-class ScoreRule(Rule, frozen=True):
-    """A score: the expression is 0 for the worst node .. 1 for the best, or true and false."""
-
-    weight: Weight = 1.0
-
-    _kinds = (Kind.DOUBLE, Kind.BOOL)
-
-
-MAX_RULES = 32
-
-
-class RulesPolicy(PolicySection, frozen=True):
-    """Filters and scores that the operator writes. Each name once."""
-
-    filters: Annotated[tuple[FilterRule, ...], Meta(max_length=MAX_RULES)] = ()
-    scores: Annotated[tuple[ScoreRule, ...], Meta(max_length=MAX_RULES)] = ()
-
-    def __post_init__(self) -> None:
-        names = Counter(rule.name for rule in (*self.filters, *self.scores))
-        if twice := [name for name, count in names.items() if count > 1]:
-            raise ValueError(f"got the rule {twice[0]} twice, allowed once")
-
-
 class OnFailure(StrEnum):
     """What becomes of the nodes when a filter plugin fails."""
 
@@ -260,6 +192,11 @@ class PluginsPolicy(PolicySection, frozen=True):
 
     filters: Annotated[tuple[FilterPluginPolicy, ...], Meta(max_length=8)] = ()
     scores: Annotated[tuple[ScorePluginPolicy, ...], Meta(max_length=8)] = ()
+
+    @property
+    def are_used(self) -> bool:
+        """Whether the policy names any plugin."""
+        return bool(self.filters or self.scores)
 
 
 class DeviceScorePolicy(PolicySection, frozen=True):
@@ -354,7 +291,6 @@ class Policy(PolicySection, frozen=True):
     scores: ScoresPolicy = ScoresPolicy()
     initial_layers: tuple[LayerMs, ...] = ()
     breaker: BreakerPolicy = BreakerPolicy()
-    rules: RulesPolicy = RulesPolicy()
     plugins: PluginsPolicy = PluginsPolicy()
     devices: DevicesPolicy = DevicesPolicy()
 
@@ -376,6 +312,6 @@ def parse(text: str) -> Policy:
         raise PolicyError(yaml_document.validation_message(error, plain, Policy)) from error
 
 
-def digest(policy: Policy | Rule) -> str:
-    """12 hexadecimal digits that tell policies, or rules, apart in logs and explanations."""
+def digest(policy: Policy) -> str:
+    """12 hexadecimal digits that tell policies apart in logs and explanations."""
     return hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:12]

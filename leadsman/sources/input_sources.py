@@ -167,7 +167,7 @@ class InputSources(Struct, frozen=True):
     clock: monotonic seconds, on the clock of the state's ages.
     delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
     node_roles: node → its label kubernetes.io/role.
-    node_labels: followed while a rule reads them.
+    node_labels: followed while the policy names plugins.
     backups: for explanations; decisions do not see it.
     """
 

@@ -10,7 +10,6 @@ from typing import Any, Self
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from leadsman.decision.rules.rule_reads import rule_reads
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
@@ -70,7 +69,7 @@ class FollowedSources:
                 settings.api,
                 bool(settings.delays.goldpinger_url),
                 settings.self_healing_namespace,
-                lambda: bool(rule_reads(self.policy_file.current).node_labels),
+                lambda: self.policy_file.current.plugins.are_used,
                 settings.devices,
                 settings.claims,
                 partial(promised_uids, store),

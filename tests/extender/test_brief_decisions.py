@@ -16,7 +16,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import FilterRule, PluginsPolicy, Policy, RulesPolicy, ScorePluginPolicy
+from leadsman.decision.policy import PluginsPolicy, Policy, ScorePluginPolicy
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -54,14 +54,8 @@ def test_many_nodes_are_not_brief_in_the_request_or_in_the_state() -> None:
     assert not is_brief(PLAIN, NODES, in_state)
 
 
-@pytest.mark.parametrize(
-    "policy",
-    [
-        Policy(rules=RulesPolicy(filters=(FilterRule("warm", "true", "too warm"),))),
-        Policy(plugins=PluginsPolicy(scores=(ScorePluginPolicy("mine"),))),
-    ],
-)
-def test_rules_and_plugins_have_a_worker(policy: Policy) -> None:
+def test_plugins_have_a_worker() -> None:
+    policy = Policy(plugins=PluginsPolicy(scores=(ScorePluginPolicy("mine"),)))
     assert not is_brief(PLAIN, NODES, structs.replace(INPUTS, policy=policy))
 
 

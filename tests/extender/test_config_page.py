@@ -1,4 +1,4 @@
-"""The page /config: the policy in use, its rules as they are understood, its plugins."""
+"""The page /config: the policy in use, and its plugins."""
 
 import asyncio
 from pathlib import Path
@@ -13,14 +13,7 @@ from leadsman.decision.policy import digest
 from leadsman.sources.policy_file import PolicyFile
 from tests.extender.plugins.conftest import Hosted, policy
 
-POLICY = """
-plugins: {scores: [{name: absent}]}
-rules:
-  filters:
-    - name: r
-      expression: '["a", "b"].exists(k, k in node.labels) || pod.priority > 1000'
-      reason: neither
-"""
+POLICY = "plugins: {scores: [{name: absent}]}"
 
 
 async def shown(file: PolicyFile, host: PluginHost) -> dict[str, Any]:
@@ -31,32 +24,13 @@ async def shown(file: PolicyFile, host: PluginHost) -> dict[str, Any]:
     return page
 
 
-async def test_it_shows_each_rule_as_it_is_understood_and_split(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    file = PolicyFile(tmp_path / "policy.yaml")
-    page = await shown(file, PluginHost(lambda: file.current, Hosted(policy()).inputs))
-    either = '(false || ("a" in node.labels || "b" in node.labels))'
-    assert page["rules"] == [
-        {
-            "kind": "filter",
-            "name": "r",
-            "position": "$.rules.filters[0]",
-            "hash": digest(file.current.rules.filters[0]),
-            "expression": f"({either} || (pod.priority > 1000))",
-            "parts": {"the node's object": [either], "the pod": ["(pod.priority > 1000)"]},
-        }
-    ]
-    assert page["policy_hash"] == digest(file.current)
-    assert page["policy_problem"] == ""
-
-
 async def test_a_file_that_cannot_be_used_is_a_problem_beside_the_policy_in_use(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(POLICY)
     file = PolicyFile(tmp_path / "policy.yaml")
-    (tmp_path / "policy.yaml").write_text("rules: 3")
+    (tmp_path / "policy.yaml").write_text("plugins: 3")
     file.poll()
     page = await shown(file, PluginHost(lambda: file.current, Hosted(policy()).inputs))
-    assert "rules" in page["policy_problem"]
+    assert "plugins" in page["policy_problem"]
     assert page["policy_hash"] == digest(file.current)
 
 

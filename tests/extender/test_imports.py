@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 NEVER = (
+    "cel",
     "controller",
     "cryptography",
     "extender.api.handlers",
@@ -16,7 +17,6 @@ NEVER = (
     "numpy.random",
     "ortools",
     "psutil",
-    "re2",
     "sqlite3",
     "unittest",
 )

@@ -25,6 +25,7 @@ ENTRY_POINTS = """
 quiet = quiet:Quiet
 [leadsman.filters]
 ecc = ecc:Ecc
+full = full:Full
 [leadsman.metrics]
 files = files:Files
 [leadsman.rewards]
@@ -37,10 +38,17 @@ LONG_SECONDS = 120.0
 POLICY = """
 plugins:
   scores: [{name: quiet, deadline_ms: 100}]
-  filters: [{name: ecc, deadline_ms: 100}]
-rules:
-  filters:
-    - {name: files, expression: 'node.hardware["custom_files_used_ratio"] < 1.0', reason: full, on_unknown: refuse}
+  filters: [{name: ecc, deadline_ms: 100}, {name: full, deadline_ms: 100, on_failure: refuse}]
+"""
+
+FULL = """
+from leadsman.plugin import API_VERSION, REFUSE
+
+class Full:
+    api_version, on_failure = API_VERSION, REFUSE
+
+    def refuse(self, pod, nodes):
+        return {node.name: "full" for node in nodes if not node.hardware.get("custom_files_used_ratio", 1.0) < 1.0}
 """
 
 
@@ -51,6 +59,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with zipfile.ZipFile(wheel, "w") as archive:
         for name in ("quiet", "ecc", "files", "connect"):
             archive.write(EXAMPLES / f"{name}.py", f"{name}.py")
+        archive.writestr("full.py", FULL)
         archive.writestr("examples-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: examples\nVersion: 1.0\n")
         archive.writestr(
             "examples-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -125,7 +134,7 @@ def test_each_kind_works_end_to_end(
             "the metric in a decision",
             LONG_SECONDS,
         )
-        for name in ("quiet", "ecc"):
+        for name in ("quiet", "ecc", "full"):
             active = f'leadsman_plugin_active{{plugin="{name}"}} 1.0'
             until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}", LONG_SECONDS)
 

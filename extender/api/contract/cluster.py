@@ -30,21 +30,8 @@ class RewardMatrix(Struct, frozen=True):
     cells: Sequence[Sequence[RewardCell | None]]
 
 
-class PolicyRule(Struct, frozen=True):
-    """A rule. kind: filter or score. position: in the policy file. hash: of its content. expression: without macros."""
-
-    kind: str
-    name: str
-    position: str
-    hash: str
-    expression: str
-
-
 class PolicyRow(Struct, frozen=True):
-    """A policy. hash: of its content. source: file or object. accepted: whether it is in use. problems: why not.
-
-    rules: that it has in CEL.
-    """
+    """A policy. hash: of its content. source: file or object. accepted: whether it is in use. problems: why not."""
 
     name: str
     kind: str
@@ -52,4 +39,3 @@ class PolicyRow(Struct, frozen=True):
     source: str
     accepted: bool
     problems: Sequence[str]
-    rules: Sequence[PolicyRule] = []

@@ -10,7 +10,6 @@ export function policies(root, _parameters, signal) {
     { title: "State", cell: state },
     { title: "Hash", cell: (policy) => (policy.hash ? element("code", {}, policy.hash) : "") },
     { title: "From", class: "wide-only quiet", cell: (policy) => policy.source },
-    { title: "Rules", cell: ({ rules }) => rules.map(rule) },
   ];
   const list = pagedList(
     (cursor) => get("/policies", { cursor }, signal),
@@ -26,14 +25,4 @@ function state({ accepted, problems }) {
     ? element("span", { class: "status fresh" }, "accepted")
     : element("span", { class: "status stale" }, "refused");
   return [verdict, problems.map((problem) => element("div", { class: "bad" }, problem))];
-}
-
-function rule({ kind, name, position, hash, expression }) {
-  return element(
-    "div",
-    {},
-    `${kind} ${name}: `,
-    element("code", {}, expression),
-    element("div", { class: "quiet" }, `${position}, hash ${hash}`),
-  );
 }

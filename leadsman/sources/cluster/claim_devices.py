@@ -10,11 +10,8 @@ from typing import NamedTuple
 
 from leadsman.cluster.devices.claims import ClaimRequests
 from leadsman.cluster.devices.node_devices import DeviceCount
-from leadsman.decision.cel.selector import Selector
-from leadsman.decision.cel.syntax import BadExpression
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.sources.cluster.device_objects import (
-    DEVICE_FIELDS,
     ClaimSpec,
     Counted,
     DeviceClassObject,
@@ -26,6 +23,7 @@ from leadsman.sources.cluster.device_objects import (
     Selection,
     expressions,
 )
+from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 from leadsman.sources.cluster.object_metadata import MetadataFields
 
 MAX_SELECTIONS = 64
@@ -59,6 +57,7 @@ class ClaimDevices:
         self._selections: dict[Selection, Sequence[Selector]] = {}
         self._problems: dict[Selection, str] = {}
         self._nodes: dict[str, _NodeCount] = {}
+        self._verdicts: dict[str, dict[Selection, bytes]] = defaultdict(dict)
         self._selected: dict[str, Mapping[str, DeviceCount]] = {}
         self._stale = set[str]()
         self._selections_stale = False
@@ -88,13 +87,15 @@ class ClaimDevices:
         for change in changes:
             spec, name = change.object.spec, change.object.metadata.name
             for each in filter(None, (change.old, change.object)):
-                self._pool_changed((each.spec.driver, each.spec.pool.name))
+                for node in self._pool_changed((each.spec.driver, each.spec.pool.name)):
+                    self._verdicts.pop(node, None)
                 self._pools[each.spec.driver, each.spec.pool.name].pop(name, None)
             if change.kind is not ChangeType.DELETED and spec.node_name:
                 pool = (spec.driver, spec.pool.name)
                 self._pools[pool][name] = change.object
                 self._pools_of_node[spec.node_name].add(pool)
                 self._stale.add(spec.node_name)
+                self._verdicts.pop(spec.node_name, None)
 
     def claims_changed(self, changes: Iterable[ObjectChange[ResourceClaimObject]]) -> None:
         """A claim that was given devices asks for none any more."""
@@ -131,17 +132,19 @@ class ClaimDevices:
     def update(self) -> set[str]:
         """Counts again what changed; the nodes whose counts differ from before."""
         added = self._update_selections() if self._selections_stale else {}
-        names = {str(selection) for selection in self._selections}
-        kept = names - {str(selection) for selection in added}
+        before = {str(selection): selection for selection in self._selections if selection not in added}
         again = set(self._nodes) if self._selections_stale else set[str]()
         changed = set[str]()
         for node in again | self._stale:
             drivers, selected = self.drivers_of(node), self.selected_on(node)
+            if self._selections_stale:
+                verdicts = self._verdicts[node]
+                self._verdicts[node] = {each: verdicts[each] for each in before.values() if each in verdicts}
             if node in self._stale:
                 self._nodes[node] = self._count(node)
                 self._selected[node] = self._select(node, self._selections)
             else:
-                rest = {name: count for name, count in selected.items() if name in kept}
+                rest = {name: count for name, count in selected.items() if name in before}
                 self._selected[node] = rest | self._select(node, added)
             if (drivers, selected) != (self.drivers_of(node), self.selected_on(node)):
                 changed.add(node)
@@ -149,8 +152,11 @@ class ClaimDevices:
         self._selections_stale = False
         return changed
 
-    def _pool_changed(self, pool: PoolId) -> None:
-        self._stale.update(each.spec.node_name for each in self._pools[pool].values())
+    def _pool_changed(self, pool: PoolId) -> set[str]:
+        """The nodes whose devices are counted again."""
+        nodes = {each.spec.node_name for each in self._pools[pool].values()}
+        self._stale |= nodes
+        return nodes
 
     def _ask(
         self, table: dict[str, ClaimRequests], kind: str, metadata: MetadataFields, spec: ClaimSpec | None
@@ -179,9 +185,9 @@ class ClaimDevices:
             else:
                 texts = (*expressions(device_class.spec.selectors), *selection.expressions)
                 try:
-                    added[selection] = [Selector(text, DEVICE_FIELDS) for text in texts]
+                    added[selection] = [Selector(text) for text in texts]
                     self._selections[selection] = added[selection]
-                except BadExpression as error:
+                except BadSelector as error:
                     self._problems[selection] = f"a selector cannot be evaluated here: {error}"
         return added
 
@@ -202,17 +208,20 @@ class ClaimDevices:
         return _NodeCount(listed, {driver: DeviceCount(count, free[driver]) for driver, count in total.items()})
 
     def _select(self, node: str, selections: Mapping[Selection, Sequence[Selector]]) -> dict[str, DeviceCount]:
+        """Of the node's devices. Verdicts are kept until the slices of one of its pools change."""
         counts = dict[str, DeviceCount]()
-        devices = self._nodes[node].devices
+        devices, kept = self._nodes[node].devices, self._verdicts[node]
         for selection, selectors in selections.items():
-            selected = [is_free for device, is_free in devices if _is_selected(device, selectors)]
-            if selected:
-                counts[str(selection)] = DeviceCount(len(selected), sum(selected))
+            if selection not in kept:
+                kept[selection] = bytes(_is_selected(device, selectors) for device, _ in devices)
+            free = [is_free for (_, is_free), selected in zip(devices, kept[selection], strict=True) if selected]
+            if free:
+                counts[str(selection)] = DeviceCount(len(free), sum(free))
         return counts
 
 
 def _is_selected(device: PublishedDevice, selectors: Sequence[Selector]) -> bool:
-    return all(selector.selects(device.value_at) for selector in selectors)
+    return all(selector.selects(device.identity.driver, device.fields) for selector in selectors)
 
 
 def _counters_left(slices: Iterable[ResourceSliceObject], taken: Container[DeviceId]) -> Counter[Counted]:

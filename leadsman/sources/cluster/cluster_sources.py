@@ -25,7 +25,7 @@ class ClusterSources:
     client: entering it raises ApiAccessError when the access cannot be used.
     addresses: whether to follow the nodes' addresses too.
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
-    reads_node_labels: whether a rule of the policy does now.
+    needs_node_labels: whether the policy names plugins now, which are shown the labels.
     devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
     promised_uids: the pods that something of devices was promised, as DeviceFollower has it.
     """
@@ -35,7 +35,7 @@ class ClusterSources:
         access: ApiAccess,
         addresses: bool = False,
         self_healing_namespace: str = "",
-        reads_node_labels: Callable[[], bool] = lambda: False,
+        needs_node_labels: Callable[[], bool] = lambda: False,
         devices: bool = False,
         claims: bool = True,
         promised_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
@@ -44,7 +44,7 @@ class ClusterSources:
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
         self.workloads = WorkloadFollower(self.client)
         self.node_roles = NodeRoleFollower(self.client)
-        self.node_labels = NodeLabelFollower(self.client, reads_node_labels)
+        self.node_labels = NodeLabelFollower(self.client, needs_node_labels)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.devices = (

@@ -3,16 +3,12 @@
 resource.k8s.io/v1: k8s.io/api/resource/v1/types.go.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
-from leadsman.decision.cel import semver
-from leadsman.decision.cel.functions import Kind
-from leadsman.decision.cel.selector import Path, Typed
 from leadsman.kube import quantity
 from leadsman.sources.cluster.object_metadata import MetadataFields
 
@@ -37,14 +33,14 @@ class PublishedDevice(NamedTuple):
     usable: no taint of the driver keeps pods off it.
     shareable: several claims may have it at a time.
     takes: of the pool's counters, in nanos.
-    value_at: what a selector reads of it.
+    fields: what selectors read of it.
     """
 
     identity: DeviceId
     usable: bool
     shareable: bool
     takes: Mapping[Counted, int]
-    value_at: Callable[[Path], Typed | None]
+    fields: "DeviceFields"
 
 
 class _Fields(Struct, frozen=True, gc=False, rename="camel"):
@@ -55,7 +51,7 @@ class _TaintFields(_Fields, frozen=True):
     effect: str = ""
 
 
-class _CounterFields(_Fields, frozen=True):
+class CapacityFields(_Fields, frozen=True):
     value: str | int | float = "0"
 
 
@@ -64,62 +60,30 @@ class _CounterSetFields(_Fields, frozen=True):
 
     name: str = ""
     counter_set: str = ""
-    counters: Mapping[str, _CounterFields] = {}
+    counters: Mapping[str, CapacityFields] = {}
 
 
-class _AttributeFields(_Fields, frozen=True):
-    """One of them is set, or a list, which no selector here reads."""
+class DeviceAttribute(_Fields, frozen=True):
+    """One of them is set, or a list, which is not read."""
 
     boolean: bool | None = field(name="bool", default=None)
     integer: int | None = field(name="int", default=None)
     string: str | None = None
     version: str | None = None
 
-    def typed(self) -> Typed | None:
-        if self.version is not None:
-            try:
-                return Kind.SEMVER, semver.parse(self.version)
-            except semver.BadSemver:
-                return None
-        values = ((Kind.BOOL, self.boolean), (Kind.INT, self.integer), (Kind.STRING, self.string))
-        return next((typed for typed in values if typed[1] is not None), None)
 
+class DeviceFields(_Fields, frozen=True):
+    """A device of a ResourceSlice.
 
-class _DeviceFields(_Fields, frozen=True):
-    """allow_multiple_allocations: several claims share the device (KEP-5075), so none of them takes it."""
+    allow_multiple_allocations: several claims share it (KEP-5075), so none of them takes it.
+    """
 
     name: str
     taints: tuple[_TaintFields, ...] = ()
     consumes_counters: tuple[_CounterSetFields, ...] = ()
     allow_multiple_allocations: bool | None = None
-    attributes: Mapping[str, _AttributeFields] = {}
-    capacity: Mapping[str, _CounterFields] = {}
-
-    def value_at(self, driver: str, path: Path) -> Typed | None:
-        """Of a path of DEVICE_FIELDS. A name without a domain is of the driver's own."""
-        _, of_device, *keys = path
-        if of_device == "driver":
-            return Kind.STRING, driver
-        if of_device == "allowMultipleAllocations":
-            return Kind.BOOL, bool(self.allow_multiple_allocations)
-        named: Mapping[str, Any] = self.attributes if of_device == "attributes" else self.capacity
-        domain = keys[0]
-        if len(keys) == 1:
-            is_there = any(name.rpartition("/")[0] in (domain, "" if domain == driver else domain) for name in named)
-            return (Kind.BOOL, True) if is_there else None
-        value = named.get(f"{domain}/{keys[1]}") or (named.get(keys[1]) if domain == driver else None)
-        if value is None:
-            return None
-        return value.typed() if of_device == "attributes" else (Kind.QUANTITY, quantity.parse(str(value.value)))
-
-
-DEVICE_FIELDS: Mapping[Path, int] = {
-    ("device", "driver"): 0,
-    ("device", "allowMultipleAllocations"): 0,
-    ("device", "attributes"): 2,
-    ("device", "capacity"): 2,
-}
-"""What selectors read, with how many keys: k8s.io/dynamic-resource-allocation/cel/compile.go."""
+    attributes: Mapping[str, DeviceAttribute] = {}
+    capacity: Mapping[str, CapacityFields] = {}
 
 
 class _PoolFields(_Fields, frozen=True):
@@ -131,7 +95,7 @@ class _SliceSpec(_Fields, frozen=True):
     driver: str
     pool: _PoolFields
     node_name: str = ""
-    devices: tuple[_DeviceFields, ...] = ()
+    devices: tuple[DeviceFields, ...] = ()
     shared_counters: tuple[_CounterSetFields, ...] = ()
 
 
@@ -149,7 +113,7 @@ class ResourceSliceObject(Struct, frozen=True, gc=False):
                 not any(taint.effect in _REPELLING for taint in device.taints),
                 bool(device.allow_multiple_allocations),
                 _amounts((each.counter_set, each.counters) for each in device.consumes_counters),
-                partial(device.value_at, self.spec.driver),
+                device,
             )
 
     def counters(self) -> Mapping[Counted, int]:
@@ -157,7 +121,7 @@ class ResourceSliceObject(Struct, frozen=True, gc=False):
         return _amounts((each.name, each.counters) for each in self.spec.shared_counters)
 
 
-def _amounts(sets: Iterable[tuple[str, Mapping[str, _CounterFields]]]) -> dict[Counted, int]:
+def _amounts(sets: Iterable[tuple[str, Mapping[str, CapacityFields]]]) -> dict[Counted, int]:
     """In nanos."""
     return {
         (name, counter): quantity.parse(str(fields.value))

@@ -1,4 +1,4 @@
-"""Follows the labels of all nodes, from the moment on at which a rule of the policy reads one."""
+"""Follows the labels of all nodes, from the moment on at which the policy names a plugin, which is shown them."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ MAX_BACKOFF_SECONDS = 4.0
 """Between attempts, as for workloads."""
 
 POLL_SECONDS = 1.0
-"""Between two looks at the policy, until it has such a rule."""
+"""Between two looks at the policy, until it names a plugin."""
 
 _NO_LABELS = BoundedLabels()
 
@@ -36,7 +36,7 @@ class NodeLabelFollower:
 
     current: None until they are listed; replaced, never altered, and kept while the API server is away. A node with
     more than 16 KiB of labels has none here, so that what is missing is unknown.
-    is_needed: whether a rule reads a label now.
+    is_needed: whether the policy names a plugin now.
     """
 
     def __init__(self, client: ApiClient, is_needed: Callable[[], bool]) -> None:
@@ -51,7 +51,7 @@ class NodeLabelFollower:
         )
 
     async def run(self) -> None:
-        """Follows until cancelled. Goes on when no rule reads labels any more: the next policy may."""
+        """Follows until cancelled. Goes on when no plugin is named any more: the next policy may."""
         while not self.is_needed():  # noqa: ASYNC110 -- the policy file is polled too, and has no event
             await asyncio.sleep(POLL_SECONDS)
         await self.reflector.run()

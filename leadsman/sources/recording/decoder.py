@@ -10,7 +10,7 @@ from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay.views import DelayView, EstimatedRow, SourceRow
 from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics, TelemetryInputs
@@ -114,9 +114,6 @@ class RequestDecoder:
 
     def _change_roles(self, message: m.RolesChanged) -> None:
         self._change(node_roles=message.roles)
-
-    def _change_node_labels(self, message: m.NodeLabelsChanged) -> None:
-        self._change(node_labels=None if message.by_node is None else NodeLabels(message.by_node))
 
     def _change_self_healing(self, message: m.SelfHealingChanged) -> None:
         self._change(self_healing=structs.replace(self._inputs.self_healing, **_set_fields(message.fields)))
@@ -239,7 +236,6 @@ _HANDLERS: Mapping[type[m.Message], Callable[[RequestDecoder, Any], DecidedReque
     m.DelayViewsChanged: RequestDecoder._change_views,
     m.DelayRow: RequestDecoder._add_delay_row,
     m.EstimatesChanged: RequestDecoder._change_estimates,
-    m.NodeLabelsChanged: RequestDecoder._change_node_labels,
     m.EstimateRow: RequestDecoder._add_estimates,
     m.Request: RequestDecoder._request,
     m.DevicesChanged: RequestDecoder._change_devices,

@@ -15,10 +15,9 @@ from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
 from leadsman.decision.delay.views import DelayView, EstimateView
 from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import Policy
-from leadsman.decision.rules.rule_reads import rule_reads
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics, TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.bounded_metadata import BoundedLabels
@@ -64,7 +63,6 @@ class RequestEncoder:
         self._telemetry = TelemetryInputs()
         self._devices = DeviceInputs()
         self._views = _NO_DELAYS
-        self._node_labels: tuple[NodeLabels | None, frozenset[str]] = (None, frozenset())
         self._estimates: EstimateView | None = None
         self._view_rows: set[tuple[int, str]] = set()
         self._estimate_rows: set[str] = set()
@@ -106,7 +104,6 @@ class RequestEncoder:
         if inputs.last_round_trips is not self._last_round_trips:
             self._last_round_trips = inputs.last_round_trips
             yield m.encode(m.LastRoundTripsChanged(dict(inputs.last_round_trips)))
-        yield from self._node_label_changes(inputs)
         if inputs.devices is not self._devices and inputs.devices.followed:
             yield from self._device_changes(inputs.devices)
         yield from self._telemetry_changes(inputs.telemetry)
@@ -144,16 +141,6 @@ class RequestEncoder:
         yield m.encode(m.WorkloadsChanged(workloads.read_at))
         for keys, gone, order in _slices(*table_changes(before.by_name, table)):
             yield m.encode(m.WorkloadsChanged(workloads.read_at, {key: dict(table[key]) for key in keys}, gone, order))
-
-    def _node_label_changes(self, inputs: DecisionInputs) -> Iterator[bytes]:
-        labels, keys = inputs.node_labels, rule_reads(inputs.policy).node_labels.keys()
-        before, keys_before = self._node_labels
-        if labels is before and (labels is None or keys == keys_before):
-            return
-        self._node_labels = (labels, frozenset(keys))
-        by_node = labels.by_node if labels else {}
-        read = {node: {key: each[key] for key in keys & each.keys()} for node, each in by_node.items()}
-        yield m.encode(m.NodeLabelsChanged(read if labels else None))
 
     def _telemetry_changes(self, telemetry: TelemetryInputs) -> Iterator[bytes]:
         before, self._telemetry = self._telemetry, telemetry
@@ -252,7 +239,7 @@ class RequestEncoder:
         return m.Request(
             request.verb,
             request.inputs.now,
-            _recorded_pod(request.pod, request.inputs.policy),
+            _recorded_pod(request.pod),
             self._packed[id(request.nodes)][1],
             {node: list(uids) for node, uids in request.victims.items()},
             request.fault,
@@ -283,9 +270,8 @@ def _number(values: Collection[Refusal], numbers: dict[Refusal, int]) -> Sequenc
     return list(map(by_id.__getitem__, ids))
 
 
-def _recorded_pod(pod: PodInfo, policy: Policy) -> PodInfo:
-    rules = rule_reads(policy).pod_labels
-    labels = {key: value for key, value in pod.labels.items() if key in rules or BoundedLabels.is_read(key)}
+def _recorded_pod(pod: PodInfo) -> PodInfo:
+    labels = {key: value for key, value in pod.labels.items() if BoundedLabels.is_read(key)}
     annotations = {key: value for key, value in pod.annotations.items() if key in READ_ANNOTATIONS}
     return structs.replace(pod, labels=labels, annotations=annotations)
 

@@ -204,12 +204,6 @@ class Request(Message, frozen=True, tag=16):
     scores: bytes | None
 
 
-class NodeLabelsChanged(Message, frozen=True, tag=20):
-    """Of the nodes' labels those that rules of the policy read. None: labels are not followed."""
-
-    by_node: dict[str, dict[str, str]] | None
-
-
 class DevicesChanged(Message, frozen=True, tag=17):
     """The devices of these nodes are followed; of the grants, all. asked: None: as before."""
 
@@ -238,7 +232,6 @@ AnyMessage = (
     | DelayRow
     | EstimatesChanged
     | EstimateRow
-    | NodeLabelsChanged
     | Request
     | DevicesChanged
 )

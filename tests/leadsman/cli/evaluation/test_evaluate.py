@@ -301,3 +301,14 @@ def test_as_text(metrics: str, write: Any, capsys: pytest.CaptureFixture[str]) -
     assert any("telemetry.aware.scheduling.labels/foo=2" in line for line in lines)
     assert any(line.split()[:3] == ["a", "kept", "10"] for line in lines)
     assert any(line.split()[:3] == ["b", "refused", "-"] for line in lines)
+
+
+def test_a_policy_file_can_be_used_or_is_refused_with_the_place(write: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write("good.yaml", "scores: {nearest: {weight: 3}}")
+    assert main(["evaluate", "--policy", good]) == 0
+    assert capsys.readouterr().out.endswith(" can be used\n")
+    bad = write("bad.yaml", "scores: {nearest: {weight: -3}}")
+    with pytest.raises(SystemExit) as caught:
+        main(["evaluate", "--policy", bad])
+    assert caught.value.code == 2
+    assert f"{bad}: $.scores.nearest.weight" in capsys.readouterr().err

@@ -180,8 +180,7 @@ def test_a_selector_that_cannot_be_evaluated_is_named_with_its_reason() -> None:
     unclassed = {"name": "g", "exactly": {"deviceClassName": "absent"}}
     devices = counting([MIXED], [asking(unread), asking(unclassed, name="other")], [OURS])
     assert devices.problems == {
-        "class gpu && device.x()": "a selector cannot be evaluated here: line 1, column 7: "
-        "got x(), which is not evaluated here",
+        "class gpu && device.x()": "a selector cannot be evaluated here: device.x is not known here",
         "class absent": "DeviceClass absent does not exist, or is not seen",
     }
 

@@ -258,16 +258,16 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api) -> None:
         await until(lambda: roles.current == {"b": "edge", "c": "edge"})
 
 
-async def test_node_labels_are_followed_once_a_rule_reads_them_and_change_only_with_them(api) -> None:
+async def test_node_labels_are_followed_once_they_are_needed_and_change_only_with_them(api) -> None:
     def node(name, **labels):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
     node("a", pool="gpu")
     node("b", many="x" * 20_000)
-    is_read = asyncio.Event()
-    async with following(api, lambda client: NodeLabelFollower(client, is_read.is_set)) as labels:
+    is_needed = asyncio.Event()
+    async with following(api, lambda client: NodeLabelFollower(client, is_needed.is_set)) as labels:
         assert labels.current is None
-        is_read.set()
+        is_needed.set()
         await until(lambda: labels.current is not None)
         first = labels.current
         assert first == NodeLabels({"a": {"pool": "gpu"}}), "of b not all labels are known"

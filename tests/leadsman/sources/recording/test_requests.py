@@ -12,9 +12,8 @@ from msgspec import structs
 
 from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
 from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
-from leadsman.decision.policy import FilterRule, Policy, RulesPolicy
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.recording import messages as m
 from leadsman.sources.recording.decided_request import DecidedRequest
@@ -98,11 +97,11 @@ COMPARED: dict[str, Any] = {
     "estimates": lambda estimates: estimates and estimates.made_at,
     "telemetry": lambda telemetry: (telemetry.policies, [_table(table) for table in telemetry.tables]),
     "node_roles": dict,
-    "node_labels": lambda labels: labels and set(labels.by_node),  # With the keys that rules read then.
     "self_healing": lambda healing: healing,
     "last_round_trips": dict,
     "devices": lambda devices: (list(devices.nodes.items()), devices),
     "cache": lambda _: "changes no answer",
+    "node_labels": lambda _: "for plugins, which are not asked again",
     "checkpoint": lambda _: "ends no replay",
 }
 
@@ -178,11 +177,7 @@ def test_a_message_that_does_not_follow_is_refused_by_its_kind() -> None:
 
 
 def test_of_labels_those_are_recorded_that_are_read() -> None:
-    rule = FilterRule("pool", 'node.labels["pool"] != pod.labels["team"]', "spare")
     request = next(decided_requests(random.Random(1)))
-    labels = NodeLabels({"node-1": {"pool": "spare", "secret": "x"}})
-    inputs = structs.replace(request.inputs, policy=Policy(rules=RulesPolicy((rule,))), node_labels=labels)
-    pod = structs.replace(request.pod, labels={"app": "web", "team": "a", "secret": "x"})
-    (read,) = through_a_recording(iter([structs.replace(request, inputs=inputs, pod=pod)]))
-    assert read.pod.labels == {"app": "web", "team": "a"}
-    assert read.inputs.node_labels == NodeLabels({"node-1": {"pool": "spare"}})
+    pod = structs.replace(request.pod, labels={"app": "web", "secret": "x"})
+    (read,) = through_a_recording(iter([structs.replace(request, pod=pod)]))
+    assert read.pod.labels == {"app": "web"}
