@@ -7,14 +7,15 @@ node are not among them, and binds through an extender are reported by that exte
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from leadsman.kube.client import ApiClient
+from controller.keeper import Keeper, Tools, counter
 from leadsman.kube.errors import ApiError
 from leadsman.kube.events import warnings_about
-from leadsman.kube.objects import Event, Pod
+from leadsman.kube.objects import Event, PendingPod, Pod
+from leadsman.kube.reflector import Reflector
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
@@ -45,17 +46,20 @@ def scheduler_gave_up(pod: Pod) -> bool:
     return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
 
 
-class BindFailureCounter:
-    """Reads Events and counts failed binds. Call `sync` in turn.
+class BindFailureCounter(Keeper):
+    """Reads Events and counts failed binds.
 
+    pending: all pods that wait to be bound; others are forgotten.
     rate: of reads.
-    clock: monotonic seconds.
     failures: cause → failed binds so far.
     """
 
-    def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]):
+    name = "count bind failures"
+
+    def __init__(self, tools: Tools, pending: Reflector[PendingPod], rate: TokenBucket) -> None:
+        super().__init__(tools, [pending])
         self.failures: Counter[IncidentCause] = Counter()
-        self._client, self._rate, self._clock = client, rate, clock
+        self._pending, self._rate = pending, rate
         self._read_at: dict[str, float] = {}
         self._counted: dict[str, dict[str, int]] = {}
         self._problem = ProblemLog(
@@ -64,33 +68,32 @@ class BindFailureCounter:
             "controller reads Events of pods that failed to bind again",
         )
 
-    async def sync(self, pods: Iterable[Pod]) -> None:
-        """Reads the Events that are due. pods: all that wait to be bound; others are forgotten."""
-        waiting = {pod.metadata.uid: pod for pod in pods}
+    async def keep(self) -> None:
+        """Reads the Events that are due."""
+        waiting = {pod.metadata.uid: pod for pod in self._pending.current.values()}
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
         self._counted = {uid: counted for uid, counted in self._counted.items() if uid in waiting}
         for uid, pod in waiting.items():
             if scheduler_gave_up(pod) and self._is_due(uid) and self._rate.try_take():
-                self._read_at[uid] = self._clock()
+                self._read_at[uid] = self.tools.clock()
                 await self._read_events(pod)
 
     def families(self) -> Iterator[Metric]:
-        failed = CounterMetricFamily(
+        causes = (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND)
+        yield counter(
             "leadsman_controller_bind_failures",
             "Binds that kube-scheduler itself failed to make, by cause.",
-            labels=["cause"],
+            {cause.value: self.failures[cause] for cause in causes},
+            "cause",
         )
-        for cause in (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND):
-            failed.add_metric([cause.value], self.failures[cause])
-        yield failed
 
     def _is_due(self, uid: str) -> bool:
-        return self._clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
+        return self.tools.clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
 
     async def _read_events(self, pod: Pod) -> None:
         """Events that cannot be read now are read when the pod is due again."""
         try:
-            events = await warnings_about(self._client, pod.metadata)
+            events = await warnings_about(self.tools.client, pod.metadata)
         except ApiError as error:
             self._problem.report(error)
             return

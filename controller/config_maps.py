@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from controller.keeper import Tools
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import NotFound
+from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.resources import CONFIG_MAPS
 from leadsman.published.documents import BadDocument, Document
 
@@ -68,3 +69,36 @@ class DocumentObject(Generic[T]):
         else:
             written = await self._client.create(CONFIG_MAPS.path(self._namespace), body, _ConfigMap)
         self._version = written.metadata.resource_version
+
+
+class Memory(Generic[T]):
+    """What the next leader must know: a document that is read once, and written before what it says is done.
+
+    value: None until it is read, and after a write that failed, because another replica may have written.
+    """
+
+    def __init__(self, tools: Tools, document: Document[T], empty: T) -> None:
+        """empty: where there is none yet."""
+        self.value: T | None = None
+        self._object, self._empty = DocumentObject(tools.client, tools.namespace, document), empty
+        self._is_dry_run = tools.is_dry_run
+
+    async def read(self) -> T:
+        """The value. BadDocument, ApiError."""
+        if self.value is None:
+            self.value = await self._object.read() or self._empty
+        return self.value
+
+    async def write(self, value: T) -> None:
+        """Keeps the value; a dry run does so in this process only. DocumentTooLarge, Conflict, ApiError."""
+        try:
+            if not self._is_dry_run:
+                await self._object.write(value)
+        except ApiError:
+            self.forget()
+            raise
+        self.value = value
+
+    def forget(self) -> None:
+        """Has it read again."""
+        self.value = None

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from controller.placeholder_pod import PlaceholderSettings, image_keeper_body
+from controller.placeholders import image_keeper_body
+from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable

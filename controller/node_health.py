@@ -1,142 +1,219 @@
 """Judges once a second which nodes are dead and which only suspect, on every replica; the leader publishes it.
 
-A replica that does not lead judges too: it must know how long a node has been silent when it takes over.
+A replica that does not lead judges too: it must know how long a node has been silent when it takes over. What is
+published is the condition LeadsmanUnreachable on nodes, and an Event for each change of it; so another leader goes on
+where this one stopped. A node that was never suspected has no condition.
 """
 
 import asyncio
-import time
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from msgspec import Struct, structs
+from prometheus_client.core import Metric, SummaryMetricFamily
 
-from controller.node_conditions import NodeConditions
-from controller.node_leases import NodeLeases
-from leadsman.kube.objects import PartialObjectMetadata
-from leadsman.planning.failover.model import DetectionRules, HealthInputs, Location, NodeHealth, NodeVerdict
+from controller.keeper import Keeper, Tools, counter, gauge
+from controller.node_patcher import NodeCache
+from leadsman.kube import listing
+from leadsman.kube.client import ApiClient, PatchType
+from leadsman.kube.errors import ApiError, NotFound, NotLeader
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.names import UNREACHABLE_CONDITION
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import Condition, Node, NodeLease, ObjectReference, PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import LEASES, NODES
+from leadsman.planning.failover.model import (
+    DetectionRules,
+    HealthInputs,
+    LeaseView,
+    Location,
+    NodeHealth,
+    NodeVerdict,
+    VerdictReason,
+)
 from leadsman.planning.failover.verdicts import NO_MEMORY, HealthMemory, plan_node_health
-from leadsman.state.snapshot import Snapshot
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.token_bucket import TokenBucket
+
+_log = logging.getLogger(__name__)
+
+LEASES_NAMESPACE = "kube-node-lease"
 
 ZONE_LABEL, RACK_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
 """Of nodes. The second is widely used, and no standard. What a node's agent says goes before both."""
 
 MAX_NODES_SHOWN = 100
+MAX_CALLS_AT_ONCE = 16
+_SILENCE_SECONDS = 30.0
+"""Kubelets renew every 10 s, so a watch without a byte for so long is dead."""
+_LONGEST_PAUSE_SECONDS = 2.0
+_LONGEST_MESSAGE_CHARACTERS = 1_024
+
+STATUS_OF = {
+    NodeHealth.HEALTHY: "False",
+    NodeHealth.SUSPECT: "Unknown",
+    NodeHealth.PARTITION: "Unknown",
+    NodeHealth.DEAD: "True",
+}
+EVENT_OF = {
+    NodeHealth.HEALTHY: "NodeReachable",
+    NodeHealth.SUSPECT: "NodeSuspect",
+    NodeHealth.PARTITION: "NodeCutOff",
+    NodeHealth.DEAD: "NodeDead",
+}
 
 
-class NodeHealthMode(StrEnum):
-    """off: nodes are not judged. report: verdicts are conditions, Events and metrics, and nothing acts on them."""
+class NodeLeases:
+    """Follows the Leases that kubelets renew, and reads single ones directly to confirm the watch.
 
-    OFF = "off"
-    REPORT = "report"
+    Each change is stamped by this process's own monotonic clock: what a kubelet writes as renewTime is its own clock's,
+    and is only compared with itself.
+
+    rate: of direct reads.
+    reads: result → direct reads.
+    """
+
+    def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]) -> None:
+        self.reads: Counter[str] = Counter()
+        self._client, self._rate, self._clock = client, rate, clock
+        self._views: dict[str, LeaseView] = {}
+        self.reflector = Reflector(
+            client,
+            ListOptions(LEASES, namespace=LEASES_NAMESPACE),
+            NodeLease,
+            on_changes=self._take,
+            silence_seconds=_SILENCE_SECONDS,
+            longest_pause_seconds=_LONGEST_PAUSE_SECONDS,
+            clock=clock,
+        )
+        self._problem = ProblemLog(
+            _log,
+            "controller cannot read Leases of silent nodes; none of them counts as dead (may it get leases in "
+            f"{LEASES_NAMESPACE}?)",
+            "controller reads Leases of silent nodes again",
+        )
+
+    @property
+    def current(self) -> Mapping[str, LeaseView]:
+        """Node → its Lease. A copy."""
+        return self._views.copy()
+
+    async def confirm(self, nodes: Iterable[str]) -> None:
+        """Reads these nodes' Leases from the API server's storage, as many as the rate allows."""
+        due = [node for node in nodes if node in self._views][:MAX_CALLS_AT_ONCE]
+        await asyncio.gather(*(self._confirm(node) for node in due if self._rate.try_take()))
+
+    async def _confirm(self, node: str) -> None:
+        began = self._clock()
+        try:
+            lease = await self._client.get(LEASES.path(LEASES_NAMESPACE, node), NodeLease)
+        except NotFound:
+            self.reads["gone"] += 1
+            return
+        except ApiError as error:
+            self.reads["failed"] += 1
+            self._problem.report(error)
+            return
+        self._problem.clear()
+        view, known = self._views.get(node), self.reflector.get((LEASES_NAMESPACE, node))
+        if view is None or known is None or lease.spec.renew_time != known.spec.renew_time:
+            self.reads["renewed"] += 1  # The watch is late: it brings the change, and stamps it.
+        else:
+            self.reads["unchanged"] += 1
+            self._views[node] = structs.replace(view, confirmed_at=began)
+
+    def _take(self, changes: Sequence[ObjectChange[NodeLease]]) -> None:
+        now = self._clock()
+        for change in changes:
+            node, spec = change.object.metadata.name, change.object.spec
+            if change.kind is ChangeType.DELETED:
+                self._views.pop(node, None)
+            elif change.old is None or change.old.spec.renew_time != spec.renew_time:
+                self._views[node] = LeaseView(spec.lease_duration_seconds, now, is_new=change.old is None)
 
 
-class NodeHealthSettings(Struct, frozen=True):
-    """mode: whether nodes are judged. rules: the thresholds."""
+class NodeHealthReporter(Keeper):
+    """Judges all nodes.
 
-    mode: NodeHealthMode = NodeHealthMode.OFF
-    rules: DetectionRules = DetectionRules()
-
-
-class NodeHealthReporter:
-    """Call `judge` and `publish` in turn.
-
-    nodes: those in Kubernetes, by name.
-    conditions: None: a dry run, which writes nothing.
     verdicts: the last ones, by node; empty before the first.
     """
 
-    def __init__(
-        self,
-        nodes: Callable[[], Mapping[str, PartialObjectMetadata]],
-        snapshot: Callable[[], Snapshot],
-        leases: NodeLeases,
-        conditions: NodeConditions | None,
-        rules: DetectionRules,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    name = "judge nodes"
+    on_all_replicas = True
+
+    def __init__(self, tools: Tools, nodes: NodeCache, leases: NodeLeases, rules: DetectionRules) -> None:
+        super().__init__(tools, [nodes.watched])
         self.verdicts: Mapping[str, NodeVerdict] = {}
-        self._nodes, self._snapshot, self._leases, self._conditions = nodes, snapshot, leases, conditions
-        self._rules, self._clock = rules, clock
+        self._nodes, self._leases, self._rules = nodes, leases, rules
         self._memory: HealthMemory = NO_MEMORY
         self._reached: Counter[NodeHealth] = Counter()
-        self._detected, self._detection_seconds, self._plan_seconds = 0, 0.0, 0.0
+        self._detected, self._detection_seconds = 0, 0.0
 
-    async def judge(self) -> None:
-        """Makes the verdicts beside the event loop, and reads the Leases on which one may turn."""
-        began, before = time.perf_counter(), self.verdicts
-        inputs = HealthInputs({name: _location(node) for name, node in self._nodes().items()}, self._leases.current)
-        plan = await asyncio.to_thread(
-            plan_node_health, self._snapshot(), inputs, self._rules, self._memory, self._clock()
-        )
+    async def keep(self) -> None:
+        """Makes the verdicts, and reads the Leases on which one may turn."""
+        before, now, snapshot = self.verdicts, self.tools.clock(), self.tools.inputs().snapshot
+        locations = {name: _location(node) for name, node in self._nodes.current.items()}
+        inputs, memory = HealthInputs(locations, self._leases.current), self._memory
+        plan = await self.make_plan(lambda: plan_node_health(snapshot, inputs, self._rules, memory, now))
         self.verdicts, self._memory = plan.verdicts, plan.memory
-        self._plan_seconds = time.perf_counter() - began
         self._count(before)
         await self._leases.confirm(plan.unconfirmed_leases)
 
-    async def publish(self) -> None:
-        """Writes the verdicts to the cluster, unless this is a dry run."""
-        if self._conditions:
-            await self._conditions.publish(self.verdicts)
+    def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {"watch node Leases": self._leases.reflector.run()}
 
-    def reset(self) -> None:
-        """Forgets what was published: another replica publishes now."""
-        if self._conditions:
-            self._conditions.reset()
-
-    def page(self) -> dict[str, Any]:
-        """The verdicts as JSON values: how many of each and why, and those on nodes that are not healthy."""
-        now = self._clock()
+    def page(self) -> Mapping[str, Any]:
+        """The verdicts: how many of each and why, and those on nodes that are not healthy."""
+        now = self.tools.clock()
         troubled = [verdict for verdict in self.verdicts.values() if verdict.state is not NodeHealth.HEALTHY]
         return {
-            "verdicts": {state.value: count for state, count in self._by_state().items()},
+            "verdicts": self._by_state(),
             "reasons": dict(Counter(verdict.reason.value for verdict in self.verdicts.values())),
             "nodes": {verdict.node: _shown(verdict, now) for verdict in troubled[:MAX_NODES_SHOWN]},
         }
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
-        by_state = GaugeMetricFamily("leadsman_node_verdicts", "Nodes by the verdict on them.", labels=["verdict"])
-        for state, count in self._by_state().items():
-            by_state.add_metric([state.value], count)
-        yield by_state
-        suspect = GaugeMetricFamily(
+        yield gauge("leadsman_node_verdicts", "Nodes by the verdict on them.", self._by_state(), "verdict")
+        yield gauge(
             "leadsman_node_suspect",
             "1 for each node that is suspect, cut off or dead, with the reason.",
-            labels=["node", "verdict", "reason"],
+            {
+                (each.node, each.state.value, each.reason.value): 1.0
+                for each in self.verdicts.values()
+                if each.state is not NodeHealth.HEALTHY
+            },
+            "node",
+            "verdict",
+            "reason",
         )
-        for verdict in self.verdicts.values():
-            if verdict.state is not NodeHealth.HEALTHY:
-                suspect.add_metric([verdict.node, verdict.state.value, verdict.reason.value], 1.0)
-        yield suspect
-        reached = CounterMetricFamily(
-            "leadsman_node_verdict_changes", "Verdicts on nodes that differ from the one before.", labels=["verdict"]
+        yield counter(
+            "leadsman_node_verdict_changes",
+            "Verdicts on nodes that differ from the one before.",
+            {state.value: self._reached[state] for state in NodeHealth},
+            "verdict",
         )
-        for state in NodeHealth:
-            reached.add_metric([state.value], self._reached[state])
-        yield reached
         yield SummaryMetricFamily(
             "leadsman_node_death_detection_seconds",
             "Seconds from the first lost probe to the verdict that a node is dead.",
             self._detected,
             self._detection_seconds,
         )
-        reads = CounterMetricFamily(
-            "leadsman_node_lease_reads", "Leases of silent nodes that were read directly, by result.", labels=["result"]
+        yield counter(
+            "leadsman_node_lease_reads",
+            "Leases of silent nodes that were read directly, by result.",
+            self._leases.reads,
+            "result",
         )
-        for result, count in self._leases.reads.items():
-            reads.add_metric([result], count)
-        yield reads
-        yield GaugeMetricFamily(
-            "leadsman_node_health_plan_seconds", "Seconds that judging all nodes took last.", self._plan_seconds
-        )
+        yield gauge("leadsman_node_health_plan_seconds", "Seconds that judging all nodes took last.", self.plan_seconds)
 
-    def _by_state(self) -> dict[NodeHealth, int]:
+    def _by_state(self) -> dict[str, int]:
         counts = Counter(verdict.state for verdict in self.verdicts.values())
-        return {state: counts[state] for state in NodeHealth}
+        return {state.value: counts[state] for state in NodeHealth}
 
     def _count(self, before: Mapping[str, NodeVerdict]) -> None:
         for node, verdict in self.verdicts.items():
@@ -166,3 +243,112 @@ def _shown(verdict: NodeVerdict, now: float) -> dict[str, Any]:
         "timeline_seconds_ago": ages,
         "signals": msgspec.to_builtins(verdict.signals),
     }
+
+
+class Published(Struct, frozen=True):
+    """What a node's condition says."""
+
+    status: str
+    reason: str
+
+
+class NodeConditions(Keeper):
+    """Writes the condition where it differs from the verdict.
+
+    uid: of a node by its name; "" when it is gone.
+    rate: of patches.
+    results: done, gone or failed → patches.
+    """
+
+    name = "publish node health"
+
+    def __init__(
+        self,
+        tools: Tools,
+        verdicts: Callable[[], Mapping[str, NodeVerdict]],
+        uid: Callable[[str], str],
+        rate: TokenBucket,
+    ) -> None:
+        super().__init__(tools)
+        self.results: Counter[str] = Counter()
+        self._verdicts, self._uid, self._rate = verdicts, uid, rate
+        self._published: dict[str, Published] | None = None
+        self._problem = ProblemLog(
+            _log,
+            f"controller cannot read or write the condition {UNREACHABLE_CONDITION} of nodes; it tries again (is the "
+            "component node-health installed?)",
+            f"controller writes the condition {UNREACHABLE_CONDITION} of nodes again",
+        )
+
+    def forget(self) -> None:
+        self._published = None
+
+    async def keep(self) -> None:
+        """Writes what differs. What fails is written in a later turn."""
+        if self.tools.is_dry_run:
+            return
+        try:
+            if self._published is None:
+                self._published = await self._read_published()
+            due = [verdict for verdict in self._verdicts().values() if self._differs(verdict)][:MAX_CALLS_AT_ONCE]
+            await asyncio.gather(*(self._write(verdict) for verdict in due if self._rate.try_take()))
+        except ApiError as error:
+            self._problem.report(error)
+        else:
+            self._problem.clear()
+
+    async def _read_published(self) -> dict[str, Published]:
+        nodes = await listing.list_objects(self.tools.client, ListOptions(NODES), Node)
+        conditions = ((node.metadata.name, _condition(node)) for node in nodes.items)
+        return {name: Published(each.status, each.reason) for name, each in conditions if each is not None}
+
+    def _differs(self, verdict: NodeVerdict) -> bool:
+        """Where nothing is known of a node, its condition stays as it is."""
+        assert self._published is not None
+        if verdict.reason is VerdictReason.NO_EVIDENCE:
+            return False
+        status = STATUS_OF[verdict.state]
+        if verdict.state is NodeHealth.HEALTHY:
+            return self._published.get(verdict.node, Published(status, "")).status != status
+        return self._published.get(verdict.node) != Published(status, verdict.reason)
+
+    async def _write(self, verdict: NodeVerdict) -> None:
+        assert self._published is not None
+        status = STATUS_OF[verdict.state]
+        old = self._published.get(verdict.node)
+        body = {"status": {"conditions": [self._body(verdict, status, is_new=old is None or old.status != status)]}}
+        path = NODES.path("", verdict.node, "status")
+        try:
+            await self.tools.client.patch(path, body, PatchType.STRATEGIC)
+        except NotLeader:
+            return
+        except NotFound:
+            self.results["gone"] += 1
+            return
+        except ApiError:
+            self.results["failed"] += 1
+            raise
+        self.results["done"] += 1
+        self._published[verdict.node] = Published(status, verdict.reason)
+        about = ObjectReference("Node", "", verdict.node, self._uid(verdict.node))
+        is_warning = verdict.state is not NodeHealth.HEALTHY
+        self.tools.tell(
+            about, EVENT_OF[verdict.state], f"{verdict.reason}: {verdict.message}", "Observe", warning=is_warning
+        )
+
+    def _body(self, verdict: NodeVerdict, status: str, is_new: bool) -> dict[str, Any]:
+        now = f"{datetime.fromtimestamp(self.tools.wall_clock(), UTC):%Y-%m-%dT%H:%M:%SZ}"
+        changed = {"lastTransitionTime": now} if is_new else {}
+        return {
+            "type": UNREACHABLE_CONDITION,
+            "status": status,
+            "reason": verdict.reason.value,
+            "message": verdict.message[:_LONGEST_MESSAGE_CHARACTERS],
+            "lastHeartbeatTime": now,
+            **changed,
+        }
+
+
+def _condition(node: Node) -> Condition | None:
+    found: Iterator[Condition] = (each for each in node.status.conditions if each.type == UNREACHABLE_CONDITION)
+    return next(found, None)

@@ -1,24 +1,22 @@
-"""Patches nodes, many at once, at a limited rate.
-
-A call that gets 429 waits as its Retry-After says (leadsman.kube.client). At most `max_concurrent` calls are under way,
-so the others wait with it.
-"""
+"""Holds the cluster's nodes, and patches them. What the API server refuses is tried again ever more rarely."""
 
 import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec import Struct
 
-from controller.node_cache import NodeCache
-from controller.refused_changes import RefusedChanges
+from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
-from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.labels.model import NodePatch
+from leadsman.planning.labels.ownership import NodeView
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
@@ -30,15 +28,76 @@ _refusals_log.addFilter(LogLimit())
 
 MAX_CONCURRENT_PATCHES = 16
 
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
+"""Between two attempts, doubled each time."""
+
+MAX_REFUSED = 20_000
+"""Remembered; the oldest goes, and its change is tried at once. 4 MB."""
+
+_LONGEST_REASON = 200
+
+
+class NodeCache:
+    """The newest version of each node, from the watch or from the response to our patch.
+
+    A patch that names a resourceVersion and succeeds makes the node's next version. So as long as the watch still shows
+    the version that was patched, the patch's response is newer.
+    """
+
+    def __init__(self, watched: Reflector[PartialObjectMetadata]) -> None:
+        """watched: all nodes, metadata only."""
+        self.watched = watched
+        self._patched: dict[str, tuple[str, PartialObjectMetadata]] = {}
+
+    @property
+    def current(self) -> Mapping[str, PartialObjectMetadata]:
+        """Node → its object."""
+        nodes = {name: node for (_, name), node in self.watched.current.items()}
+        for name, (patched_version, response) in list(self._patched.items()):
+            watched = nodes.get(name)
+            if watched is None or watched.metadata.resource_version != patched_version:
+                del self._patched[name]
+            else:
+                nodes[name] = response
+        return nodes
+
+    def uid(self, name: str) -> str:
+        """The node's UID; "" when there is no such node."""
+        node = self.watched.current.get(("", name))
+        return node.metadata.uid if node is not None else ""
+
+    def views(self) -> list[NodeView]:
+        """What planners use of each node."""
+        nodes = ((name, node.metadata) for name, node in self.current.items())
+        return [
+            NodeView(name, meta.labels, meta.annotations, meta.resource_version, _excess(meta)) for name, meta in nodes
+        ]
+
+    def record_patch(self, name: str, response: PartialObjectMetadata) -> None:
+        """response: the API server's, to a patch of the version that `current` showed."""
+        watched = self.watched.current.get(("", name))
+        if watched is not None:
+            self._patched[name] = (watched.metadata.resource_version, response)
+
+
+def _excess(metadata: ObjectMeta) -> str:
+    """Any label may be somebody's that has the key of a mark; of the annotations only ours count."""
+    labels = metadata.labels
+    if labels.cut:
+        return f"it has more than {labels.max_bytes:,} bytes of labels; remove those that nobody needs"
+    return metadata.annotations.excess
+
 
 class NodePatcher:
-    """Applies patches.
+    """Applies patches, many at once, at a limited rate.
 
-    is_leader: called before each patch; a replica that lost its lead writes no more.
+    client: writes only while this replica leads.
     rate: of patches.
     results: done, gone, conflict, refused, not_leader or failed → patches.
 
-    When the API server does not answer, the rest is left for the next plan: a hundred deadlines would take minutes.
+    A call that gets 429 waits as its Retry-After says, and the others wait with it. When the API server does not
+    answer, or this replica does not lead any more, the rest is left for the next plan: a hundred deadlines would take
+    minutes.
     A patch that it refuses is applied policy by policy, so that one policy's label does not keep back another's; what
     it refuses then is in `refused` until it is due again.
     """
@@ -48,22 +107,20 @@ class NodePatcher:
         client: ApiClient,
         nodes: NodeCache,
         rate: TokenBucket,
-        is_leader: Callable[[], bool],
-        max_concurrent: int = MAX_CONCURRENT_PATCHES,
         clock: Callable[[], float] = time.monotonic,
-    ):
+    ) -> None:
         self.results: Counter[str] = Counter()
-        self._unavailable = False
+        self._stopped = False
         self.refused = RefusedChanges(clock)
         self._problem = ProblemLog(
             _log, "controller cannot patch nodes; the next plan tries again", "controller patches nodes again"
         )
-        self._client, self._nodes, self._rate, self._is_leader = client, nodes, rate, is_leader
-        self._slots = asyncio.Semaphore(max_concurrent)
+        self._client, self._nodes, self._rate = client, nodes, rate
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_PATCHES)
 
     async def apply(self, patches: Sequence[NodePatch]) -> list[NodePatch]:
         """Applies the patches and returns what succeeded. The next plan repeats the others if still needed."""
-        self._unavailable = False
+        self._stopped = False
         succeeded = await asyncio.gather(*(self._apply_one(patch) for patch in patches))
         return [part for parts in succeeded for part in parts]
 
@@ -89,10 +146,10 @@ class NodePatcher:
 
     async def _try(self, patch: NodePatch) -> tuple[str, PartialObjectMetadata | None]:
         """The result, and the node as it is then if that is "done"."""
-        if not self._unavailable:
+        if not self._stopped:
             await self._rate.wait()
-        if self._unavailable or not self._is_leader():
-            return "not_leader", None
+        if self._stopped:
+            return "stopped", None
         result, response = await self._patch(patch)
         self.results[result] += 1
         return result, response
@@ -107,12 +164,13 @@ class NodePatcher:
         except Conflict:
             return "conflict", None
         except NotLeader:
+            self._stopped = True
             return "not_leader", None
         except InvalidRequest as error:
             self._report_refusal(patch, error)
             return "refused", None
         except ApiError as error:
-            self._unavailable = isinstance(error, Unavailable)
+            self._stopped = isinstance(error, Unavailable)
             self._problem.report(error)
             return "failed", None
         self._nodes.record_patch(patch.node, response)
@@ -126,3 +184,40 @@ class NodePatcher:
         for policy in patch.policies if len(patch.policies) == 1 else ():
             self.refused.record(patch.node, policy, error)
             _refusals_log.warning("node %s cannot be labelled as policy %s says: %s", patch.node, policy, error)
+
+
+class _Refused(Struct, frozen=True):
+    reason: str
+    pause_seconds: float
+    due_at: float
+
+
+class RefusedChanges:
+    """The refused changes.
+
+    clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._refused: dict[tuple[str, PolicyKey], _Refused] = {}
+
+    @property
+    def current(self) -> Mapping[tuple[str, PolicyKey], str]:
+        """Node and policy → why its changes there are not due now."""
+        now = self._clock()
+        self._refused = {key: one for key, one in self._refused.items() if now < one.due_at + LONGEST_PAUSE_SECONDS}
+        return {key: one.reason for key, one in self._refused.items() if now < one.due_at}
+
+    def record(self, node: str, policy: PolicyKey, error: ApiError) -> None:
+        """The API server refused the policy's changes of the node."""
+        before = self._refused.pop((node, policy), None)
+        pause = min(2 * before.pause_seconds, LONGEST_PAUSE_SECONDS) if before else FIRST_PAUSE_SECONDS
+        reason = f"refused, tried again every {pause:g} s or more: {error}"[:_LONGEST_REASON]
+        self._refused[node, policy] = _Refused(reason, pause, self._clock() + pause)
+        if len(self._refused) > MAX_REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+    def forget(self, node: str, policy: PolicyKey) -> None:
+        """The API server took the policy's changes of the node."""
+        self._refused.pop((node, policy), None)

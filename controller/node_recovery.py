@@ -5,22 +5,19 @@ both extenders refuse a node before anything of it is made again elsewhere.
 """
 
 import logging
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from controller.backup_keeper import BackupKeeper
-from controller.config_maps import DocumentObject
-from controller.event_recorder import EventRecorder
-from controller.replacement import MOVE_HOLD_PREFIX
+from controller.healed_cluster import MOVE_HOLD_PREFIX, HealedCluster
+from controller.keeper import Actions, Keeper, Tools, counter, gauge
+from controller.replacement import Replacement
 from leadsman.cluster.model import Cluster
-from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, Conflict, NotFound
+from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.coverage import CoverageState
@@ -31,7 +28,6 @@ from leadsman.planning.recovery.model import (
     NodeCondition,
     ObservedNode,
     RecoveryAction,
-    RecoveryBudget,
     RecoveryPlan,
     ReleaseRoom,
     TaintNode,
@@ -39,7 +35,7 @@ from leadsman.planning.recovery.model import (
 )
 from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
 from leadsman.published.documents import BadDocument, DocumentTooLarge
-from leadsman.published.self_healing import Hold, LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.published.self_healing import LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
@@ -59,136 +55,113 @@ class _Node(Struct, frozen=True):
     spec: _NodeSpec = _NodeSpec()
 
 
-class NodeRecovery:
-    """Call `sync` in turn while this replica leads, and `reset` while it does not.
+class NodeRecovery(Keeper):
+    """Plans, publishes the state if it changed, and then acts.
 
-    verdicts: on every node, times in monotonic seconds of `clock`.
-    move_holds: room that moves of pods keep, which is published with the rest; None: it is not known yet, and what is
-        published stays: a new pod must not lose its room because the controller was started again.
-    budget: FAILOVER_OFF: nothing is tainted or deleted; dead and suspect nodes are still refused.
+    replacement: knows the room that moves of pods keep, which is published with the rest; None: no pod is moved.
     plan: the last one; None before the first.
-    results: (action, result) → how often; result: done, gone, conflict or failed.
     """
 
+    name = "recover from dead nodes"
+
     def __init__(
-        self,
-        client: ApiClient,
-        published: DocumentObject[SelfHealingState],
-        cluster: Callable[[], Cluster | None],
-        verdicts: Callable[[], Mapping[str, NodeVerdict]],
-        backups: BackupKeeper,
-        recorder: EventRecorder,
-        is_leader: Callable[[], bool],
-        budget: RecoveryBudget,
-        *,
-        move_holds: Callable[[], tuple[Hold, ...] | None] = tuple,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
+        self, tools: Tools, healed: HealedCluster, backups: BackupKeeper, replacement: Replacement | None = None
     ) -> None:
+        super().__init__(tools)
         self.plan: RecoveryPlan | None = None
-        self.results: Counter[tuple[str, str]] = Counter()
-        self._client, self._object, self._cluster, self._verdicts = client, published, cluster, verdicts
-        self._backups, self._recorder, self._is_leader, self._budget = backups, recorder, is_leader, budget
-        self._clock, self._wall_clock, self._move_holds = clock, wall_clock, move_holds
-        self._state: SelfHealingState | None = None
+        self._healed, self._backups, self._replacement = healed, backups, replacement
         self._problem = ProblemLog(
             _log,
             "controller cannot publish the state of self-healing; it does nothing about dead nodes until it can",
             "controller publishes the state of self-healing again",
         )
-        self._act_problem = ProblemLog(
+        self.actions = Actions(
             _log,
             "controller cannot recover from a dead node; it tries again",
             "controller recovers from dead nodes again",
         )
 
-    def reset(self) -> None:
-        """Forgets everything, because another replica leads."""
-        self._state, self.plan = None, None
+    def forget(self) -> None:
+        self._healed.published.forget()
+        self.plan = None
 
     @property
     def state(self) -> RecoveryState:
         """What is known now; nothing before it was read."""
-        return self._state.recovery if self._state else RecoveryState()
+        published = self._healed.published.value
+        return published.recovery if published else RecoveryState()
 
-    async def sync(self) -> None:
-        """Plans, publishes the state if it changed, and then acts."""
-        cluster = self._cluster()
-        if cluster is None or not self._verdicts():
+    async def keep(self) -> None:
+        cluster = self._healed.current
+        if cluster is None or not self._healed.verdicts():
             return
         try:
-            before = self._state = self._state or await self._object.read() or SelfHealingState()
+            before = await self._healed.published.read()
             plan = self._plan_now(cluster, before.recovery)
             state = self._published(plan, before.recovery)
             if structs.replace(state, published_at=before.published_at) != before:
-                if not self._is_leader():
-                    return
-                await self._write(state)
-                self._state = state
+                await self._publish(state)
+        except NotLeader:
+            return
         except (ApiError, BadDocument) as error:
-            self._state = None  # read again: another replica may have written
+            self._healed.published.forget()  # it is read again: another replica may have written
             self._problem.report(error)
             return
         self._problem.clear()
         self._tell(before.recovery, plan, cluster)
         self.plan = plan
-        await self._execute(plan.actions)
+        await self.actions.carry_out(plan.actions, self._act)
 
-    def page(self) -> dict[str, Any]:
-        """The state as JSON values: refused nodes, what was done about dead ones, what is withheld."""
+    def page(self) -> Mapping[str, Any]:
+        """Refused nodes, what was done about dead ones, what is withheld."""
         return {**msgspec.to_builtins(self.state, enc_hook=dict), "stays": dict(self.plan.stays) if self.plan else {}}
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
         state = self.state
-        yield GaugeMetricFamily(
+        yield gauge(
             "leadsman_nodes_refused", "Dead and suspect nodes that bounded pods are kept off.", len(state.refused)
         )
-        yield GaugeMetricFamily(
-            "leadsman_failovers_withheld", "Dead nodes about which nothing is done.", len(state.withheld)
-        )
-        yield GaugeMetricFamily(
+        yield gauge("leadsman_failovers_withheld", "Dead nodes about which nothing is done.", len(state.withheld))
+        yield gauge(
             "leadsman_failover_budget_spent", "Nodes failed over within the window of the budget.", len(state.spent)
         )
-        withheld = GaugeMetricFamily(
+        yield gauge(
             "leadsman_withheld_failover",
             "1 for each dead node about which nothing is done, with the reason.",
-            labels=["node", "reason"],
+            dict.fromkeys(state.withheld.items(), 1.0),
+            "node",
+            "reason",
         )
-        for node, reason in state.withheld.items():
-            withheld.add_metric([node, reason], 1)
-        yield withheld
-        steps = GaugeMetricFamily(
+        yield gauge(
             "leadsman_failover_step_seconds",
             "Seconds from the first sign of a node's death to a step of its failover, until the node is back.",
-            labels=["node", "step"],
+            {(node, step): seconds for node, dead in state.dead.items() for step, seconds in dead.steps.items()},
+            "node",
+            "step",
         )
-        for node, dead in state.dead.items():
-            for step, seconds in dead.steps.items():
-                steps.add_metric([node, step], seconds)
-        yield steps
-        actions = CounterMetricFamily(
-            "leadsman_recovery_actions", "Actions on dead nodes, by what and result.", labels=["action", "result"]
+        yield counter(
+            "leadsman_recovery_actions",
+            "Actions on dead nodes, by what and result.",
+            self.actions.results,
+            "action",
+            "result",
         )
-        for (action, result), count in self.results.items():
-            actions.add_metric([action, result], count)
-        yield actions
 
     def _plan_now(self, cluster: Cluster, state: RecoveryState) -> RecoveryPlan:
         own_holds = tuple(hold for hold in state.holds if not hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
         state = structs.replace(state, holds=own_holds)
-        now, now_unix = self._clock(), self._wall_clock()
-        nodes = {name: _observed(verdict, now_unix - now) for name, verdict in self._verdicts().items()}
+        now, now_unix = self.tools.clock(), self.tools.wall_clock()
+        nodes = {name: _observed(verdict, now_unix - now) for name, verdict in self._healed.verdicts().items()}
         coverage = self._backups.status.coverage
         backups = BackupsByPod(
             {uid: each.node for uid, each in coverage.items() if each.state is CoverageState.COVERED},
             {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED},
         )
-        return plan_recovery(nodes, cluster, backups, state, self._budget, now_unix)
+        return plan_recovery(nodes, cluster, backups, state, self._healed.settings.budget, now_unix)
 
     def _published(self, plan: RecoveryPlan, before: RecoveryState) -> SelfHealingState:
-        moves = self._move_holds()
-        if moves is None:
+        moves = self._replacement.holds if self._replacement else ()
+        if moves is None:  # they are not read yet, and a new pod must not lose its room because a controller started
             moves = tuple(hold for hold in before.holds if hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
         memory = self._backups.status.memory
         round_trips: dict[str, dict[str, float]] = {}
@@ -200,38 +173,19 @@ class NodeRecovery:
                     round_trips.setdefault(reference, {})[backup.node] = rtt_ms
         return SelfHealingState(
             structs.replace(plan.state, holds=(*plan.state.holds, *moves)),
-            self._wall_clock(),
+            self.tools.wall_clock(),
             {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()},
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},
         )
 
-    async def _write(self, state: SelfHealingState) -> None:
+    async def _publish(self, state: SelfHealingState) -> None:
         """Without the owners of backups where it is too large: the rest matters more."""
         try:
-            await self._object.write(state)
+            await self._healed.published.write(state)
         except DocumentTooLarge:
-            await self._object.write(structs.replace(state, backup_owners={}))
+            await self._healed.published.write(structs.replace(state, backup_owners={}))
 
-    async def _execute(self, actions: Iterable[RecoveryAction]) -> None:
-        for action in actions:
-            if not self._is_leader():
-                return
-            verb = type(action).__name__
-            try:
-                await self._execute_one(action)
-            except NotFound:
-                self.results[verb, "gone"] += 1
-            except Conflict:
-                self.results[verb, "conflict"] += 1
-            except ApiError as error:
-                self.results[verb, "failed"] += 1
-                self._act_problem.report(error)
-                return
-            else:
-                self.results[verb, "done"] += 1
-        self._act_problem.clear()
-
-    async def _execute_one(self, action: RecoveryAction) -> None:
+    async def _act(self, action: RecoveryAction) -> str:
         match action:
             case TaintNode():
                 await self._set_taint(action.node, action.uid, present=True)
@@ -242,21 +196,22 @@ class NodeRecovery:
             case ReleaseRoom():
                 await self._backups.release(action)
             case DeletePod():
-                await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
+                await self.tools.client.delete(PODS.path(action.namespace, action.name), action.uid)
                 _log.warning("deleted pod %s/%s: %s", action.namespace, action.name, action.reason)
                 about = ObjectReference("Pod", action.namespace, action.name, action.uid)
-                self._recorder.record(about, "FailedOver", action.reason, "Delete", warning=True)
+                self.tools.tell(about, "FailedOver", action.reason, "Delete", warning=True)
+        return "done"
 
     async def _set_taint(self, name: str, uid: str, *, present: bool) -> None:
         """Conflict when the node changed meanwhile: taints are one list, and the others' are kept."""
-        node = await self._client.get(NODES.path("", name), _Node)
+        node = await self.tools.client.get(NODES.path("", name), _Node)
         if node.metadata.uid != uid:
             raise NotFound(f"node {name} is another one by now")
         taints = [taint for taint in node.spec.taints if taint.get("key") != UNREACHABLE_TAINT]
         if present:
             taints.append({"key": UNREACHABLE_TAINT, "effect": "NoSchedule"})
         metadata = {"resourceVersion": node.metadata.resource_version}
-        await self._client.patch(NODES.path("", name), {"metadata": metadata, "spec": {"taints": taints}})
+        await self.tools.client.patch(NODES.path("", name), {"metadata": metadata, "spec": {"taints": taints}})
 
     def _tell(self, before: RecoveryState, plan: RecoveryPlan, cluster: Cluster) -> None:
         """Events for what is withheld, once for each reason."""
@@ -265,14 +220,14 @@ class NodeRecovery:
                 _log.warning("node %s is dead and its pods stay: %s", name, reason)
                 node = cluster.nodes.get(name)
                 about = ObjectReference("Node", "", name, node.uid if node else "")
-                self._recorder.record(about, "FailoverWithheld", reason, "Withhold", warning=True)
+                self.tools.tell(about, "FailoverWithheld", reason, "Withhold", warning=True)
         already = self.plan.stays if self.plan else {}
         for uid, reason in plan.stays.items():
             if already.get(uid) != reason and uid in cluster.pods:
                 pod = cluster.pods[uid]
                 about = ObjectReference("Pod", pod.namespace, pod.name, uid)
                 note = f"its node {pod.node} is dead, and it stays: {reason}"
-                self._recorder.record(about, "NotFailedOver", note, "Withhold", warning=True)
+                self.tools.tell(about, "NotFailedOver", note, "Withhold", warning=True)
 
 
 _CONDITIONS = {

@@ -4,92 +4,68 @@ What a plan says is done only after the state that it comes with is written, so 
 budget that is spent stays spent.
 """
 
-import asyncio
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import structs
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from controller.config_maps import DocumentObject
-from controller.event_recorder import EventRecorder
+from controller.config_maps import DocumentObject, Memory
+from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid
+from controller.keeper import Keeper, Tools, counter, gauge
 from controller.move_actions import MoveActions
-from controller.move_events import record_end, record_plan
-from controller.placeholder_pod import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError
+from leadsman.kube.errors import ApiError, NotLeader
 from leadsman.kube.objects import ObjectReference
-from leadsman.planning.moves.model import MoveResult
+from leadsman.planning.moves.model import EndedMove, MoveResult
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan
-from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome
+from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome, PlanProgress, RunState
 from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
 
-PLAN_INTERVAL_SECONDS = 2.0
-PLAN_SHARE = 0.2
-"""Most of the time that planning may take: after a long plan the pause is longer."""
-
 STEER_SECONDS = 60.0
 """For so long an owner's new pod may go nowhere but to the room that is held for it."""
 
-MAX_PODS_SHOWN = 200
+_EVENT_OF = {
+    MoveResult.REPLACED: "Replaced",
+    MoveResult.ROLLED_BACK: "ReplacementRolledBack",
+    MoveResult.RETURNED: "ReplacementReturned",
+    MoveResult.NOT_LANDED: "ReplacementNotLanded",
+}
+"""A move that was cancelled leaves everything as it was, and no Event."""
 
-MOVE_HOLD_PREFIX = "move of "
 
+class Replacement(Keeper):
+    """Plans, writes the state if it changed, and then acts. A dry run only plans.
 
-class Replacement:
-    """Call `sync` in turn while this replica leads, and `reset` while it does not.
-
-    cluster: None while it is not known.
-    recorder: None: a dry run, which only plans.
-    unhealthy: dead and suspect nodes.
-    publishes_hold: as MoveActions has it.
-    move_plan: where plans are handed over, and their limits; None: none is carried out.
     plan: the last one; None before the first.
     ended: result of moves → how many.
     """
 
-    def __init__(
-        self,
-        client: ApiClient,
-        namespace: str,
-        cluster: Callable[[], Cluster | None],
-        inputs: Callable[[], DecisionInputs],
-        unhealthy: Callable[[], Set[str]],
-        recorder: EventRecorder | None,
-        is_leader: Callable[[], bool],
-        settings: ReplacementSettings,
-        placeholders: PlaceholderSettings,
-        *,
-        publishes_hold: Callable[[str], bool] = lambda _: True,
-        move_plan: tuple[DocumentObject[HandedOverPlan], MovePlanLimits] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        wall_clock: Callable[[], float] = time.time,
-    ) -> None:
+    name = "replace pods"
+    every_seconds = 2.0
+    pause_ratio = 5.0
+
+    def __init__(self, tools: Tools, healed: HealedCluster, settings: ReplacementSettings) -> None:
+        super().__init__(tools)
         self.plan: ReplacementPlan | None = None
-        self.plan_seconds = 0.0
-        self.actions = MoveActions(client, is_leader, placeholders, publishes_hold, clock)
+        self.actions = MoveActions(tools, healed)
         self.ended: Counter[MoveResult] = Counter()
-        self._cluster, self._inputs, self._unhealthy = cluster, inputs, unhealthy
-        self._recorder, self._is_leader, self._settings = recorder, is_leader, settings
-        self._move_plan = move_plan if recorder else None
-        self._clock, self._wall_clock = clock, wall_clock
-        self._namespace = namespace
-        self._config_map = DocumentObject(client, namespace, MOVES)
-        self._cache, self._next_plan_at = DecisionCache(), 0.0
+        self._healed, self._settings, self._cache = healed, settings, DecisionCache()
+        self._state, self._plan_object = (
+            Memory(tools, MOVES, MoverState()),
+            DocumentObject(tools.client, tools.namespace, MOVE_PLAN),
+        )
         self._memory: ReplacementMemory | None = None
         self._reported: dict[str, str] = {}
         self._proposed: dict[str, Move] = {}
@@ -104,47 +80,47 @@ class Replacement:
             f"controller reads ConfigMap {MOVE_PLAN.config_map} again",
         )
 
-    def reset(self) -> None:
-        """Forgets everything, because another replica leads."""
+    def forget(self) -> None:
         self.plan, self._memory, self._proposed, self._reported = None, None, {}, {}
+        self._state.forget()
 
-    async def sync(self) -> None:
-        """Plans, if it is time to, writes the state if it changed, and then acts."""
-        cluster = self._cluster()
-        if cluster is None or self._clock() < self._next_plan_at:
+    async def keep(self) -> None:
+        cluster = self._healed.current
+        if cluster is None:
             return
         try:
-            before = await self._load()
-            plan = await self._plan_now(cluster, before, await self._handed_over())
-            if self._recorder and plan.memory.state != before.state:
-                if not self._is_leader():
-                    return
-                await self._config_map.write(plan.memory.state)
+            before = await self._remember()
+            plan = await self._plan(cluster, before, await self._handed_over())
+            if not self.tools.is_dry_run and plan.memory.state != before.state:
+                await self._state.write(plan.memory.state)
+        except NotLeader:
+            return
         except (ApiError, BadDocument) as error:
-            self._memory = None  # read again: another replica may have written
+            self._memory = None
+            self._state.forget()  # it is read again: another replica may have written
             self._problem.report(error)
             return
         self._problem.clear()
         self.plan = plan
-        if self._recorder is None:
+        if self.tools.is_dry_run:
             self._propose(plan)
             return
         self._memory = plan.memory
-        self._tell(before.state, plan, self._recorder)
+        self._tell(before.state, plan)
         await self.actions.execute(plan.actions)
 
     @property
     def holds(self) -> tuple[Hold, ...] | None:
         """Room that extenders are to keep from others while a pod moves: on its new node until the new pod is there,
         and on the node that it leaves, for the pending pod that room is made for. None: the moves are not read yet."""
-        cluster, memory = self._cluster(), self._memory
+        cluster, memory = self._healed.current, self._memory
         if cluster is None or memory is None:
             return None
         holds: list[Hold] = []
         for move in memory.state.moves:
             until, uid = move.since + self._settings.landing_seconds, move_hold_uid(move.pod_uid)
             if move.step in (MoveStep.EVICTING, MoveStep.LANDING):
-                steers = self._wall_clock() < move.since + STEER_SECONDS
+                steers = self.tools.wall_clock() < move.since + STEER_SECONDS
                 holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid, only=steers))
             pending = cluster.pods.get(move.for_uid)
             if pending is not None and move.step is not MoveStep.HOLDING:
@@ -156,15 +132,15 @@ class Replacement:
         """Under way; of a dry run those that would be."""
         if self.plan is None:
             return ()
-        return self.plan.memory.state.moves if self._recorder else tuple(self._proposed.values())
+        return tuple(self._proposed.values()) if self.tools.is_dry_run else self.plan.memory.state.moves
 
-    def page(self) -> dict[str, Any]:
-        """Moves under way, pods without a fix and pods that wait, as JSON values."""
+    def page(self) -> Mapping[str, Any]:
+        """Moves under way, pods without a fix and pods that wait."""
         if self.plan is None:
             return {"none": "nothing is planned yet"}
         state, reports = self.plan.memory.state, list(self.plan.no_fix.values())
         return {
-            "moves" if self._recorder else "would_move": [_shown(move) for move in self.moves],
+            "would_move" if self.tools.is_dry_run else "moves": [_shown(move) for move in self.moves],
             "no_fix": {f"{each.namespace}/{each.name}": str(each) for each in reports[:MAX_PODS_SHOWN]},
             "waiting": dict(list(self.plan.waiting.items())[:MAX_PODS_SHOWN]),
             "departures": msgspec.to_builtins(state.departures),
@@ -172,79 +148,72 @@ class Replacement:
         }
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
-        moves = CounterMetricFamily("leadsman_replacements", "Moves of pods that ended, by result.", labels=["result"])
-        for result in MoveResult:
-            moves.add_metric([result.value], self.ended[result])
-        yield moves
-        actions = CounterMetricFamily(
-            "leadsman_replacement_actions", "Actions of moves, by what and result.", labels=["action", "result"]
-        )
-        for (action, outcome), count in self.actions.results.items():
-            actions.add_metric([action, outcome], count)
-        yield actions
         plan = self.plan
-        under_way, without = (len(plan.memory.state.moves), len(plan.no_fix)) if plan else (0, 0)
-        yield GaugeMetricFamily("leadsman_replacements_under_way", "Pods that are being moved.", under_way)
-        yield GaugeMetricFamily(
+        progress = plan.memory.state.progress if plan else None
+        yield counter(
+            "leadsman_replacements",
+            "Moves of pods that ended, by result.",
+            {result.value: self.ended[result] for result in MoveResult},
+            "result",
+        )
+        yield counter(
+            "leadsman_replacement_actions",
+            "Actions of moves, by what and result.",
+            self.actions.results,
+            "action",
+            "result",
+        )
+        yield gauge(
+            "leadsman_replacements_under_way",
+            "Pods that are being moved.",
+            len(plan.memory.state.moves) if plan else 0,
+        )
+        yield gauge(
             "leadsman_pods_without_fix",
             "Pods over their delay bound, or pending, that nothing can be done for.",
-            without,
+            len(plan.no_fix) if plan else 0,
         )
-        yield GaugeMetricFamily(
-            "leadsman_replacement_plan_seconds", "Seconds that planning moves took last.", self.plan_seconds
+        yield gauge("leadsman_replacement_plan_seconds", "Seconds that planning moves took last.", self.plan_seconds)
+        yield gauge(
+            "leadsman_move_plan_state",
+            "1 for the state of the plan of moves that was handed over.",
+            {progress.state.value: 1} if progress else {},
+            "state",
         )
-        progress = plan.memory.state.progress if plan else None
-        states = GaugeMetricFamily(
-            "leadsman_move_plan_state", "1 for the state of the plan of moves that was handed over.", labels=["state"]
+        yield gauge(
+            "leadsman_move_plan_moves",
+            "Moves of the plan that was handed over, by outcome.",
+            {each.value: progress.count(each) for each in Outcome} if progress else {},
+            "outcome",
         )
-        planned = GaugeMetricFamily(
-            "leadsman_move_plan_moves", "Moves of the plan that was handed over, by outcome.", labels=["outcome"]
-        )
-        if progress is not None:
-            states.add_metric([progress.state.value], 1)
-            for each in Outcome:
-                planned.add_metric([each.value], progress.count(each))
-        yield states
-        yield planned
 
-    async def _load(self) -> ReplacementMemory:
+    async def _remember(self) -> ReplacementMemory:
         if self._memory is None:
-            state = await self._config_map.read() if self._recorder else None
-            self._memory = ReplacementMemory(state or MoverState())
+            state = MoverState() if self.tools.is_dry_run else await self._state.read()
+            self._memory = ReplacementMemory(state)
         return self._memory
 
     async def _handed_over(self) -> HandedOverPlan | None:
-        if self._move_plan is None:
+        """The plan to carry out; None: there is none, or none is carried out here."""
+        if self._healed.settings.move_plans is None or self.tools.is_dry_run:
             return None
         try:
-            handed_over = await self._move_plan[0].read()
+            handed_over = await self._plan_object.read()
         except BadDocument as error:
             self._plan_problem.report(error)
             return None
         self._plan_problem.clear()
         return handed_over
 
-    async def _plan_now(
+    async def _plan(
         self, cluster: Cluster, before: ReplacementMemory, handed_over: HandedOverPlan | None
     ) -> ReplacementPlan:
-        began = self._clock()
-        inputs, avoid = structs.replace(self._inputs(), cache=self._cache), frozenset(self._unhealthy())
-        limits = self._move_plan[1] if self._move_plan else MovePlanLimits()
-        plan = await asyncio.to_thread(
-            plan_replacements,
-            cluster,
-            inputs,
-            before,
-            self._settings,
-            self._wall_clock(),
-            avoid,
-            handed_over,
-            limits,
+        inputs = structs.replace(self.tools.inputs(), cache=self._cache)
+        limits = self._healed.settings.move_plans or MovePlanLimits()
+        now, avoid = self.tools.wall_clock(), self._healed.unhealthy
+        return await self.make_plan(
+            lambda: plan_replacements(cluster, inputs, before, self._settings, now, avoid, handed_over, limits)
         )
-        self.plan_seconds = self._clock() - began
-        self._next_plan_at = self._clock() + max(PLAN_INTERVAL_SECONDS, self.plan_seconds / PLAN_SHARE)
-        return plan
 
     def _propose(self, plan: ReplacementPlan) -> None:
         """What a dry run would do: nothing that it plans ever begins."""
@@ -256,27 +225,45 @@ class Replacement:
                 _log.info("dry run: would move pod %s/%s: %s", move.namespace, move.name, move.reason)
         self._proposed = still | new
 
-    def _tell(self, before: MoverState, plan: ReplacementPlan, recorder: EventRecorder) -> None:
+    def _tell(self, before: MoverState, plan: ReplacementPlan) -> None:
         """Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each reason."""
         progress = plan.memory.state.progress
         if progress is not None and (before.progress is None or before.progress.state is not progress.state):
-            record_plan(progress, self._namespace, recorder)
+            self._tell_progress(progress)
         for ended in plan.ended:
             self.ended[ended.result] += 1
             self.actions.forget(ended.move.pod_uid)
             _log.info("move of pod %s/%s: %s: %s", ended.move.namespace, ended.move.name, ended.result, ended.note)
-            record_end(ended, recorder)
+            self._tell_end(ended)
         for uid, report in plan.no_fix.items():
             if self._reported.get(uid) != report.why:
                 _log.warning("pod %s/%s: no fix: %s", report.namespace, report.name, report)
                 about = ObjectReference("Pod", report.namespace, report.name, uid)
-                recorder.record(about, "NoFix", str(report), "Replace", warning=True)
+                self.tools.tell(about, "NoFix", str(report), "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
 
+    def _tell_end(self, ended: EndedMove) -> None:
+        """How a move ended: on its pod, and on the pending pod that it made room for."""
+        if ended.result not in _EVENT_OF:
+            return
+        move, reason, warning = ended.move, _EVENT_OF[ended.result], ended.result is not MoveResult.REPLACED
+        note = f"{move.reason}; from node {move.from_node}: {ended.note}"
+        about = ObjectReference("Pod", move.namespace, move.name, move.pod_uid)
+        self.tools.tell(about, reason, note, "Replace", warning=warning)
+        if move.for_uid:
+            namespace, _, name = move.for_name.partition("/")
+            note = f"pod {move.namespace}/{move.name} was to make room on node {move.from_node}: {ended.note}"
+            about = ObjectReference("Pod", namespace, name, move.for_uid)
+            self.tools.tell(about, reason, note, "Replace", warning=warning)
 
-def move_hold_uid(pod_uid: str) -> str:
-    """The `pod_uid` of the holds of a move, by which they are told from those of a failover."""
-    return f"{MOVE_HOLD_PREFIX}{pod_uid}"
+    def _tell_progress(self, progress: PlanProgress) -> None:
+        """The state that a plan came to, on the ConfigMap that handed it over."""
+        counts = ", ".join(f"{progress.count(outcome)} {outcome}" for outcome in Outcome)
+        note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
+        unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)
+        _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
+        about = ObjectReference("ConfigMap", self.tools.namespace, MOVE_PLAN.config_map, "")
+        self.tools.tell(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)
 
 
 def _shown(move: Move) -> dict[str, Any]:

@@ -1,16 +1,20 @@
-"""The controller's process: it watches, plans and acts while it holds the Lease, and releases the Lease at the end."""
+"""The controller's process: it watches, plans and acts while it holds the Lease, and releases the Lease at the end.
+
+It serves /metrics, /healthz (no keeper is stalled), /readyz (what plans need is listed) and /plan.
+"""
 
 import asyncio
 import contextlib
 import logging
 
+import msgspec
 from aiohttp import web
 
-from controller import metrics
 from controller.parts import ControllerParts
 from controller.settings import ControllerSettings
 from leadsman.kube.errors import ApiError
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.scrape import create_registry
 
@@ -32,7 +36,7 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
             await stack.enter_async_context(clients)
         if parts.device_health:
             await stack.enter_async_context(parts.device_health)
-        await stack.enter_async_context(serve(_ops_app(parts), *settings.listen))
+        await stack.enter_async_context(serve(create_app(parts), *settings.listen))
         log.info(
             "serving %s on port %d",
             "the dry run's /plan" if settings.dry_run else "metrics, health and /plan",
@@ -46,14 +50,19 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
     log.info("controller stopped")
 
 
-def _ops_app(parts: ControllerParts) -> web.Application:
-    registry = create_registry(
-        lambda: metrics.plan_metrics(parts.label_reconciler, parts.requeuer),
-        lambda: metrics.write_metrics(parts.node_patcher, parts.event_recorder, parts.leader_elector),
-        parts.families,
-    )
-    pages = {"node_health": parts.node_health, "self_healing": parts.self_healing, "device_health": parts.device_health}
-    shown = {name: part.page for name, part in pages.items() if part is not None}
-    return metrics.create_app(
-        registry, parts.label_reconciler, shown, parts.not_ready_reasons, parts.step_runner.stalled
-    )
+def create_app(parts: ControllerParts) -> web.Application:
+    """Builds the application. A request reads memory only."""
+
+    def healthz() -> Health:
+        stalled = parts.keeper_loops.stalled()
+        return good_unless(f"stalled: {', '.join(stalled)}" if stalled else "")
+
+    def readyz() -> Health:
+        return good_unless("\n".join(parts.not_ready_reasons()))
+
+    async def plan(_: web.Request) -> web.Response:
+        return web.json_response(text=msgspec.json.format(msgspec.json.encode(parts.page())).decode() + "\n")
+
+    app = create_ops_app(create_registry(parts.families), healthz, readyz)
+    app.router.add_get("/plan", plan)
+    return app

@@ -1,19 +1,75 @@
 """The controller's settings, read once from flags and environment and passed down."""
 
+from enum import StrEnum
 from pathlib import Path
 
 from msgspec import Struct
 
-from controller.device_health import DeviceHealthMode
-from controller.node_health import NodeHealthSettings
-from controller.self_healing import SelfHealingSettings
 from leadsman.kube.leader_election import ElectionTiming
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.rebalance.planner import RebalanceSettings
+from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 
 DEFAULT_PATCHES_PER_SECOND = 200.0
+
+
+class NodeHealthMode(StrEnum):
+    """off: nodes are not judged. report: verdicts are conditions, Events and metrics, and nothing acts on them."""
+
+    OFF = "off"
+    REPORT = "report"
+
+
+class NodeHealthSettings(Struct, frozen=True):
+    """mode: whether nodes are judged. rules: the thresholds."""
+
+    mode: NodeHealthMode = NodeHealthMode.OFF
+    rules: DetectionRules = DetectionRules()
+
+
+class DeviceHealthMode(StrEnum):
+    """off: devices are not judged. dry-run: what would be done is logged and shown at /plan. act: it is done."""
+
+    OFF = "off"
+    DRY_RUN = "dry-run"
+    ACT = "act"
+
+
+class PlaceholderSettings(Struct, frozen=True):
+    """image: any that ends on SIGTERM and does nothing. scheduler: its name in Kubernetes."""
+
+    image: str = "registry.k8s.io/pause:3.10"
+    scheduler: str = "default-scheduler"
+
+
+class SelfHealingSettings(Struct, frozen=True):
+    """What an operator chooses of self-healing.
+
+    enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
+    budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
+    replacement: when pods are moved to other nodes while all nodes live; None: never.
+    move_plans: whether plans that are handed over are carried out, which needs `replacement`; None: they are not.
+    rebalance: when pods are moved to nodes that serve them better, which needs `move_plans`; None: never.
+    warm_images: images that each backup node keeps for the pods that would go there, at most; 0: none.
+    namespace: Leadsman's own, where the state is published.
+    """
+
+    enabled: bool = False
+    backups: BackupSettings = BackupSettings()
+    placeholders: PlaceholderSettings = PlaceholderSettings()
+    budget: RecoveryBudget = FAILOVER_OFF
+    replacement: ReplacementSettings | None = None
+    move_plans: MovePlanLimits | None = None
+    rebalance: RebalanceSettings | None = None
+    warm_images: int = 0
+    namespace: str = "leadsman"
 
 
 class ControllerSettings(Struct, frozen=True):

@@ -35,8 +35,10 @@ PROCESSES = {
 _KINDS = {
     "GaugeMetricFamily": "gauge",
     "Gauge": "gauge",
+    "gauge": "gauge",
     "CounterMetricFamily": "counter",
     "Counter": "counter",
+    "counter": "counter",
     "HistogramMetricFamily": "histogram",
     "Histogram": "histogram",
     "SummaryMetricFamily": "summary",
@@ -119,12 +121,15 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
 def _family_of_call(
     call: ast.Call, maker: str, constants: Mapping[str, Any], processes: tuple[str, ...]
 ) -> Iterator[Family]:
-    """Nothing where the name is no literal: a table makes that one."""
+    """Nothing where the name is no literal: a table makes that one. `gauge` and `counter` of the controller take labels
+    after the values."""
     texts = [each.value for each in call.args[:2] if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    if len(texts) < 2:
+    if len(texts) < 2 or (maker.islower() and not texts[0].startswith("leadsman_")):
         return
     named = [each.value for each in call.keywords if each.arg in ("labels", "labelnames")]
-    in_place = [each for each in call.args[2:3] if isinstance(each, ast.List | ast.Tuple)]
+    in_place: list[ast.expr] = [each for each in call.args[2:3] if isinstance(each, ast.List | ast.Tuple)]
+    if maker.islower():
+        in_place.append(ast.Tuple(call.args[3:]))
     labels: Sequence[str] = ()
     for given in (*named, *in_place):
         labels = constants[given.id] if isinstance(given, ast.Name) else ast.literal_eval(given)

@@ -4,9 +4,8 @@ import argparse
 import socket
 from uuid import uuid4
 
-from controller.device_health import DeviceHealthMode
 from controller.run import run
-from controller.settings import DEFAULT_PATCHES_PER_SECOND, ControllerSettings
+from controller.settings import DEFAULT_PATCHES_PER_SECOND, ControllerSettings, DeviceHealthMode
 from leadsman.cli.flags import (
     api_server_flags,
     decision_flags,

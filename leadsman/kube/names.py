@@ -90,7 +90,7 @@ RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
 """On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
 
 UNREACHABLE_CONDITION = "LeadsmanUnreachable"
-"""The type of a condition on nodes, without a domain, as Ready has none: `controller.node_conditions`."""
+"""The type of a condition on nodes, without a domain, as Ready has none: `controller.node_health`."""
 
 REPORTING_CONTROLLER = f"{DOMAIN}/controller"
 """The controller's name in the Events that it writes."""

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.label_reconciler import LabelReconciler
-from controller.node_cache import NodeCache
-from controller.node_patcher import NodePatcher
+from controller.labels import LabelReconciler
+from controller.node_patcher import NodeCache, NodePatcher
 from controller.run import run
 from controller.settings import ControllerSettings
 from leadsman.decision.inputs import DecisionInputs
@@ -22,6 +20,7 @@ from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
@@ -33,6 +32,7 @@ from leadsman.state.etcd_http import EtcdAccess as StoreAccess
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import tools
 
 WITHIN_SECONDS = 60.0
 
@@ -63,20 +63,21 @@ def known(
 class Acting:
     """A controller whose facts the test sets."""
 
-    def __init__(self, client: ApiClient, watched: Any, per_second: float = 1e6, limits: LabelLimits = FREE) -> None:
+    def __init__(self, api: FakeApiServer, watched: Any, per_second: float = 1e6, limits: LabelLimits = FREE) -> None:
         self.facts, self.leads, self.now = known((), {}), True, 1000.0
+        self.client = client = ApiClient(ApiAccess(api.url), deadline_seconds=5.0, may_write=lambda: self.leads)
         self.nodes = NodeCache(watched)
         self.watched = watched
-        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
-        self.writer = NodePatcher(
-            client, self.nodes, TokenBucket(per_second, 50), lambda: self.leads, clock=lambda: self.now
-        )
-        self.loop = LabelReconciler(self.nodes, lambda: self.facts, self.writer, self.recorder, limits)
+        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
+        self.writer = NodePatcher(client, self.nodes, TokenBucket(per_second, 50), clock=lambda: self.now)
+        given = tools(client, self.recorder, lambda: self.facts, lambda: self.leads)
+        self.keeper = LabelReconciler(given, self.nodes, self.writer, limits)
 
     async def step(self, policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
         self.now += 1
         self.facts = known(policies, metrics, self.now)
-        return await self.loop.reconcile()
+        await self.keeper.turn()
+        return self.keeper.plan
 
 
 class Make:
@@ -115,7 +116,7 @@ def acting(api: FakeApiServer, client: ApiClient) -> Act:
         for name in nodes:
             api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
         watched = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata, rng=random.Random(1))
-        one = Acting(client, watched, **settings)
+        one = Acting(api, watched, **settings)
         tasks = [asyncio.create_task(watched.run()), asyncio.create_task(one.recorder.run())]
         try:
             await asyncio.wait_for(watched.loaded.wait(), WITHIN_SECONDS)
@@ -124,6 +125,7 @@ def acting(api: FakeApiServer, client: ApiClient) -> Act:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            await one.client.close()
 
     return run
 

@@ -1,13 +1,69 @@
-"""A cluster that is followed while a test runs."""
+"""What keepers are given in tests: their tools, and what is listed or followed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from controller.keeper import Tools
+from controller.node_patcher import NodeCache
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.objects import ObjectMeta, ObjectReference, PartialObjectMetadata
+from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from leadsman.kube.client import ApiClient
+    from leadsman.kube.event_writer import EventWriter
     from leadsman.sources.cluster.cluster_follower import ClusterFollower
     from tests.conftest import Until
+
+
+def tools(
+    client: "ApiClient | None",
+    events: "EventWriter | Told | None" = None,
+    inputs: Callable[[], DecisionInputs] = lambda: DecisionInputs(Snapshot(), Policy(), 0.0),
+    leads: Callable[[], bool] = lambda: True,
+    clock: Callable[[], float] = time.monotonic,
+    wall_clock: Callable[[], float] = time.time,
+) -> Tools:
+    """Without events of a dry run."""
+    return Tools(client, leads, inputs, events, clock=clock, wall_clock=wall_clock)  # type: ignore[arg-type]
+
+
+class Told:
+    """An EventWriter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def record(
+        self,
+        about: ObjectReference,
+        reason: str,
+        note: str,
+        action: str,
+        warning: bool = False,
+        api_version: str = "v1",
+        name: str = "",
+    ) -> None:
+        self.events.append(SimpleNamespace(about=about, reason=reason, note=note, warning=warning, name=name))
+
+
+def listed(current: Mapping[Any, Any]) -> Any:
+    """A Reflector of these objects, which are listed."""
+    loaded = asyncio.Event()
+    loaded.set()
+    return SimpleNamespace(current=current, loaded=loaded)
+
+
+def node_cache(*names: str, **meta: Any) -> NodeCache:
+    """Nodes that are listed."""
+    nodes = {name: ObjectMeta(name, uid=f"uid-of-{name}", labels=BoundedLabels({}), **meta) for name in names}
+    return NodeCache(listed({("", name): PartialObjectMetadata(each) for name, each in nodes.items()}))
 
 
 @asynccontextmanager

@@ -46,7 +46,7 @@ async def test_a_label_that_is_not_ours_is_logged_once_while_it_stays(
     async with acting() as controller:
         for metrics in (COOL, COOL, COOL):
             await controller.step([mark], metrics)
-    said = [each.message for each in caplog.records if each.name == "controller.label_reconciler"]
+    said = [each.message for each in caplog.records if each.name == "controller.labels"]
     assert said == ["a label of node n1 is left alone: hot=violating is not recorded as ours; --adopt takes it over"]
 
 

@@ -13,6 +13,7 @@ from leadsman.kube.resources import CORE_EVENTS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import listed, tools
 
 CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
 BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}
@@ -29,7 +30,9 @@ class Looking:
 
     def __init__(self, api, client):
         self.api, self.now = api, 0.0
-        self.unbound = BindFailureCounter(client, TokenBucket(1e9, 100), lambda: self.now)
+        self.pending = listed({})
+        given = tools(client, clock=lambda: self.now)
+        self.unbound = BindFailureCounter(given, self.pending, TokenBucket(1e9, 100))
 
     def written(self, name, times=1):
         event = copy.deepcopy(BY_POD[name])
@@ -38,7 +41,8 @@ class Looking:
 
     async def at(self, seconds, *pods):
         self.now = seconds
-        await self.unbound.sync(pods)
+        self.pending.current = {("default", pod.metadata.name): pod for pod in pods}
+        await self.unbound.turn()
         return dict(self.unbound.failures)
 
     def asked(self):

@@ -13,13 +13,13 @@ import pytest
 from msgspec import structs
 
 from controller.device_health import DeviceHealthKeeper
-from controller.event_recorder import EventRecorder
-from controller.node_cache import NodeCache
+from controller.node_patcher import NodeCache
 from leadsman.cluster.devices.monitored import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICES_KEY
 from leadsman.kube.objects import PartialObjectMetadata
@@ -27,6 +27,7 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from tests.controller.followed import tools
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
 from tests.testbed.kube_apiserver import KubeApiServer
@@ -72,7 +73,7 @@ def api_server(binaries: Path, folder: Path, flags: Sequence[str]) -> Iterator[K
 class Health:
     """A keeper on the real API server; the test says what is measured, and what time it is."""
 
-    def __init__(self, keeper: DeviceHealthKeeper, recorder: EventRecorder, policy: list[DeviceHealthPolicy]) -> None:
+    def __init__(self, keeper: DeviceHealthKeeper, recorder: EventWriter, policy: list[DeviceHealthPolicy]) -> None:
         self.keeper, self.recorder, self.policy, self.now = keeper, recorder, policy, 1_000.0
 
     async def measure(self, *faulty: str, seconds: float = 1.0) -> None:
@@ -83,24 +84,17 @@ class Health:
             self.keeper.metrics.current = {
                 uuid: DeviceReading("n1", {ROW_REMAP_FAILURE: float(uuid in faulty)}, self.now) for uuid in uuids
             }
-            await self.keeper.keep_device_health()
+            await self.keeper.turn()
 
 
 @asynccontextmanager
 async def keeping(api: KubeApiServer, until: "Until", dry_run: bool = False) -> AsyncIterator[Health]:
     async with ApiClient(kubeconfig.read(api.kubeconfig(ACCOUNT))) as client:
-        recorder, policy = EventRecorder(client, TokenBucket(100, 100), "test"), [POLICY]
+        recorder, policy = EventWriter(client, TokenBucket(100, 100), "test"), [POLICY]
         nodes = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
         telemetry = TelemetrySettings(("prometheus",), client.access, ApiAccess("http://127.0.0.1:9"))
-        keeper = DeviceHealthKeeper(
-            client,
-            telemetry,
-            NodeCache(nodes),
-            lambda: policy[0],
-            None if dry_run else recorder,
-            lambda: True,
-            lambda: health.now,
-        )
+        given = tools(client, None if dry_run else recorder, clock=lambda: health.now)
+        keeper = DeviceHealthKeeper(given, telemetry, NodeCache(nodes), lambda: policy[0])
         health = Health(keeper, recorder, policy)
         work = (keeper.rules.run(), keeper.slices.run(), nodes.run(), recorder.run())
         tasks = [asyncio.create_task(each) for each in work]

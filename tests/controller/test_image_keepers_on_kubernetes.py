@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller import image_keepers
-from controller.event_recorder import EventRecorder
-from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.self_healing import SelfHealing
+from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.controller.followed import tools
 from tests.controller.rights import granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
@@ -64,15 +66,15 @@ async def self_healing(api: KubeApiServer, warm_images: int, until: "Until") -> 
     """Yields `step`, which plans, writes and binds, and says whether every bounded pod is covered."""
     async with ApiClient(kubeconfig.read(api.kubeconfig(ACCOUNT))) as client:
         settings = SelfHealingSettings(enabled=True, warm_images=warm_images)
-        recorder, view = EventRecorder(client, TokenBucket(100, 100), "test"), AllNear()
+        recorder, view = EventWriter(client, TokenBucket(100, 100), "test"), AllNear()
         verdicts = {name: verdict(name) for name in NODES}
-        healing = SelfHealing(client, settings, lambda: inputs_from(view), recorder, lambda: True, lambda: verdicts)
+        healing = SelfHealing(tools(client, recorder, lambda: inputs_from(view)), settings, lambda: verdicts)
         following = asyncio.create_task(healing.cluster.run())
         await until(lambda: healing.cluster.loaded)
 
         async def step() -> bool:
-            healing.backups.plan_now()
-            await healing.backups.sync()
+            healing.backups.hurry()
+            await healing.backups.turn()
             await asyncio.to_thread(bind_placeholders, api)
             states = {each.state for each in healing.backups.status.coverage.values()}
             return states == {CoverageState.COVERED}

@@ -212,8 +212,8 @@ async def carry_out(client: MortalClient, plan: str) -> Any:
         following = asyncio.create_task(healing.cluster.run())
         try:
             while True:
-                for step in healing.steps():
-                    await step.take(is_leader=True)
+                for keeper in healing.keepers:
+                    await keeper.turn()
                 progress = progress_of(healing)
                 if progress and progress.plan == plan and progress.state not in (RunState.RUNNING, RunState.PAUSED):
                     return progress

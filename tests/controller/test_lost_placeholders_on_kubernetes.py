@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.self_healing import SelfHealing
+from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.controller.followed import tools
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
@@ -78,11 +80,11 @@ class Keeping:
 
     def __init__(self, cluster: KubeApiServer, client: ApiClient) -> None:
         self.cluster = cluster
-        self.recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+        self.recorder = EventWriter(client, TokenBucket(100, 100), "test")
         verdicts = {name: verdict(name) for name in NODES}
         settings = SelfHealingSettings(enabled=True)
         inputs = inputs_from(AllNear())
-        self.healing = SelfHealing(client, settings, lambda: inputs, self.recorder, lambda: True, lambda: verdicts)
+        self.healing = SelfHealing(tools(client, self.recorder, lambda: inputs), settings, lambda: verdicts)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -113,7 +115,7 @@ class Keeping:
 
     async def _step(self) -> None:
         while True:
-            await self.healing.backups.sync()
+            await self.healing.backups.turn()
             await asyncio.sleep(1.0)
 
     async def _end_pods(self) -> None:

@@ -2,17 +2,17 @@
 
 import re
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from controller.missing_policies import GRACE_SECONDS, MissingPolicyReporter
+from controller.policies import GRACE_SECONDS, MissingPolicyReporter
 from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
 from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.kube.objects import ObjectMeta
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.controller.followed import Told, listed, tools
 
 NOTE = (
     "label telemetry-policy names TASPolicy ns/gone, which does not exist;"
@@ -20,16 +20,6 @@ NOTE = (
 )
 NONE = TasPolicies(loaded=True)
 REFUSED = TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True)
-
-
-class Told:
-    """A recorder that keeps what it is told."""
-
-    def __init__(self):
-        self.events = []
-
-    def record(self, about, reason, note, action, warning=False, api_version="v1", name=""):
-        self.events.append(SimpleNamespace(about=about, reason=reason, note=note, warning=warning, name=name))
 
 
 def pod(name: str = "p", policy: str = "gone", uid: str = "u1", **more: Any) -> ObjectMeta:
@@ -51,11 +41,15 @@ class Rounds:
 
     def __init__(self, told, now):
         self.told, self.now = told, now
-        self.missing = MissingPolicyReporter(told, TokenBucket(1e-9, 3), lambda: now[0])
+        self.pods, self.policies = listed({}), NONE
+        given, rate = tools(None, told, clock=lambda: now[0]), TokenBucket(1e-9, 3)
+        self.missing = MissingPolicyReporter(given, self.pods, lambda: self.policies, rate)
 
-    def __call__(self, pods, policies=NONE, seconds=2 * GRACE_SECONDS):
+    async def __call__(self, pods, policies=NONE, seconds=2 * GRACE_SECONDS):
+        self.pods.current = {number: PartialObjectMetadata(pod) for number, pod in enumerate(pods)}
+        self.policies = policies
         for _ in range(int(seconds)):
-            self.missing.sync(pods, policies)
+            await self.missing.turn()
             self.now[0] += 1
         return self.told.events
 
@@ -65,15 +59,15 @@ def looked(told: Told, now: list[float]) -> Rounds:
     return Rounds(told, now)
 
 
-def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds) -> None:
-    (event,) = looked([pod()])
+async def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds) -> None:
+    (event,) = await looked([pod()])
     assert (event.about.kind, event.about.namespace, event.about.name, event.about.uid) == ("Pod", "ns", "p", "u1")
     assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
 
 
-def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Rounds) -> None:
-    assert looked([pod()], seconds=GRACE_SECONDS - 1) == []
-    assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True)) == []
+async def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Rounds) -> None:
+    assert await looked([pod()], seconds=GRACE_SECONDS - 1) == []
+    assert await looked([pod()], TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True)) == []
 
 
 @pytest.mark.parametrize(
@@ -85,12 +79,12 @@ def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Round
     ],
     ids=["not listed yet", "used", "last good version used"],
 )
-def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
-    assert looked([pod()], policies) == []
+async def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
+    assert await looked([pod()], policies) == []
 
 
-def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(looked: Rounds) -> None:
-    (event,) = looked([pod()], REFUSED)
+async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(looked: Rounds) -> None:
+    (event,) = await looked([pod()], REFUSED)
     assert (event.reason, event.warning) == ("TelemetryPolicyRefused", True)
     assert event.note == (
         "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
@@ -98,48 +92,51 @@ def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(l
     )
 
 
-def test_a_policy_that_comes_and_is_refused_is_told_under_another_name(looked: Rounds) -> None:
-    looked([pod()])
-    missing, refused = looked([pod()], REFUSED)
+async def test_a_policy_that_comes_and_is_refused_is_told_under_another_name(looked: Rounds) -> None:
+    await looked([pod()])
+    missing, refused = await looked([pod()], REFUSED)
     assert missing.name != refused.name
 
 
-def test_a_policy_of_another_namespace_is_not_the_pod_s(looked: Rounds) -> None:
-    assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): TasPolicy("other", "gone")}, loaded=True))) == 1
+async def test_a_policy_of_another_namespace_is_not_the_pod_s(looked: Rounds) -> None:
+    assert (
+        len(await looked([pod()], TasPolicies({PolicyKey("other", "gone"): TasPolicy("other", "gone")}, loaded=True)))
+        == 1
+    )
 
 
-def test_a_pod_that_is_being_deleted_is_left_alone(looked: Rounds) -> None:
-    assert looked([pod(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))]) == []
+async def test_a_pod_that_is_being_deleted_is_left_alone(looked: Rounds) -> None:
+    assert await looked([pod(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))]) == []
 
 
-def test_an_empty_label_names_nothing(looked: Rounds) -> None:
-    assert looked([pod(policy="")]) == []
+async def test_an_empty_label_names_nothing(looked: Rounds) -> None:
+    assert await looked([pod(policy="")]) == []
 
 
-def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked: Rounds) -> None:
-    looked([pod()])
-    looked([pod(policy="gone-2")])
-    events = looked([pod(uid="u2")])
+async def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked: Rounds) -> None:
+    await looked([pod()])
+    await looked([pod(policy="gone-2")])
+    events = await looked([pod(uid="u2")])
     assert len({event.name for event in events}) == len(events) == 3
 
 
-def test_more_than_the_rate_waits(looked: Rounds) -> None:
-    assert len(looked([pod(uid=f"u{n}") for n in range(10)])) == 3
+async def test_more_than_the_rate_waits(looked: Rounds) -> None:
+    assert len(await looked([pod(uid=f"u{n}") for n in range(10)])) == 3
 
 
-def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:
-    (first,) = looked([pod()])
-    looked.missing.reset()
-    looked([pod()])
-    assert first.name == looked([])[-1].name
+async def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:
+    (first,) = await looked([pod()])
+    looked.missing.forget()
+    await looked([pod()])
+    assert first.name == (await looked([]))[-1].name
     assert first.name.startswith("p.")
 
 
-def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
-    looked([pod(), pod(uid="u2")])
-    looked([pod(), pod(uid="u2")])
+async def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
+    await looked([pod(), pod(uid="u2")])
+    await looked([pod(), pod(uid="u2")])
     assert counts(looked) == {"leadsman_controller_missing_policies": 2, "leadsman_controller_refused_policies": 0}
-    looked([pod()], REFUSED)
+    await looked([pod()], REFUSED)
     assert counts(looked) == {"leadsman_controller_missing_policies": 0, "leadsman_controller_refused_policies": 1}
 
 
@@ -147,6 +144,6 @@ def counts(looked: Rounds) -> dict[str, float]:
     return {family.name: family.samples[0].value for family in looked.missing.families()}
 
 
-def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked: Rounds) -> None:
-    (event,) = looked([pod(name="a" * 199 + "-" + "b" * 53)])
+async def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked: Rounds) -> None:
+    (event,) = await looked([pod(name="a" * 199 + "-" + "b" * 53)])
     assert re.fullmatch(r"a{199}\.[0-9a-f]{16}", event.name)

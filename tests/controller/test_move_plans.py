@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.config_maps import DocumentObject
-from controller.event_recorder import EventRecorder
-from controller.placeholder_pod import PlaceholderSettings
+from controller.healed_cluster import HealedCluster
 from controller.replacement import Replacement
+from controller.settings import SelfHealingSettings
 from leadsman.cli.plan_status import ask_controller
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
-from leadsman.kube.client import ApiClient
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient, ApiRequest
+from leadsman.kube.errors import NotLeader
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
@@ -28,7 +31,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import followed
+from tests.controller.followed import followed, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -67,6 +70,26 @@ class Dies(BaseException):
     """The process ends here."""
 
 
+class MortalClient(ApiClient):
+    """Asks before each write whether it may, which is where the controller dies."""
+
+    def __init__(self, may_write: Callable[[], bool], url: str) -> None:
+        super().__init__(ApiAccess(url), deadline_seconds=5.0)
+        self.may_write = may_write
+
+    async def send(self, call: ApiRequest) -> bytes:
+        if call.method != "GET" and not self.may_write():
+            raise NotLeader("this replica does not lead")
+        return await super().send(call)
+
+
+class Published(HealedCluster):
+    """Extenders know of each hold at once."""
+
+    def publishes_hold_of_move(self, _: str) -> bool:
+        return True
+
+
 class Cluster:
     """Two nodes, two pods on edge-1, and a controller that carries out plans.
 
@@ -74,9 +97,10 @@ class Cluster:
     """
 
     def __init__(self, api: FakeApiServer, client: ApiClient) -> None:
-        self.api, self.client, self.leads, self.now = api, client, True, NOW
+        self.api, self.leads, self.now = api, True, NOW
+        self.client = MortalClient(self.may_write, api.url)
         self.writes, self.die_before = 0, 0
-        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.recorder = EventWriter(self.client, TokenBucket(1e6, 1000), "controller-1")
         self.follower = ClusterFollower(client)
         self.object = DocumentObject(client, "leadsman", MOVE_PLAN)
         self.replacement = self.start()
@@ -89,26 +113,24 @@ class Cluster:
 
     def start(self) -> Replacement:
         """A process that knows nothing yet."""
-        return Replacement(
+        given = tools(
             self.client,
-            "leadsman",
-            lambda: self.follower.current,
-            lambda: DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
-            frozenset,
             self.recorder,
-            self.may_write,
-            ReplacementSettings(mends=False),
-            PlaceholderSettings(),
-            move_plan=(DocumentObject(self.client, "leadsman", MOVE_PLAN), MovePlanLimits()),
-            clock=lambda: self.now,
-            wall_clock=lambda: self.now,
+            lambda: DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
+            lambda: self.leads,
+            lambda: self.now,
+            lambda: self.now,
         )
+        replacement = ReplacementSettings(mends=False)
+        healed = Published(given, SelfHealingSettings(replacement=replacement, move_plans=MovePlanLimits()), dict)
+        healed.follower = self.follower
+        return Replacement(given, healed, replacement)
 
     async def step(self, until: "Until") -> None:
         """The controller plans and acts, and then the rest of the cluster does its part."""
         self.now += 3.0
         try:
-            await self.replacement.sync()
+            await self.replacement.turn()
         except Dies:
             self.die_before = 0
             self.replacement = self.start()
@@ -163,7 +185,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
         for name in ("web", "db"):
             api.put(f"{PODS}/{name}", pod(name, "edge-1", f"{name}-uid"))
         one = Cluster(api, client)
-        async with followed(one.follower, until):
+        async with one.client, followed(one.follower, until):
             yield one
 
     return start

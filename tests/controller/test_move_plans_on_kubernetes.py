@@ -17,14 +17,15 @@ from typing import Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.self_healing import SelfHealing
+from controller.settings import SelfHealingSettings
 from leadsman.cli.main import main
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementSettings
@@ -34,6 +35,7 @@ from leadsman.published.moves import Outcome, PlanProgress, RunState
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import Etcd, free_ports
+from tests.controller.followed import tools
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
@@ -179,9 +181,9 @@ def new_process(client: ApiClient, hold_room_seconds: float = 30.0) -> SelfHeali
     replacement = ReplacementSettings(mends=False, hold_room_seconds=hold_room_seconds)
     settings = SelfHealingSettings(enabled=True, replacement=replacement, move_plans=MovePlanLimits(per_minute=100))
     inputs = DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
-    recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+    recorder = EventWriter(client, TokenBucket(100, 100), "test")
     verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in NODES}
-    return SelfHealing(client, settings, lambda: inputs, recorder, lambda: True, lambda: verdicts)
+    return SelfHealing(tools(client, recorder, lambda: inputs), settings, lambda: verdicts)
 
 
 def progress_of(healing: SelfHealing) -> PlanProgress | None:
@@ -214,8 +216,8 @@ class Story:
             following = asyncio.create_task(self.healing.cluster.run())
             try:
                 while not (self.progress and self.progress.state not in (RunState.RUNNING, RunState.PAUSED)):
-                    for step in self.healing.steps():
-                        await step.take(is_leader=True)
+                    for keeper in self.healing.keepers:
+                        await keeper.turn()
                     await asyncio.to_thread(self.others)
                     await asyncio.sleep(0.05)
                 return

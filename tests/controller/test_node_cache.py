@@ -1,12 +1,13 @@
 """What we wrote is known before the watch shows it, and only until then."""
 
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from controller.node_cache import NodeCache
+from controller.node_patcher import NodeCache
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
+from tests.controller.followed import listed
 
 
 def node(version: str, **labels: str) -> PartialObjectMetadata:
@@ -14,11 +15,11 @@ def node(version: str, **labels: str) -> PartialObjectMetadata:
 
 
 @pytest.fixture
-def watched() -> SimpleNamespace:
-    return SimpleNamespace(current={("", "n1"): node("1")})
+def watched() -> Any:
+    return listed({("", "n1"): node("1")})
 
 
-def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched: SimpleNamespace) -> None:
+def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched: Any) -> None:
     nodes = NodeCache(watched)
     nodes.record_patch("n1", node("2", hot="violating"))
     (view,) = nodes.views()
@@ -29,7 +30,7 @@ def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watch
     assert nodes.views()[0].labels == {}, "it is forgotten for good"
 
 
-def test_a_node_that_is_gone_stays_gone(watched: SimpleNamespace) -> None:
+def test_a_node_that_is_gone_stays_gone(watched: Any) -> None:
     nodes = NodeCache(watched)
     nodes.record_patch("n1", node("2"))
     watched.current = {}

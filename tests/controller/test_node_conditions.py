@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.node_conditions import EVENT_OF, STATUS_OF, NodeConditions
+from controller.node_health import EVENT_OF, STATUS_OF, NodeConditions
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.failover import meanings
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -39,11 +40,14 @@ class Publisher:
     def __init__(self, api: FakeApiServer) -> None:
         self.leads, self._api = True, api
         self.client = client = ApiClient(ApiAccess(api.url), deadline_seconds=5.0, may_write=lambda: self.leads)
-        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
-        self.conditions = NodeConditions(client, self.recorder, TokenBucket(1e6, 1000), lambda node: f"uid-of-{node}")
+        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
+        self.verdicts: dict[str, NodeVerdict] = {}
+        given, rate = tools(client, self.recorder), TokenBucket(1e6, 1000)
+        self.conditions = NodeConditions(given, lambda: self.verdicts, lambda node: f"uid-of-{node}", rate)
 
     async def publish(self, signs: str) -> None:
-        await self.conditions.publish(verdict(signs))
+        self.verdicts = verdict(signs)
+        await self.conditions.turn()
 
     @property
     def condition(self) -> dict[str, Any]:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from controller.node_health import NodeHealthMode, NodeHealthReporter, NodeHealthSettings
-from controller.node_leases import NodeLeases
+from controller.node_health import NodeHealthReporter, NodeLeases
+from controller.settings import NodeHealthMode, NodeHealthSettings
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
-from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, PeerSilence, Reachability
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import node_cache, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -32,10 +34,11 @@ class Judged:
         self.now, self._api, self._seq = 100.0, api, 0
         self.leases = NodeLeases(client, TokenBucket(1e6, 1000, lambda: self.now), lambda: self.now)
         self.states: dict[str, NodeState] = {}
-        nodes = {name: PartialObjectMetadata(ObjectMeta(name)) for name in NODES}
-        self.reporter = NodeHealthReporter(
-            lambda: nodes, lambda: Snapshot(self.states), self.leases, None, DetectionRules(), lambda: self.now
-        )
+        given = tools(client, None, self._inputs, clock=lambda: self.now)
+        self.reporter = NodeHealthReporter(given, node_cache(*NODES), self.leases, DetectionRules())
+
+    def _inputs(self) -> DecisionInputs:
+        return DecisionInputs(Snapshot(self.states), Policy(), self.now)
 
     async def second(self, dead: tuple[str, ...], until: "Until") -> None:
         """Each living node reports and renews; then the nodes are judged."""
@@ -52,7 +55,7 @@ class Judged:
             self._api.put(f"{LEASES}/{name}", {"spec": {"leaseDurationSeconds": 40, "renewTime": f"t{self._seq}"}})
         last = living[-1]
         await until(lambda: (view := self.leases.current.get(last)) is not None and view.changed_at == self.now)
-        await self.reporter.judge()
+        await self.reporter.turn()
 
     def samples(self, name: str) -> dict[tuple[str, ...], float]:
         families = [family for family in self.reporter.families() if family.name == name]

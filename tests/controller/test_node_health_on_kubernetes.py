@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.node_conditions import NodeConditions
-from controller.node_leases import NodeLeases
+from controller.node_health import NodeConditions, NodeLeases
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.failover.model import (
     NodeHealth,
     NodeVerdict,
@@ -27,6 +26,7 @@ from leadsman.planning.failover.model import (
     VerdictReason,
 )
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.controller.followed import tools
 from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
@@ -79,16 +79,18 @@ async def test_the_condition_stands_beside_the_kubelet_s_and_is_taken_back(
 ) -> None:
     signal = Signal(Truth.TRUE, "lost")
     async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
-        recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+        recorder = EventWriter(client, TokenBucket(100, 100), "test")
         writing = asyncio.create_task(recorder.run())
         uid = cluster.call("GET", "/api/v1/nodes/n1")["metadata"]["uid"]
-        publisher = NodeConditions(client, recorder, TokenBucket(100, 100), lambda _: uid)
+        verdicts: dict[str, NodeVerdict] = {}
+        publisher = NodeConditions(tools(client, recorder), lambda: verdicts, lambda _: uid, TokenBucket(100, 100))
         for state, reason, status in (
             (NodeHealth.DEAD, VerdictReason.DEAD, "True"),
             (NodeHealth.HEALTHY, VerdictReason.REACHABLE, "False"),
         ):
-            verdict = NodeVerdict("n1", state, 0.0, reason, "who", Signals(signal, signal, signal), Timeline())
-            await publisher.publish({"n1": verdict})
+            signals = Signals(signal, signal, signal)
+            verdicts["n1"] = NodeVerdict("n1", state, 0.0, reason, "who", signals, Timeline())
+            await publisher.turn()
             assert conditions(cluster) == {"Ready": "True", "LeadsmanUnreachable": status}
         await until(lambda: recorder.written == 2)
         assert recorder.dropped == 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.node_leases import NodeLeases
+from controller.node_health import NodeLeases
 from leadsman.kube.client import ApiClient
 from leadsman.planning.failover.model import LeaseView
 from leadsman.runtime.token_bucket import TokenBucket

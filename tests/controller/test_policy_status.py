@@ -4,14 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.policy_status import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
+from controller.policies import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, BoundedJson, TasPolicyMetadata, TasPolicyObject
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import tools
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Make
@@ -19,48 +20,46 @@ if TYPE_CHECKING:
 PATH = TASPOLICY_RESOURCE.path("ns", "p")
 
 
-@pytest.fixture
-def facts(make: "Make") -> DecisionInputs:
-    return make.known([make.policy(deschedule=[make.rule("m", "Equals", 1)])], {"m": {"n1": 1}})
+class Statuses:
+    """A writer, the policies that it sees, the facts and the time."""
 
-
-@pytest.fixture
-def now() -> list[float]:
-    return [100.0]
-
-
-@pytest.fixture
-def statuses(client: ApiClient, api: FakeApiServer, now: list[float]) -> PolicyStatusWriter:
-    api.put(PATH, {"spec": {}})
-    return PolicyStatusWriter(client, EventRecorder(client, TokenBucket(1, 1), "one"), lambda: now[0])
+    def __init__(self, client: ApiClient, facts: DecisionInputs) -> None:
+        self.now, self.facts = 100.0, facts
+        self.standing: Any = None
+        events = EventWriter(client, TokenBucket(1, 1), "one")
+        given = tools(client, events, lambda: self.facts, clock=lambda: self.now)
+        self.writer = PolicyStatusWriter(given, lambda: policy(self.standing))
 
 
 def policy(status: Any = None) -> dict[tuple[str, str], TasPolicyObject]:
     return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), status=BoundedJson(status))}
 
 
-async def test_what_stands_there_is_not_written_again_however_late(
-    statuses: PolicyStatusWriter, api: FakeApiServer, facts: DecisionInputs, now: list[float]
-) -> None:
-    await statuses.sync(policy(), facts)
-    standing = api.objects.get(parse_path(PATH))["status"]
-    assert [each["type"] for each in standing["conditions"]] == ["Accepted", "Active"]
-    now[0] += 10 * REWRITE_INTERVAL_SECONDS
-    await statuses.sync(policy(standing), facts)
+@pytest.fixture
+def statuses(client: ApiClient, api: FakeApiServer, make: "Make") -> Statuses:
+    api.put(PATH, {"spec": {}})
+    return Statuses(client, make.known([make.policy(deschedule=[make.rule("m", "Equals", 1)])], {"m": {"n1": 1}}))
+
+
+async def test_what_stands_there_is_not_written_again_however_late(statuses: Statuses, api: FakeApiServer) -> None:
+    await statuses.writer.turn()
+    statuses.standing = api.objects.get(parse_path(PATH))["status"]
+    assert [each["type"] for each in statuses.standing["conditions"]] == ["Accepted", "Active"]
+    statuses.now += 10 * REWRITE_INTERVAL_SECONDS
+    await statuses.writer.turn()
     assert api.verbs() == ["patch"]
 
 
-async def test_a_status_that_does_not_stay_is_written_once_a_minute(
-    statuses: PolicyStatusWriter, api: FakeApiServer, facts: DecisionInputs, now: list[float]
-) -> None:
+async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses: Statuses, api: FakeApiServer) -> None:
     for _ in range(int(REWRITE_INTERVAL_SECONDS) + 1):
-        await statuses.sync(policy(), facts)
-        now[0] += 1
+        await statuses.writer.turn()
+        statuses.now += 1
     assert api.verbs() == ["patch"] * 2
 
 
 async def test_a_policy_that_nobody_has_read_yet_has_no_status(
-    statuses: PolicyStatusWriter, api: FakeApiServer, make: "Make"
+    statuses: Statuses, api: FakeApiServer, make: "Make"
 ) -> None:
-    await statuses.sync(policy(), make.known([], {}))
+    statuses.facts = make.known([], {})
+    await statuses.writer.turn()
     assert api.verbs() == []

@@ -1,18 +1,19 @@
 """Plans of re-balancing on a fake API server: when they are handed over, and what the next one remembers."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from msgspec import Struct
 
 from controller.config_maps import DocumentObject
-from controller.rebalancer import INTERVAL_SECONDS, Rebalancer
+from controller.healed_cluster import HealedCluster
+from controller.rebalancer import Rebalancer
+from controller.settings import SelfHealingSettings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
-from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan
 from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
@@ -22,7 +23,7 @@ from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import followed
+from tests.controller.followed import Told, followed, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -54,21 +55,20 @@ class Balanced:
         )
         self.carrier = Carrier(last_plan())
         nodes = {"edge-1": pressed("edge-1", 0.95), "edge-2": pressed("edge-2", 0.0)}
-        self.rebalancer = Rebalancer(
-            DocumentObject(client, "leadsman", MOVE_PLAN),
-            lambda: self.follower.current,
+        given = tools(
+            client,
+            Told(),
             lambda: DecisionInputs(Snapshot(nodes=nodes), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
-            frozenset,
-            self.carrier,  # type: ignore[arg-type]
-            RebalanceSettings(),
-            BackupSettings(),
             clock=lambda: self.now,
             wall_clock=lambda: 5000.0 + self.now,
         )
+        healed = HealedCluster(given, SelfHealingSettings(), dict)
+        healed.follower, carrier = self.follower, cast("Any", self.carrier)
+        self.rebalancer = Rebalancer(given, healed, carrier, RebalanceSettings())
 
     async def after_a_while(self) -> None:
-        self.now += INTERVAL_SECONDS
-        await self.rebalancer.sync()
+        self.now += Rebalancer.every_seconds
+        await self.rebalancer.turn()
 
 
 @pytest.fixture
@@ -89,13 +89,13 @@ async def balanced(api: FakeApiServer, client: ApiClient, until: "Until") -> Asy
 
 
 async def test_a_plan_is_handed_over_once_the_first_interval_is_over(balanced: Balanced) -> None:
-    await balanced.rebalancer.sync()
+    await balanced.rebalancer.turn()
     assert await balanced.object.read() is None
     await balanced.after_a_while()
     given = await balanced.object.read()
     assert given is not None
     assert given.plan.origin is PlanOrigin.REBALANCE
-    assert given.plan.taken_at == 5000.0 + INTERVAL_SECONDS
+    assert given.plan.taken_at == 5000.0 + Rebalancer.every_seconds
     assert [(move.name, move.to_node) for move in given.plan.moves] == [("web", "edge-2")]
     assert balanced.rebalancer.page()["moves"] == {"shop/web": given.plan.moves[0].reason}
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.placeholder_pod import PlaceholderSettings
+from controller.healed_cluster import HealedCluster
 from controller.replacement import Replacement
+from controller.settings import SelfHealingSettings
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.published.moves import MOVES, MoveStep
@@ -22,7 +23,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import followed
+from tests.controller.followed import followed, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -48,38 +49,45 @@ class Delays:
         return SourceRow(forward=self.ms if reference == "edge-1" else {})
 
 
+class Published(HealedCluster):
+    """What re-placement looks at: the test's cluster, whose holds extenders know as the test says."""
+
+    def __init__(self, test: "Cluster", *given: Any) -> None:
+        super().__init__(*given)
+        self.test, self.follower = test, test.follower
+
+    def publishes_hold_of_move(self, _: str) -> bool:
+        return self.test.publishes
+
+
 class Cluster:
     """Three nodes, a pod on edge-2 bound to edge-1 within 5 ms, and re-placement that follows it."""
 
     def __init__(self, api: FakeApiServer, client: ApiClient, *, dry_run: bool) -> None:
         self.api, self.client, self.leads, self.now, self.publishes = api, client, True, 1000.0, True
         self.delays = Delays(edge_2=9.0, edge_3=3.0)
-        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
         self.follower = ClusterFollower(client)
         self.replacement = self.start(dry_run=dry_run)
 
     def start(self, *, dry_run: bool = False) -> Replacement:
         """A process that knows nothing yet."""
-        return Replacement(
+        given = tools(
             self.client,
-            "leadsman",
-            lambda: self.follower.current,
+            None if dry_run else self.recorder,
             lambda: DecisionInputs(
                 Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0), delay_views=(self.delays,)
             ),
-            frozenset,
-            None if dry_run else self.recorder,
             lambda: self.leads,
-            ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0),
-            PlaceholderSettings(),
-            publishes_hold=lambda _: self.publishes,
-            clock=lambda: self.now,
-            wall_clock=lambda: self.now,
+            lambda: self.now,
+            lambda: self.now,
         )
+        moving = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0)
+        return Replacement(given, Published(self, given, SelfHealingSettings(replacement=moving), dict), moving)
 
     async def step(self, seconds: float = 3.0) -> None:
         self.now += seconds
-        await self.replacement.sync()
+        await self.replacement.turn()
 
     def holds(self) -> list[dict[str, Any]]:
         return self.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))

@@ -13,20 +13,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.placeholder_pod import PlaceholderSettings
+from controller.healed_cluster import HealedCluster
 from controller.replacement import Replacement
+from controller.settings import SelfHealingSettings
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
+from tests.controller.followed import tools
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
@@ -101,25 +103,30 @@ def pod(name: str, bound_ms: int, nodes: list[str], gib: int = 6) -> dict[str, A
     }
 
 
+class Published(HealedCluster):
+    """Extenders know of each hold at once."""
+
+    def publishes_hold_of_move(self, _: str) -> bool:
+        return True
+
+
 class Story:
     """Re-placement that runs, a kubelet that ends what is being deleted, and an owner that makes req1 again."""
 
     def __init__(self, cluster: KubeApiServer, client: ApiClient) -> None:
         self.cluster, self.follower = cluster, ClusterFollower(client)
         self.held_at_eviction: list[str] = []
-        self.replacement = Replacement(
+        given = tools(
             client,
-            "leadsman",
-            lambda: self.follower.current,
+            EventWriter(client, TokenBucket(1e6, 1000), "controller-1"),
             lambda: DecisionInputs(
                 Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0), delay_views=(Matrix(),)
             ),
-            frozenset,
-            EventRecorder(client, TokenBucket(1e6, 1000), "controller-1"),
-            lambda: True,
-            ReplacementSettings(hold_seconds=0.0),
-            PlaceholderSettings(),
         )
+        settings = ReplacementSettings(hold_seconds=0.0)
+        healed = Published(given, SelfHealingSettings(replacement=settings), dict)
+        healed.follower = self.follower
+        self.replacement = Replacement(given, healed, settings)
 
     def nodes(self) -> dict[str, str]:
         """Pod → node, as the follower has it."""
@@ -128,7 +135,7 @@ class Story:
 
     async def run(self) -> None:
         while True:
-            await self.replacement.sync()
+            await self.replacement.turn()
             if self.replacement.actions.results["EvictPod", "done"] and not self.held_at_eviction:
                 self.held_at_eviction = sorted(node for name, node in self.nodes().items() if name.startswith("hold-"))
                 await asyncio.to_thread(self.cluster.call, "POST", PODS, pod("req1-new", 25, ["edge-2", "edge-3"]))

@@ -13,6 +13,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import Told, listed, node_cache, tools
 
 NODES = ("a", "b", "c")
 
@@ -36,7 +37,8 @@ def requeuer(client: ApiClient, api: FakeApiServer):
     async def current() -> DecisionInputs:
         return state["inputs"]
 
-    one = Requeuer(client, lambda: pods, lambda: NODES, current, TokenBucket(1e-9, 1))
+    pending = listed(pods)
+    one = Requeuer(tools(client, Told()), pending, node_cache(*NODES), current, TokenBucket(1e-9, 1))
     return one, state, pods
 
 
@@ -50,7 +52,7 @@ def touched(api: FakeApiServer) -> list[str]:
 
 async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: FakeApiServer) -> None:
     one, *_ = requeuer
-    await one.sync()
+    await one.turn()
     assert touched(api) == ["a"]
     assert set(api.requests[-1].body["metadata"]) == {"annotations"}
 
@@ -58,28 +60,28 @@ async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: 
 async def test_the_log_says_which_node_was_touched_and_why(requeuer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     one, *_ = requeuer
-    await one.sync()
+    await one.turn()
     assert "annotated node a so that kube-scheduler retries: node a now passes the filters for" in caplog.text
 
 
 async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
     one, state, _ = requeuer
-    await one.sync()
+    await one.turn()
     state["inputs"] = inputs(b=5.0, c=80.0)
-    await one.sync()
+    await one.turn()
     assert touched(api) == ["a"], "the second waits for its turn"
     one._rate = TokenBucket(1e9, 1)
-    await one.sync()
+    await one.turn()
     assert touched(api) == ["a", "b"]
 
 
 async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -> None:
     one, *_ = requeuer
     api.fail("patch", 503)
-    await one.sync()
+    await one.turn()
     assert one.touched == 0
     one._rate = TokenBucket(1e9, 1)
-    await one.sync()
+    await one.turn()
     assert touched(api) == ["a", "a"]
     assert one.touched == 1
 
@@ -87,7 +89,7 @@ async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -
 async def test_without_waiting_pods_nothing_is_done(requeuer, api: FakeApiServer) -> None:
     one, _, pods = requeuer
     pods.clear()
-    await one.sync()
+    await one.turn()
     assert api.requests == []
 
 
@@ -100,7 +102,7 @@ async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(
     monkeypatch.setattr("leadsman.planning.requeue.filter_nodes", broken)
     one, *_ = requeuer
     for _ in range(3):
-        await one.sync()
+        await one.turn()
     assert touched(api) == []
     assert [record.levelname for record in caplog.records].count("ERROR") == 1
     assert "raised while filtering nodes for pods like ns/p" in caplog.text

@@ -3,19 +3,22 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import Struct
 
 from controller.config_maps import DocumentObject
-from controller.event_recorder import EventRecorder
-from controller.replacement import move_hold_uid
-from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.healed_cluster import move_hold_uid
+from controller.self_healing import SelfHealing
+from controller.settings import SelfHealingSettings
 from leadsman.cluster.resources import Resources
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import (
     NodeHealth,
@@ -32,6 +35,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -62,18 +66,17 @@ class Cluster:
     def __init__(self, api: FakeApiServer, client: ApiClient, budget: RecoveryBudget) -> None:
         self.api, self.leads, self.verdicts = api, True, {name: verdict(name) for name in NODES}
         self.view = AllNear()
-        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
         settings = SelfHealingSettings(enabled=True, budget=budget)
-        self.healing = SelfHealing(
-            client, settings, lambda: inputs_from(self.view), self.recorder, lambda: self.leads, lambda: self.verdicts
-        )
+        given = tools(client, self.recorder, lambda: inputs_from(self.view), lambda: self.leads)
+        self.healing = SelfHealing(given, settings, lambda: self.verdicts)
         self.published = DocumentObject(client, "leadsman", SELF_HEALING)
 
     async def step(self) -> None:
-        """One round of both steps, on what the API server shows now."""
-        self.healing.backups.plan_now()
-        for step in self.healing.steps():
-            await step.take(self.leads)
+        """One turn of each keeper, on what the API server shows now."""
+        self.healing.backups.hurry()
+        for keeper in self.healing.keepers:
+            await keeper.turn()
 
     def placeholders(self) -> list[dict[str, Any]]:
         return self.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
@@ -123,6 +126,16 @@ def verdict(node: str, state: NodeHealth = NodeHealth.HEALTHY) -> NodeVerdict:
     reason = VerdictReason.DEAD if state is NodeHealth.DEAD else VerdictReason.REACHABLE
     timeline = Timeline(1.0, 2.0, 3.0) if state is NodeHealth.DEAD else Timeline()
     return NodeVerdict(node, state, 3.0, reason, f"node {node} is {state}", Signals(signal, signal, signal), timeline)
+
+
+class Moving(Struct):
+    """Re-placement, of which recovery asks what room moves of pods keep."""
+
+    known: Callable[[], tuple[Hold, ...] | None]
+
+    @property
+    def holds(self) -> tuple[Hold, ...] | None:
+        return self.known()
 
 
 Start = Callable[..., Any]
@@ -204,7 +217,7 @@ async def test_holds_of_moves_are_published_and_end_with_their_move(started: Sta
         await cluster.cover(until)
         hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
         moves = [hold]
-        cluster.healing.recovery._move_holds = lambda: tuple(moves)
+        cluster.healing.recovery._replacement = Moving(lambda: tuple(moves))
         await cluster.step()
         assert (await cluster.published.read()).recovery.holds == (hold,)
         moves.clear()
@@ -218,9 +231,9 @@ async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_publish
     async with started() as cluster:
         await cluster.cover(until)
         hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
-        cluster.healing.recovery._move_holds = lambda: (hold,)
+        cluster.healing.recovery._replacement = Moving(lambda: (hold,))
         await cluster.step()
-        cluster.healing.recovery._move_holds = lambda: None
+        cluster.healing.recovery._replacement = Moving(lambda: None)
         await cluster.step()
         assert (await cluster.published.read()).recovery.holds == (hold,)
 
@@ -233,11 +246,11 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
         cluster.die("edge-1")
         await cluster.step()
         next_leader = Cluster(cluster.api, client, RecoveryBudget())
-        next_leader.healing.cluster = cluster.healing.cluster
+        next_leader.healing.healed.follower = cluster.healing.cluster
         next_leader.die("edge-1")
-        await next_leader.healing.backups.sync()
+        await next_leader.healing.backups.turn()
         assert [each.node for each in next_leader.healing.backups.status.memory.pods.values()] == [backup]
-        await next_leader.healing.recovery.sync()
+        await next_leader.healing.recovery.turn()
         assert len(next_leader.healing.recovery.state.spent) == 1
 
 
@@ -248,7 +261,8 @@ async def test_of_two_dead_nodes_one_is_withheld_with_an_event(started: Start, u
         await cluster.step()
         assert [bool(cluster.taints(name)) for name in ("edge-1", "edge-2")] == [True, False]
         assert "1 may be" in cluster.events()["FailoverWithheld"]
-        samples = {sample.name: sample.labels for each in cluster.healing.families() for sample in each.samples}
+        families = cluster.healing.recovery.families()
+        samples = {sample.name: sample.labels for each in families for sample in each.samples}
         assert samples["leadsman_withheld_failover"]["node"] == "edge-2"
         assert "1 may be" in samples["leadsman_withheld_failover"]["reason"]
         assert samples["leadsman_failover_step_seconds"]["node"] == "edge-1"
@@ -301,12 +315,12 @@ async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(
     async with started() as cluster:
         await cluster.cover(until)
         as_planned = cluster.healing.cluster.current
-        cluster.healing.recovery._cluster = lambda: as_planned
+        cluster.healing.healed.follower = SimpleNamespace(current=as_planned)
         cluster.api.put("/api/v1/nodes/edge-1", {"metadata": {"uid": "another machine"}})
         cluster.die("edge-1")
-        await cluster.healing.recovery.sync()
+        await cluster.healing.recovery.turn()
         assert cluster.taints("edge-1") == []
-        assert cluster.healing.recovery.results == {("TaintNode", "gone"): 1}
+        assert cluster.healing.recovery.actions.results == {("TaintNode", "gone"): 1}
 
 
 async def test_nothing_is_done_before_the_state_is_written(started: Start, until: "Until") -> None:
@@ -315,9 +329,9 @@ async def test_nothing_is_done_before_the_state_is_written(started: Start, until
         cluster.die("edge-1")
         cluster.api.fail("update", 500)
         cluster.api.fail("create", 500)
-        await cluster.healing.recovery.sync()
+        await cluster.healing.recovery.turn()
         assert cluster.taints("edge-1") == []
-        await cluster.healing.recovery.sync()
+        await cluster.healing.recovery.turn()
         assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
 
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.self_healing import SelfHealing
+from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.controller.followed import tools
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
@@ -90,15 +92,15 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
     put_web(cluster, "web-1")
     view, verdicts = AllNear(), {name: verdict(name) for name in NODES}
     async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
-        recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+        recorder = EventWriter(client, TokenBucket(100, 100), "test")
         settings = SelfHealingSettings(enabled=True, budget=RecoveryBudget())
-        healing = SelfHealing(client, settings, lambda: inputs_from(view), recorder, lambda: True, lambda: verdicts)
+        healing = SelfHealing(tools(client, recorder, lambda: inputs_from(view)), settings, lambda: verdicts)
         following = asyncio.create_task(healing.cluster.run())
 
         async def step() -> None:
-            healing.backups.plan_now()
-            for each in healing.steps():
-                await each.take(is_leader=True)
+            healing.backups.hurry()
+            for keeper in healing.keepers:
+                await keeper.turn()
 
         def states() -> set[CoverageState]:
             return {each.state for each in healing.backups.status.coverage.values()}

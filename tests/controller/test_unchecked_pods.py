@@ -6,20 +6,22 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
-from controller.event_recorder import EventRecorder
-from controller.unchecked_pods import BoundPodObject, UncheckedPodReporter
+from controller.bounded_pods import BoundPodObject, UncheckedPodReporter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
+from leadsman.kube.event_writer import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -48,15 +50,16 @@ def pod(node: str, labels: dict[str, str], **meta: Any) -> dict[str, Any]:
 class Sweeping:
     """A reporter that follows the API server, and the time."""
 
-    def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventRecorder | None) -> None:
+    def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventWriter | None) -> None:
         self.api, self.now = api, 100.0
-        self.reporter = UncheckedPodReporter(
-            client, lambda: facts(self.now), recorder, lambda: self.now, lambda: 1_795_341_601.0
+        self.given = tools(
+            client, recorder, lambda: facts(self.now), clock=lambda: self.now, wall_clock=lambda: 1_795_341_601.0
         )
+        self.reporter = UncheckedPodReporter(self.given)
 
     async def after(self, seconds: float) -> dict[BoundResult, int]:
         self.now += seconds
-        await self.reporter.sync()
+        await self.reporter.turn()
         return dict(self.reporter.results)
 
     def events(self) -> list[dict[str, Any]]:
@@ -64,15 +67,15 @@ class Sweeping:
 
 
 @pytest.fixture
-async def recorder(client: ApiClient) -> AsyncIterator[EventRecorder]:
-    one = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
+    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
     task = asyncio.create_task(one.run())
     yield one
     task.cancel()
 
 
 @pytest.fixture
-async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventRecorder) -> AsyncIterator[Sweeping]:
+async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventWriter) -> AsyncIterator[Sweeping]:
     api.put("/api/v1/namespaces/shop/pods/wrong", pod("far", {"delay_edge-1": "25"}))
     api.put("/api/v1/namespaces/shop/pods/right", pod("near", {"delay_edge-1": "25"}))
     api.put("/api/v1/namespaces/shop/pods/free", pod("far", {"app": "x"}))
@@ -109,7 +112,7 @@ async def test_pods_over_their_bound_are_counted_as_long_as_they_are(sweeping: S
     await sweeping.after(0.0)
     await sweeping.after(HOLD_SECONDS)
     assert sweeping.reporter.over_bound == 1
-    sweeping.reporter.reset()
+    sweeping.reporter.forget()
     assert sweeping.reporter.over_bound is None
 
 
@@ -117,13 +120,13 @@ async def test_another_leader_writes_it_no_second_time(sweeping: Sweeping, until
     for _ in range(2):
         await sweeping.after(0.0)
         await sweeping.after(HOLD_SECONDS)
-        sweeping.reporter.reset()
+        sweeping.reporter.forget()
     await until(lambda: sweeping.api.verbs().count("create") == 2)
     assert len(sweeping.events()) == 1
 
 
 async def test_a_dry_run_counts_and_writes_nothing(sweeping: Sweeping, client: ApiClient) -> None:
-    sweeping.reporter._recorder = None
+    sweeping.reporter.tools = structs.replace(sweeping.given, events=None)
     await sweeping.after(0.0)
     assert (await sweeping.after(HOLD_SECONDS))[BoundResult.UNCHECKED] == 1
     assert "create" not in sweeping.api.verbs()

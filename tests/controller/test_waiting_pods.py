@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.event_recorder import EventRecorder
-from controller.waiting_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
+from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
+from leadsman.kube.event_writer import EventWriter
 from leadsman.kube.objects import Pod
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import listed, node_cache, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -46,18 +47,18 @@ def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") ->
 class Waiting:
     """A reporter, the pods it sees, the delay that it knows and the time."""
 
-    def __init__(self, api: FakeApiServer, recorder: EventRecorder | None, burst: int = 100) -> None:
+    def __init__(self, api: FakeApiServer, recorder: EventWriter | None, burst: int = 100) -> None:
         self.api, self.now, self.rtt_ms = api, 100.0, {"near": 12.5, "far": 80.0}
         self.pods = [pending("cart", {"delay_edge-1": "10"}), pending("free", {"app": "x"})]
-        self.reporter = WaitingPodReporter(
-            lambda: {("shop", pod.metadata.name): pod for pod in self.pods},
-            lambda: ["near", "far"],
-            self.inputs,
+        self.pending = listed({})
+        given = tools(
+            None,
             recorder,
-            TokenBucket(0.001, burst),
-            lambda: self.now,
-            lambda: (START + timedelta(seconds=self.now - 40)).timestamp(),
+            self.inputs,
+            clock=lambda: self.now,
+            wall_clock=lambda: (START + timedelta(seconds=self.now - 40)).timestamp(),
         )
+        self.reporter = WaitingPodReporter(given, self.pending, node_cache("near", "far"), TokenBucket(0.001, burst))
 
     def inputs(self) -> DecisionInputs:
         windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in self.rtt_ms.items()}
@@ -66,7 +67,8 @@ class Waiting:
 
     async def after(self, seconds: float) -> None:
         self.now += seconds
-        await self.reporter.sync()
+        self.pending.current = {("shop", pod.metadata.name): pod for pod in self.pods}
+        await self.reporter.turn()
 
     def events(self) -> list[dict[str, Any]]:
         return list(self.api.objects.all(parse_path(EVENTS)))
@@ -76,15 +78,15 @@ class Waiting:
 
 
 @pytest.fixture
-async def recorder(client: ApiClient) -> AsyncIterator[EventRecorder]:
-    one = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
+    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
     task = asyncio.create_task(one.run())
     yield one
     task.cancel()
 
 
 async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
-    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: "Until"
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
@@ -97,7 +99,7 @@ async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_nod
 
 
 async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_node_at_the_next_look(
-    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: "Until"
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
@@ -115,19 +117,19 @@ async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_n
 
 
 async def test_another_leader_writes_it_no_second_time(
-    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: "Until"
 ) -> None:
     waiting = Waiting(api, recorder)
     for _ in range(2):
         await waiting.after(0.0)
         await waiting.after(PATIENCE_SECONDS)
-        waiting.reporter.reset()
+        waiting.reporter.forget()
     await until(lambda: api.verbs().count("create") == 2)
     assert len(waiting.events()) == 1
 
 
 async def test_events_are_limited_in_rate_and_a_pod_left_out_comes_later(
-    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: "Until"
 ) -> None:
     waiting = Waiting(api, recorder, burst=1)
     waiting.pods = [pending(name, {"delay_edge-1": "10"}) for name in ("one", "two")]
@@ -149,5 +151,5 @@ async def test_metrics_count_bounded_pods_that_wait_and_the_longest_wait(api: Fa
     waiting.pods = [pending("cart", {"delay_edge-1": "10"}, reason="SchedulerError")]
     await waiting.after(1.0)
     assert set(waiting.metrics().values()) == {0}
-    waiting.reporter.reset()
+    waiting.reporter.forget()
     assert waiting.metrics() == {}

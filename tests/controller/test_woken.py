@@ -22,6 +22,7 @@ from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import Told, listed, node_cache, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -161,13 +162,14 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
         facts, estimator = PromisedInputs(world.store, gathering.input_sources).current, gathering.delays.estimator
-        waker = Requeuer(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, TokenBucket(1e9, 1))
+        pending = listed({("ns", "p"): pod})
+        waker = Requeuer(tools(client, Told()), pending, node_cache("n05"), facts, TokenBucket(1e9, 1))
 
         async def settled(link_ms):
             await world.report(link_ms)
             await until(lambda: world.seen(gathering.state.current))
             await estimator.run_once()
-            await waker.sync()
+            await waker.turn()
 
         await settled(60.0)
         await settled(60.0)

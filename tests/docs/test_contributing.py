@@ -18,8 +18,7 @@ from agent.hardware import metrics as hardware_metrics
 from agent.hardware import summary
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots, Sample, gauge
-from controller.node_cache import NodeCache
-from controller.node_patcher import NodePatcher
+from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.cli import main as command_line
 from leadsman.cli.flags.options import Options
 from leadsman.decision.decide import filter_nodes, score_nodes
@@ -156,7 +155,7 @@ async def nodes(client: ApiClient) -> AsyncIterator[NodeCache]:
 async def test_a_toy_plan_is_executed_by_the_controller_s_patcher_and_leaves_nothing_to_plan(
     api: FakeApiServer, client: ApiClient, nodes: NodeCache
 ) -> None:
-    patcher = NodePatcher(client, nodes, TokenBucket(1e6, 100), lambda: True)
+    patcher = NodePatcher(client, nodes, TokenBucket(1e6, 100))
     done = await patcher.apply(plan_toy_labels(nodes.views()))
     assert [patch.node for patch in done] == ["a", "b"]
     assert api.objects.get(parse_path("/api/v1/nodes/a"))["metadata"]["labels"] == {"kept": "x", "toy": "yes"}
@@ -164,10 +163,10 @@ async def test_a_toy_plan_is_executed_by_the_controller_s_patcher_and_leaves_not
 
 
 async def test_a_toy_action_of_a_replica_that_lost_its_lead_writes_nothing(
-    api: FakeApiServer, client: ApiClient, nodes: NodeCache
+    api: FakeApiServer, nodes: NodeCache
 ) -> None:
-    patcher = NodePatcher(client, nodes, TokenBucket(1e6, 100), is_leader=lambda: False)
-    assert await patcher.apply(plan_toy_labels(nodes.views())) == []
+    async with ApiClient(ApiAccess(api.url), may_write=lambda: False) as client:
+        assert await NodePatcher(client, nodes, TokenBucket(1e6, 100)).apply(plan_toy_labels(nodes.views())) == []
     assert "patch" not in api.verbs()
 
 

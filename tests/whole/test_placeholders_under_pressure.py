@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from controller.placeholder_pod import PlaceholderSettings, placeholder_body
+from controller.placeholders import placeholder_body
+from controller.settings import PlaceholderSettings
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.placeholders import CreatePlaceholder

@@ -2,8 +2,7 @@
 
 import argparse
 
-from controller.device_health import DeviceHealthMode
-from controller.node_health import NodeHealthMode, NodeHealthSettings
+from controller.settings import DeviceHealthMode, NodeHealthMode, NodeHealthSettings
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_number
 from leadsman.planning.failover.model import DetectionRules

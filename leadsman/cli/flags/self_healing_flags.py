@@ -2,9 +2,7 @@
 
 import argparse
 
-from controller.node_health import NodeHealthMode
-from controller.placeholder_pod import PlaceholderSettings
-from controller.self_healing import SelfHealingSettings
+from controller.settings import NodeHealthMode, PlaceholderSettings, SelfHealingSettings
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     image_reference,

@@ -4,10 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.device_health import DeviceHealthMode
-from controller.node_health import NodeHealthMode
 from controller.parts import ControllerParts
-from controller.settings import ControllerSettings
+from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.replacement.model import ReplacementSettings

@@ -39,17 +39,17 @@ MUTATIONS = (
         AT_ELECTION + "test_the_first_one_leads_and_the_second_waits",
     ),
     Mutation(
-        "who leads no longer writes no more",
-        "controller/node_patcher.py",
-        "if self._unavailable or not self._is_leader():",
-        "if self._unavailable:",
-        "controller/test_acting.py::test_who_leads_no_longer_writes_no_more",
+        "a keeper acts only while its replica leads",
+        "controller/keeper.py",
+        "if not (self.on_all_replicas or self.tools.is_leader()):",
+        "if False:",
+        "controller/test_keeper.py::test_the_leader_acts_and_the_other_replicas_forget",
     ),
     Mutation(
         "retries of pods are limited in rate",
         "controller/requeuer.py",
-        "if self._pending and self._rate.try_take():",
-        "if self._pending:",
+        "if self._touch and self._rate.try_take():",
+        "if self._touch:",
         "controller/test_requeuer.py::test_touches_are_rate_limited",
     ),
     Mutation(
@@ -138,7 +138,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a refused change waits",
-        "controller/refused_changes.py",
+        "controller/node_patcher.py",
         "if now < one.due_at}",
         "if False}",
         "controller/test_acting.py::test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.metrics import write_metrics
+from controller.keeper import gauge
 from extender.metrics import ExtenderMetrics
 from leadsman.cli.diagnosis import gathering
 from leadsman.cli.diagnosis.model import ClockReading
@@ -99,7 +99,7 @@ async def test_a_controller_says_by_its_metrics_whether_it_leads(
 ) -> None:
     elector = LeaderElector(ApiClient(ApiAccess("http://127.0.0.1:1")), "leadsman", "l", "a", clock=lambda: 5.0)
     elector._leads_until = leads_until
-    registry = create_registry(lambda: write_metrics(None, None, elector))
+    registry = create_registry(lambda: [gauge("leadsman_controller_leader", "Leads.", float(elector.is_leader))])
     async with serve(create_ops_app(registry, lambda: Health(True), lambda: Health(True)), "127.0.0.1", 0) as port:
         kubectl({"pods": [controller_pod("controller-a")]}, {"controller-a": {"https": port, "ops": port}})
         _, out, _ = await called("doctor", "-o", "json")

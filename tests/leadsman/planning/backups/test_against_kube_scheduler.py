@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 
-from controller.placeholder_pod import PlaceholderSettings, placeholder_body, resource_list
+from controller.placeholders import placeholder_body, resource_list
+from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_NAMESPACE

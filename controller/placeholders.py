@@ -1,23 +1,39 @@
-"""Bodies of pods that do nothing: a placeholder requests room on one node, another one keeps images there.
+"""Pods that do nothing: a placeholder requests room on one node, another one keeps images there; and who writes them.
 
 Pod Security: restricted.
 """
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from msgspec import Struct
-
+from controller.keeper import Actions, Tools
+from controller.settings import PlaceholderSettings
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.resources import Resources
+from leadsman.kube.client import PatchType
+from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
 from leadsman.kube.names import (
     PLACEHOLDER_LABEL,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
     WARM_IMAGES_LABEL,
 )
-from leadsman.planning.backups.placeholders import LEAST_MEMORY_BYTES, CreatePlaceholder, node_label
+from leadsman.kube.resources import PODS
+from leadsman.planning.backups.placeholders import (
+    LEAST_MEMORY_BYTES,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    PlaceholderAction,
+    ResizePlaceholder,
+    node_label,
+)
 from leadsman.planning.backups.warm_images import KeepImages
+from leadsman.runtime.token_bucket import TokenBucket
+
+_log = logging.getLogger(__name__)
+
+WRITES_PER_SECOND, WRITES_BURST = 20.0, 50
 
 CONTAINER = "hold"
 GRACE_SECONDS = 1
@@ -25,11 +41,71 @@ GRACE_SECONDS = 1
 NEEDS_LIMITS = ("hugepages-",)
 
 
-class PlaceholderSettings(Struct, frozen=True):
-    """image: any that ends on SIGTERM and does nothing. scheduler: its name in Kubernetes."""
+class PlaceholderWriter:
+    """Executes actions, one after the other.
 
-    image: str = "registry.k8s.io/pause:3.10"
-    scheduler: str = "default-scheduler"
+    problems: node → why its placeholders could not be created or resized when that was last tried.
+    results: (verb, result) → actions; result: done, gone, conflict or failed.
+    deleted: UIDs of the placeholders that this process deleted: they are not lost.
+    """
+
+    def __init__(self, tools: Tools, settings: PlaceholderSettings) -> None:
+        self.problems: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self._client, self._settings = tools.client, settings
+        self._rate = TokenBucket(WRITES_PER_SECOND, WRITES_BURST)
+        self._actions = Actions(
+            _log,
+            "controller cannot write placeholders; the next plan tries again",
+            "controller writes placeholders again",
+        )
+
+    @property
+    def results(self) -> Mapping[tuple[str, str], int]:
+        return {(_VERBS[kind], result): count for (kind, result), count in self._actions.results.items()}
+
+    async def apply(self, actions: Iterable[PlaceholderAction], node_of: Mapping[str, str]) -> None:
+        """Executes the actions. What is refused stands in `problems`, and the next plan tries it again.
+
+        node_of: UID of a placeholder → its node.
+        """
+        self.problems = {}
+
+        async def act(action: PlaceholderAction) -> str:
+            await self._rate.wait()
+            try:
+                await self._execute(action)
+            except (NotFound, NotLeader, Unavailable):
+                raise
+            except ApiError as error:
+                node = action.node if isinstance(action, CreatePlaceholder) else node_of.get(action.uid, "")
+                self.problems[node] = f"the API server refuses its placeholder: {error}"
+                raise
+            _log.info("%sd placeholder %s: %s", _VERBS[type(action).__name__], _described(action), action.reason)
+            return "done"
+
+        await self._actions.carry_out(actions, act)
+
+    async def _execute(self, action: PlaceholderAction) -> None:
+        match action:
+            case CreatePlaceholder():
+                await self._client.create(PODS.path(PLACEHOLDER_NAMESPACE), placeholder_body(action, self._settings))
+            case ResizePlaceholder():
+                path = PODS.path(action.namespace, action.name, "resize")
+                await self._client.patch(path, resize_body(action.requests), PatchType.STRATEGIC)
+            case DeletePlaceholder():
+                self.deleted.add(action.uid)
+                await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
+
+
+_VERBS = {"CreatePlaceholder": "create", "ResizePlaceholder": "resize", "DeletePlaceholder": "delete"}
+
+
+def _described(action: PlaceholderAction) -> str:
+    if isinstance(action, DeletePlaceholder):
+        return action.name
+    size = f"{action.requests.cpu_millis}m CPU, {action.requests.memory_bytes / 2**20:.0f} MiB"
+    return f"on node {action.node} ({size})" if isinstance(action, CreatePlaceholder) else f"{action.name} ({size})"
 
 
 def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from controller.event_recorder import EventRecorder
 from leadsman.kube.client import ApiClient
+from leadsman.kube.event_writer import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.fake_api_server import FakeApiServer
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def test_of_one_name_one_is_written_and_none_is_missed(
     api: FakeApiServer, client: ApiClient, until: "Until"
 ) -> None:
-    recorder = EventRecorder(client, TokenBucket(1e6, 10), "one")
+    recorder = EventWriter(client, TokenBucket(1e6, 10), "one")
     task = asyncio.create_task(recorder.run())
     for name in ("p.1", "p.1", ""):
         recorder.record(ObjectReference("Pod", "ns", "p", "u"), "Why", "note", "Do", name=name)

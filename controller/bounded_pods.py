@@ -1,0 +1,254 @@
+"""Tells, by Events on pods with a delay bound, why one waits and whether one was bound against its bound.
+
+kube-scheduler's own Event says how many nodes refused a pod, without values; and it binds a pod unchecked when the
+extender is not asked, or is skipped (`ignorable: true`). The component `replacement` moves a pod over its bound.
+"""
+
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any
+
+from msgspec import Struct
+from prometheus_client.core import Metric
+
+from controller.keeper import Keeper, Tools, counter, gauge
+from controller.node_patcher import NodeCache
+from leadsman.decision.model import PodInfo
+from leadsman.decision.workloads import workload_name
+from leadsman.kube.events import LONGEST_NOTE_BYTES
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.objects import Condition, ObjectReference, PendingPod, Pod
+from leadsman.kube.owners import pod_owner
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import PODS
+from leadsman.planning.bound_sweep import (
+    BoundPod,
+    BoundResult,
+    SweepMemory,
+    placement_reason,
+    pods_over_bounds,
+    sweep_bound_pods,
+)
+from leadsman.planning.waiting_pods import WaitReason, wait_reason
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.cluster.object_metadata import MetadataFields
+from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+
+PATIENCE_SECONDS = 15.0
+"""A pod that waits for less is not reported: a pair that was unknown is measured by then."""
+RECHECK_SECONDS = 300.0
+"""Between two looks at a pod. Another nearest node is reported then, the same not again before REPEAT_SECONDS."""
+REPEAT_SECONDS = 3700.0
+"""API servers keep an Event for an hour."""
+MAX_LOOKS = 10
+"""In one turn; the others come in the next ones."""
+
+COUNT_INTERVAL_SECONDS = 30.0
+"""Between two counts of all pods over their bounds: each asks for an evaluation of every one."""
+
+BOUND_PODS = f"spec.nodeName!=,{UNFINISHED_PODS}"
+
+
+def _tell(tools: Tools, info: PodInfo, reason: str, note: str, name: str, *, warning: bool = True) -> None:
+    """Queues an Event on the pod. name: what follows the pod's; it is the same on every replica, so that a new leader
+    writes it no second time."""
+    about = ObjectReference("Pod", info.namespace, info.name, info.uid)
+    note = note.encode()[:LONGEST_NOTE_BYTES].decode(errors="ignore")
+    tools.tell(about, reason, note, "Schedule", warning=warning, name=f"{info.name[:200].rstrip('.-')}.{name}")
+
+
+class _Spec(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Status(Struct, frozen=True, gc=False):
+    conditions: tuple[Condition, ...] = ()
+
+
+_NO_SPEC, _NO_STATUS = _Spec(), _Status()
+
+
+class BoundPodObject(Struct, gc=False):
+    """A pod on a node: once it is decoded, its identity and, if it has a delay bound, `bound`. The rest is dropped at
+    once: 50,000 of these are kept."""
+
+    metadata: MetadataFields
+    spec: _Spec = _NO_SPEC
+    status: _Status = _NO_STATUS
+    bound: BoundPod | None = None
+
+    def __post_init__(self) -> None:
+        self.bound = _bound_pod(self.metadata, self.spec.node_name, self.status.conditions)
+        self.metadata, self.spec, self.status = self.metadata.identity(), _NO_SPEC, _NO_STATUS
+
+
+def _bound_pod(meta: MetadataFields, node: str, conditions: Iterable[Condition]) -> BoundPod | None:
+    excess = meta.labels.excess or meta.annotations.excess
+    owner = pod_owner(meta.name, meta.owner_references)
+    workload = workload_name(owner.kind, owner.name, meta.labels)
+    info = PodInfo(meta.namespace, meta.name, meta.uid, meta.labels, meta.used_annotations(), workload, excess)
+    if not info.has_delay_bounds or meta.deletion_timestamp:
+        return None
+    at: datetime | None = next((each.last_transition_time for each in conditions if each.type == "PodScheduled"), None)
+    return BoundPod(info, node, at.timestamp() if at else None)
+
+
+class UncheckedPodReporter(Keeper):
+    """Looks at pods with a delay bound once they are bound. One that was bound against its bound gets an Event; where
+    it is switched on, one that was bound well gets one too, with its delay.
+
+    tells_placements: whether it is.
+    over_bound: pods that missed a bound when all were counted last; None: this replica does not lead.
+    reflector: of the pods that are on a node.
+    results: result → pods that were looked at.
+    """
+
+    name = "report pods that were not checked"
+
+    def __init__(self, tools: Tools, *, tells_placements: bool = False) -> None:
+        self.reflector = Reflector(tools.client, ListOptions(PODS, field_selector=BOUND_PODS), BoundPodObject)
+        super().__init__(tools, [self.reflector])
+        self.results: Counter[BoundResult] = Counter()
+        self._tells_placements = tells_placements
+        self.forget()
+
+    def forget(self) -> None:
+        self._memory, self._count_at = SweepMemory(), float("-inf")
+        self.over_bound: int | None = None
+
+    async def keep(self) -> None:
+        pods = [each.bound for each in self.reflector.current.values() if each.bound]
+        inputs, memory, now, unix = self.tools.inputs(), self._memory, self.tools.clock(), self.tools.wall_clock()
+        sweep = await self.make_plan(lambda: sweep_bound_pods(pods, inputs, memory, now, unix))
+        self._memory = sweep.memory
+        self.results.update(sweep.ended)
+        for unchecked in sweep.unchecked:
+            info = unchecked.pod.info
+            note = (
+                f"bound to node {unchecked.pod.node} against its delay bound: {unchecked.why}; no extender was asked,"
+                " or kube-scheduler skipped it (ignorable); delete the pod once an extender is ready to have it placed"
+                " again"
+            )
+            _tell(self.tools, info, "BoundUnchecked", note, f"unchecked.{info.uid[:8]}")
+        for pod in sweep.kept if self._tells_placements and not self.tools.is_dry_run else ():
+            note = f"bound to node {pod.node}: {placement_reason(pod, inputs)}"
+            _tell(self.tools, pod.info, "BoundKept", note, f"kept.{pod.info.uid[:8]}", warning=False)
+        if now >= self._count_at:
+            self._count_at = now + COUNT_INTERVAL_SECONDS
+            self.over_bound = await self.make_plan(lambda: pods_over_bounds(pods, inputs))
+
+    def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        return {"watch bound pods": self.reflector.run()}
+
+    def families(self) -> Iterator[Metric]:
+        yield counter(
+            "leadsman_controller_bound_pods",
+            "Pods with a delay bound that were looked at after they were bound; unchecked: bound against it.",
+            {result.value: self.results[result] for result in BoundResult},
+            "result",
+        )
+        if self.over_bound is not None:
+            yield gauge(
+                "leadsman_bounded_pods_over_bound",
+                "Pods with a delay bound whose node misses it now, as this leader sees them.",
+                self.over_bound,
+            )
+
+
+class WaitingPod(Struct, frozen=True):
+    """A pod with a delay bound for which kube-scheduler found no node. created_at: Unix seconds; None: not said."""
+
+    info: PodInfo
+    created_at: float | None
+
+
+class _Report(Struct):
+    """What is remembered of a pod, in monotonic seconds. said: subject of a reason → when it was reported."""
+
+    look_at: float
+    said: dict[str, float]
+
+
+class WaitingPodReporter(Keeper):
+    """Reports pods with a delay bound that wait, by one Event for each thing that can be said of a pod, after it has
+    waited for a while, and not again before API servers have forgotten it.
+
+    rate: of Events.
+    waiting: those of the last turn; None: this replica does not lead, or has not looked yet.
+    """
+
+    name = "report waiting pods"
+
+    def __init__(self, tools: Tools, pending: Reflector[PendingPod], nodes: NodeCache, rate: TokenBucket) -> None:
+        super().__init__(tools, [nodes.watched, pending])
+        self._pending, self._nodes, self._rate = pending, nodes, rate
+        self.waiting: list[WaitingPod] | None = None
+        self._reports: dict[str, _Report] = {}
+
+    def forget(self) -> None:
+        self.waiting, self._reports = None, {}
+
+    async def keep(self) -> None:
+        pods, nodes = list(self._pending.current.values()), list(self._nodes.current)
+        inputs, now = self.tools.inputs(), self.tools.clock()
+        self.waiting = waiting = await self.make_plan(lambda: waiting_pods(pods))
+        self._reports = {
+            each.info.uid: self._reports.get(each.info.uid) or _Report(now + PATIENCE_SECONDS, {}) for each in waiting
+        }
+        due = [each.info for each in waiting if self._reports[each.info.uid].look_at <= now][:MAX_LOOKS]
+        if not due or self.tools.is_dry_run or not inputs.workloads.loaded:
+            return
+        reasons = await self.make_plan(lambda: [wait_reason(info, nodes, inputs) for info in due])
+        for info, reason in zip(due, reasons, strict=True):
+            self._reports[info.uid].look_at = now + RECHECK_SECONDS
+            self._report(info, reason, now)
+
+    def families(self) -> Iterator[Metric]:
+        if self.waiting is None:
+            return
+        now = self.tools.wall_clock()
+        oldest = min((each.created_at for each in self.waiting if each.created_at is not None), default=now)
+        yield gauge(
+            "leadsman_bounded_pods_waiting",
+            "Pods with a delay bound for which kube-scheduler found no node, as this leader sees them.",
+            len(self.waiting),
+        )
+        yield gauge(
+            "leadsman_bounded_pods_longest_wait_seconds",
+            "Age of the oldest pod with a delay bound for which kube-scheduler found no node; 0 when none waits.",
+            max(0.0, now - oldest),
+        )
+
+    def _report(self, info: PodInfo, reason: WaitReason, now: float) -> None:
+        said = self._reports[info.uid].said
+        if now - said.get(reason.subject, float("-inf")) < REPEAT_SECONDS or not self._rate.try_take():
+            return
+        said[reason.subject] = now
+        digest = blake2b(reason.subject.encode(), digest_size=4).hexdigest()
+        _tell(self.tools, info, "BoundWaiting", reason.text, f"waiting.{info.uid[:8]}.{digest}")
+
+
+def waiting_pods(pods: Sequence[Pod]) -> list[WaitingPod]:
+    """Of these pods, those with a delay bound that kube-scheduler tried and found no node for."""
+    return [
+        WaitingPod(info, created.timestamp() if (created := pod.metadata.creation_timestamp) else None)
+        for pod in pods
+        if pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
+        if (info := _pod_info(pod)).has_delay_bounds
+    ]
+
+
+def _pod_info(pod: Pod) -> PodInfo:
+    meta = pod.metadata
+    owner = pod_owner(meta.name, meta.owner_references)
+    return PodInfo(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        meta.labels,
+        meta.annotations,
+        workload_name(owner.kind, owner.name, meta.labels),
+        meta.labels.excess or meta.annotations.excess,
+    )

@@ -1,0 +1,217 @@
+"""Keepers and the loop that runs them. A keeper keeps one thing as it should be: labels, wake-ups, backups, moves.
+
+Each keeper has a turn once a second, in a task of its own, and acts only while this replica leads. A turn may be cut
+short by the end of the lead: the client of the API server asks before the first byte of each write whether this replica
+leads, so one that was frozen meanwhile writes nothing when it wakes.
+
+What is the same for all keepers is here: whose turn it is and when, plans made beside the event loop, what came of
+actions, Events, dry runs and metrics.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavailable
+from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.objects import ObjectReference
+from leadsman.kube.reflector import Reflector
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.problem_log import ProblemLog
+
+T = TypeVar("T")
+
+TURN_SECONDS = 1.0
+"""A changed policy takes effect within this. A turn that finds nothing to do makes no call."""
+
+STALL_TIMEOUT_SECONDS = 120.0
+"""More than a plan's patches take when the API server throttles them."""
+
+
+class Tools(Struct, frozen=True):
+    """What all keepers work with.
+
+    client: writes only while this replica leads.
+    inputs: of decisions, as the extender has them.
+    events: None: a dry run, which plans and writes nothing.
+    namespace: Leadsman's own.
+    clock, wall_clock: monotonic and Unix seconds.
+    """
+
+    client: ApiClient
+    is_leader: Callable[[], bool]
+    inputs: Callable[[], DecisionInputs]
+    events: EventWriter | None
+    namespace: str = "leadsman"
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
+
+    @property
+    def is_dry_run(self) -> bool:
+        return self.events is None
+
+    def tell(
+        self,
+        about: ObjectReference,
+        reason: str,
+        note: str,
+        action: str,
+        *,
+        warning: bool = False,
+        name: str = "",
+        api_version: str = "v1",
+    ) -> None:
+        """Queues an Event, which a dry run does not write. name, api_version: as EventWriter.record has them."""
+        if self.events:
+            self.events.record(about, reason, note, action, warning, api_version, name)
+
+
+class Keeper:
+    """Keeps one thing as it should be. A subclass says what: `keep`, and what of the rest differs from nothing.
+
+    name: in logs and in /healthz.
+    every_seconds: least time between two turns in which it acts; 0: in every turn.
+    pause_ratio: the pause after a plan, as a multiple of the time that making it took.
+    on_all_replicas: whether it acts on replicas that do not lead, too.
+    needs: it acts only when these have been listed.
+    plan_seconds: how long making the last plan took.
+    """
+
+    name: ClassVar[str]
+    every_seconds: ClassVar[float] = 0.0
+    pause_ratio: ClassVar[float] = 0.0
+    on_all_replicas: ClassVar[bool] = False
+
+    def __init__(self, tools: Tools, needs: Sequence[Reflector[Any]] = ()) -> None:
+        self.tools, self.needs, self.plan_seconds = tools, needs, 0.0
+        self._due_at = float("-inf")
+
+    async def keep(self) -> None:
+        """Plans, and does what is due. What fails is done in a later turn."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Forgets everything, because another replica leads: what is known is old when this one does again."""
+
+    def page(self) -> Mapping[str, Any]:
+        """What /plan shows of it, as JSON values."""
+        return {}
+
+    def families(self) -> Iterator[Metric]:
+        """Its metrics."""
+        return iter(())
+
+    def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """What runs beside its turns: name and loop of each task."""
+        return {}
+
+    async def turn(self) -> None:
+        """Acts if it is time to, and forgets on a replica that does not lead."""
+        if not (self.on_all_replicas or self.tools.is_leader()):
+            self.forget()
+        elif (now := self.tools.clock()) >= self._due_at and all(each.loaded.is_set() for each in self.needs):
+            self._due_at = now + self.every_seconds
+            await self.keep()
+
+    def hurry(self) -> None:
+        """Lets it act in its next turn."""
+        self._due_at = float("-inf")
+
+    async def make_plan(self, plan: Callable[[], T]) -> T:
+        """What `plan` returns, made on a thread: a large cluster's takes seconds."""
+        began = self.tools.clock()
+        made = await run_in_daemon_thread(plan, self.name)
+        self.plan_seconds = self.tools.clock() - began
+        self._due_at = max(self._due_at, self.tools.clock() + self.plan_seconds * self.pause_ratio)
+        return made
+
+
+class KeeperLoops:
+    """Gives each keeper its turns, in a loop of its own, never two at once. What a turn raises ends the process."""
+
+    def __init__(self, keepers: Sequence[Keeper], clock: Callable[[], float] = time.monotonic) -> None:
+        self._keepers, self._clock = keepers, clock
+        self._began_at: dict[str, float] = {}
+
+    def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """Name and loop of each task: the keepers' turns, and what they run beside."""
+        turns = {keeper.name: self._repeat(keeper) for keeper in self._keepers}
+        return turns | {name: loop for keeper in self._keepers for name, loop in keeper.loops().items()}
+
+    def stalled(self) -> list[str]:
+        """Keepers whose turn began long ago and has not ended."""
+        now = self._clock()
+        return [name for name, at in self._began_at.items() if now - at > STALL_TIMEOUT_SECONDS]
+
+    async def _repeat(self, keeper: Keeper) -> None:
+        while True:
+            self._began_at[keeper.name] = self._clock()
+            await keeper.turn()
+            await asyncio.sleep(TURN_SECONDS)
+
+
+class Actions:
+    """Carries out the actions of plans, one after the other, and counts what came of each.
+
+    results: (kind of action, result) → how often. result: done, gone, conflict, failed, or what the action returned.
+    """
+
+    def __init__(self, logger: logging.Logger, begins: str, ends: str) -> None:
+        """begins, ends: as ProblemLog has them."""
+        self.results: Counter[tuple[str, str]] = Counter()
+        self._problem = ProblemLog(logger, begins, ends)
+
+    async def carry_out(self, actions: Iterable[T], act: Callable[[T], Awaitable[str]]) -> None:
+        """Has `act` do each action; it returns the result. What fails is left for the next plan, and so is all the rest
+        when the API server does not answer or this replica does not lead any more."""
+        failed = False
+        for action in actions:
+            kind = type(action).__name__
+            try:
+                result = await act(action)
+            except NotLeader:
+                return
+            except NotFound:
+                result = "gone"
+            except Conflict:
+                result = "conflict"
+            except ApiError as error:
+                result, failed = "failed", True
+                self._problem.report(error)
+                if isinstance(error, Unavailable):
+                    self.results[kind, result] += 1
+                    return
+            self.results[kind, result] += 1
+        if not failed:
+            self._problem.clear()
+
+
+Values = Mapping[Any, float] | float
+"""Keys: values of labels, a tuple of them where there are several."""
+
+
+def gauge(name: str, documentation: str, values: Values, *labels: str) -> Metric:
+    """A gauge: one value, or with labels a value for each of their values."""
+    return _family(GaugeMetricFamily(name, documentation, labels=labels), values)
+
+
+def counter(name: str, documentation: str, values: Values, *labels: str) -> Metric:
+    """As `gauge`, a counter."""
+    return _family(CounterMetricFamily(name, documentation, labels=labels), values)
+
+
+def _family(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:
+    if isinstance(values, Mapping):
+        for of, value in values.items():
+            family.add_metric([of] if isinstance(of, str) else of, value)
+    else:
+        family.add_metric([], values)
+    return family
