@@ -10,7 +10,7 @@ import signal
 import sys
 
 from leadsman.cli.demo import delay_demo, failover_demo, rewards_demo
-from leadsman.cli.demo.delay_demo import DemoFailed
+from leadsman.cli.demo.child_processes import DemoFailed
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import positive_int
 from leadsman.decision.delay.bounds import BadBound, parse_bounds

@@ -1,18 +1,32 @@
-"""The demo's child processes: started, watched, and ended with the demo."""
+"""What the demos share: their child processes, how an agent and the extender are started, and how they wait.
+
+Everything that is started ends with the demo.
+"""
 
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
-from leadsman.testbed.etcd import die_with_parent
+from leadsman.testbed.etcd import die_with_parent, free_ports
 
 _STOP_WITHIN_SECONDS = 5
+
+
+class DemoFailed(Exception):
+    """A part of the demo did not work. The text says which, with the end of its log."""
+
+
+def say(text: str, for_now: bool = False) -> None:
+    """Shows progress on stderr, so that stdout is the result alone. for_now: a terminal shows the next over it."""
+    if not for_now or sys.stderr.isatty():
+        print(text, end="\r" if for_now else "\n", file=sys.stderr, flush=True)
 
 
 class ChildProcesses(AbstractContextManager["ChildProcesses"]):
@@ -36,6 +50,38 @@ class ChildProcesses(AbstractContextManager["ChildProcesses"]):
                 command, stdout=log, stderr=log, env=environ, start_new_session=True, preexec_fn=die_with_parent
             )
 
+    def start_agent(
+        self,
+        node: str,
+        flags: Mapping[str, str],
+        intervals_seconds: Mapping[str, float],
+        prefix: Sequence[str] = (),
+    ) -> None:
+        """Starts a node's agent. Its intervals are shorter than in a cluster, so that a viewer waits seconds."""
+        intervals = {f"{name}-seconds": f"{seconds:g}" for name, seconds in intervals_seconds.items()}
+        given = {"node-name": node, **flags, **intervals}
+        words = [word for name, value in given.items() for word in (f"--{name}", value)]
+        self.start(f"agent-{node}", ["agent", *words], prefix)
+
+    def start_extender(self, etcd_url: str, *flags: str) -> tuple[str, str]:
+        """Starts the extender. Its URL, and that of its operators' pages."""
+        port, ops = free_ports(2)
+        listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--api-listen", "127.0.0.1:0"]
+        self.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", etcd_url, *flags])
+        return f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}"
+
+    def wait_until(
+        self, condition: Callable[[], object], what: str, seconds: float, log: str = "extender", pause: float = 0.1
+    ) -> None:
+        """Waits for a condition. DemoFailed says what did not come, with the end of a child's log."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if exited := self.first_exit():
+                raise DemoFailed(exited)
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"not within {seconds:g} s: {what}. Log of the {log}:\n{self._log_tail(log)}")
+            time.sleep(pause)
+
     def kill(self, name: str) -> None:
         """Kills a child, which is then no unexpected exit."""
         child = self._running.pop(name)
@@ -45,10 +91,9 @@ class ChildProcesses(AbstractContextManager["ChildProcesses"]):
     def first_exit(self) -> str:
         """The first child that exited, with the end of its log; "" when all run."""
         name = next((name for name, child in self._running.items() if child.poll() is not None), None)
-        return "" if name is None else f"{name} exited unexpectedly: {self.log_tail(name)}"
+        return "" if name is None else f"{name} exited unexpectedly: {self._log_tail(name)}"
 
-    def log_tail(self, name: str) -> str:
-        """The end of a child's log."""
+    def _log_tail(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
 
     def __exit__(

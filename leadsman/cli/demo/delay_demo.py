@@ -2,31 +2,33 @@
 
 import asyncio
 import json
+import shlex
+import shutil
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from urllib.error import URLError
+from typing import Any
 
-from leadsman.cli.demo import delay_table, demo_network, hints, scheduler_request
-from leadsman.cli.demo.child_processes import ChildProcesses
-from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoHost, DemoNetwork
-from leadsman.state import keys
+from leadsman.cli.demo import demo_network, scheduler_request
+from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
+from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoNetwork, reachable_etcd
+from leadsman.runtime.text_table import align_columns
+from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.state.snapshot_updates import snapshot_from_listing
-from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed import etcd as testbed_etcd
+from leadsman.testbed import user_namespace
+from leadsman.testbed.etcd import Etcd
 
 REFERENCE_NODE = next(iter(NODES))
+HEADER = ["NODE", "RTT p50", "p95", "LOSS", "CPU busy", "MEM free", "VERDICT", "SCORE", "REASON"]
 MEASURED_WITHIN_SECONDS = 60.0
 WINDOW_SECONDS = 6.0
 AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": WINDOW_SECONDS}
-"""Shorter than in a cluster, so that a viewer waits seconds."""
-
-
-class DemoFailed(Exception):
-    """A part of the demo did not work. The text says which, with the end of its log."""
 
 
 def bound_label(within_ms: str) -> dict[str, str]:
@@ -39,10 +41,10 @@ def run(within_ms: str, keep: bool) -> None:
     missing = demo_network.why_only_loopback(["--within-ms", within_ms, *(["--keep"] if keep else [])])
     with ExitStack() as stack:
         surroundings = stack.enter_context(demo_network.build_network(missing))
-        _say(f"network    {surroundings.note}")
+        say(f"network    {surroundings.note}")
         processes = stack.enter_context(ChildProcesses())
-        etcd = stack.enter_context(_etcd(processes.folder / "etcd", surroundings))
-        _say(f"etcd       {etcd.client_url}")
+        etcd = stack.enter_context(reachable_etcd(processes.folder / "etcd", surroundings.local_addresses))
+        say(f"etcd       {etcd.client_url}")
         extender = _start(processes, surroundings, etcd)
         _wait(processes, extender)
         _show(extender, etcd.client_url, within_ms)
@@ -50,47 +52,18 @@ def run(within_ms: str, keep: bool) -> None:
             _keep_running(surroundings, etcd, extender, processes)
 
 
-def _etcd(folder: Path, surroundings: DemoNetwork) -> Etcd:
-    etcd = Etcd(folder)
-    urls = ",".join(f"http://{address}:{etcd.port}" for address in surroundings.local_addresses)
-    etcd.flags = (f"--listen-client-urls={urls}",)
-    return etcd
-
-
 def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> str:
     for host in surroundings.hosts:
-        processes.start(
-            f"agent-{host.node}",
-            _agent(host, f"http://{surroundings.local_addresses[-1]}:{etcd.port}"),
-            host.command_prefix,
-        )
-    _say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
-    port, ops, page = free_ports(3)
-    extender = f"http://127.0.0.1:{port}"
-    listen = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{page}"]
-    processes.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", etcd.client_url])
-    _say(f"extender   {extender}  (metrics http://127.0.0.1:{ops}/metrics)")
-    _say(f"page       http://127.0.0.1:{page}/")
+        flags = {
+            "address": host.address,
+            "listen": f"0.0.0.0:{AGENT_PORT}" if host.command_prefix else host.metrics_address,
+            "etcd": f"http://{surroundings.local_addresses[-1]}:{etcd.port}",
+        }
+        processes.start_agent(host.node, flags, AGENT_INTERVALS_SECONDS, host.command_prefix)
+    say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
+    extender, ops = processes.start_extender(etcd.client_url)
+    say(f"extender   {extender}  (metrics {ops}/metrics)")
     return extender
-
-
-def _agent(host: DemoHost, etcd: str) -> list[str]:
-    listen = f"0.0.0.0:{AGENT_PORT}" if host.command_prefix else host.metrics_address
-    intervals = [
-        word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))
-    ]
-    return [
-        "agent",
-        "--node-name",
-        host.node,
-        "--address",
-        host.address,
-        "--etcd",
-        etcd,
-        "--listen",
-        listen,
-        *intervals,
-    ]
 
 
 class FullWindow:
@@ -110,25 +83,18 @@ class FullWindow:
 
 def _wait(processes: ChildProcesses, extender: str) -> None:
     """Until the extender has fresh records of every node, each with a full window of every other node."""
-    deadline, window = time.monotonic() + MEASURED_WITHIN_SECONDS, FullWindow()
-    while not window.observe(measured := _measured_nodes(extender), time.monotonic()):
-        if exited := processes.first_exit():
-            raise DemoFailed(exited)
-        progress = f"{measured} of {len(NODES)} nodes measured all their peers"
-        if time.monotonic() > deadline:
-            log = processes.log_tail("extender")
-            raise DemoFailed(f"only {progress} within {MEASURED_WITHIN_SECONDS:g} s. Extender log:\n{log}")
-        _say(f"measuring  {progress}", for_now=True)
-        time.sleep(0.2)
-    _say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers for {WINDOW_SECONDS:g} s")
+    window = FullWindow()
 
+    def full() -> bool:
+        measured = sum(
+            node["freshness"] == "fresh" and _has_all_peers(node["peers_p50_ms"])
+            for node in scheduler_request.reporting_nodes(extender)
+        )
+        say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers", for_now=True)
+        return window.observe(measured, time.monotonic())
 
-def _measured_nodes(extender: str) -> int:
-    try:
-        nodes = json.loads(scheduler_request.get_page(f"{extender}/state"))["nodes"].values()
-    except URLError:
-        return 0
-    return sum(node["freshness"] == "fresh" and _has_all_peers(node["peers_p50_ms"]) for node in nodes)
+    processes.wait_until(full, "every node measured all its peers", MEASURED_WITHIN_SECONDS, pause=0.2)
+    say(f"measuring  {len(NODES)} of {len(NODES)} nodes measured all their peers for {WINDOW_SECONDS:g} s")
 
 
 def _has_all_peers(p50_ms: dict[str, float | None]) -> bool:
@@ -145,9 +111,40 @@ def _show(extender: str, etcd: str, within_ms: str) -> None:
         f"at most {within_ms} ms from {REFERENCE_NODE}."
     )
     print("kube-scheduler asks with a request captured from a real one.\n")
-    print(delay_table.render(asyncio.run(_snapshot(etcd)), explanation, REFERENCE_NODE))
+    print(_table(asyncio.run(_snapshot(etcd)), explanation))
     print(f"\nRTT: as {REFERENCE_NODE} measured it. All nodes share this machine, so their hardware is the same.")
     print(f"Answer: {explanation['headline']}")
+
+
+def _table(snapshot: Snapshot, explanation: Mapping[str, Any]) -> str:
+    """What was measured, what was decided, and why. explanation: /explain's JSON."""
+    states, here = snapshot.nodes, snapshot.nodes[REFERENCE_NODE]
+    rows = [_row(node, states[node["node"]], _rtt(here, node["node"])) for node in explanation["nodes"]]
+    return "\n".join(align_columns([HEADER, *rows]))
+
+
+def _row(node: Mapping[str, Any], state: NodeState, rtt: list[str]) -> list[str]:
+    values = state.hardware.values if state.hardware else {}
+    return [
+        node["node"],
+        *rtt,
+        _shown(values.get(metric_names.CPU_BUSY), "{:.0%}"),
+        _shown(values.get(metric_names.MEMORY_AVAILABLE), "{:.0%}"),
+        node["verdict"],
+        _shown(node["score"], "{}"),
+        node["reason"],
+    ]
+
+
+def _rtt(reference: NodeState, node: str) -> list[str]:
+    window = reference.latency.peers.get(node) if reference.latency else None
+    if window is None:
+        return ["-", "-", "-"]
+    return [_shown(window.p50_ms, "{:.2f} ms"), _shown(window.p95_ms, "{:.2f} ms"), _shown(window.loss_ratio, "{:.0%}")]
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
 
 
 async def _snapshot(etcd: str) -> Snapshot:
@@ -162,17 +159,48 @@ def _keep_running(surroundings: DemoNetwork, etcd: Etcd, extender: str, processe
     """Until Ctrl-C, which is how a kept demo ends and so no failure."""
     pages = [f"http://{host.metrics_address}/metrics" for host in surroundings.hosts]
     print("\nThe cluster keeps running; Ctrl-C stops it and leaves nothing behind. Try:\n")
-    for command in hints.commands(extender, pages, etcd.client_url):
+    for command in _commands_to_try(extender, pages, etcd.client_url):
         print(f"  {command}")
     print("\nRunning.", flush=True)
     with suppress(KeyboardInterrupt):
         while not (exited := processes.first_exit()):
             time.sleep(0.5)
         raise DemoFailed(exited)
-    _say("\nstopped; nothing is left running")
+    say("\nstopped; nothing is left running")
 
 
-def _say(text: str, for_now: bool = False) -> None:
-    """Progress goes to stderr, so that stdout is the result alone. for_now: a terminal shows the next over it."""
-    if not for_now or sys.stderr.isatty():
-        print(text, end="\r" if for_now else "\n", file=sys.stderr, flush=True)
+def _commands_to_try(extender: str, pages: Sequence[str], etcd_url: str) -> Iterator[str]:
+    """What a kept demo offers: each works when it is pasted into a shell of the user who started the demo.
+
+    extender: its URL. pages: URLs of the agents' metrics. etcdctl and a fetcher only where there is one.
+    """
+    fetch = _fetch_command()
+    yield _command(*_leadsman_command(), "explain", "cap-00000", "--extender", extender)
+    if fetch:
+        yield from (_command(*fetch, page) for page in (f"{extender}/state", *pages))
+    if etcdctl := _etcdctl():
+        yield _command(etcdctl, "--endpoints", etcd_url, "get", "--prefix", keys.NODES_PREFIX)
+
+
+def _leadsman_command() -> list[str]:
+    """`leadsman` where PATH leads to this installation; else its full path."""
+    own = Path(sys.executable).with_name("leadsman")
+    if not own.exists():
+        return [sys.executable, "-m", "leadsman.cli.main"]
+    found = shutil.which("leadsman")
+    return ["leadsman"] if found and Path(found).samefile(own) else [str(own)]
+
+
+def _fetch_command() -> list[str]:
+    known = {"curl": ["curl", "-s"], "wget": ["wget", "-qO-"]}
+    return next((command for name, command in known.items() if shutil.which(name)), [])
+
+
+def _etcdctl() -> str | None:
+    """On PATH, or beside the etcd that runs."""
+    beside = testbed_etcd.find_binary().with_name("etcdctl")
+    return "etcdctl" if shutil.which("etcdctl") else str(beside) if beside.exists() else None
+
+
+def _command(*words: str) -> str:
+    return shlex.join([*user_namespace.command_prefix(), *words])

@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import combinations
+from pathlib import Path
 
 from msgspec import Struct
 
 from leadsman.testbed import user_namespace, virtual_network
-from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.uplink import Uplinks
 from leadsman.testbed.virtual_network import VirtualNetwork
 
@@ -69,6 +70,13 @@ def build_network(missing: str | None) -> Iterator[DemoNetwork]:
         net = stack.enter_context(VirtualNetwork(list(NODES), delays))
         uplinks = stack.enter_context(Uplinks(net))
         yield _in_namespaces(net, uplinks)
+
+
+def reachable_etcd(folder: Path, addresses: Sequence[str]) -> Etcd:
+    """An etcd, not started, at which the hosts find it: these addresses of this machine."""
+    etcd = Etcd(folder)
+    etcd.flags = (f"--listen-client-urls={','.join(f'http://{address}:{etcd.port}' for address in addresses)}",)
+    return etcd
 
 
 def _in_namespaces(net: VirtualNetwork, uplinks: Uplinks) -> DemoNetwork:

@@ -6,7 +6,6 @@ nodes are network namespaces; the API server is fake, and kubelets, ReplicaSets 
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -15,9 +14,8 @@ from typing import Any
 from urllib.error import URLError
 
 from leadsman.cli.demo import demo_network, scheduler_request
-from leadsman.cli.demo.child_processes import ChildProcesses
-from leadsman.cli.demo.delay_demo import DemoFailed
-from leadsman.cli.demo.demo_network import AGENT_PORT
+from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
+from leadsman.cli.demo.demo_network import AGENT_PORT, reachable_etcd
 from leadsman.cli.demo.simulated_control_plane import LEASE_SECONDS, Request, SimulatedControlPlane
 from leadsman.runtime.text_table import align_columns
 from leadsman.testbed.api_server_thread import ApiServerThread
@@ -45,7 +43,7 @@ REQUESTS = (
 SURVIVOR, SURVIVOR_BOUND_MS = "deployment1", 25.0
 READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 60.0, 60.0
 AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 6}
-"""Shorter than in a cluster, as are the Leases, so that a viewer waits seconds."""
+"""Shorter than in a cluster, as are the Leases."""
 
 
 def run() -> None:
@@ -58,9 +56,7 @@ def run() -> None:
         uplinks = stack.enter_context(Uplinks(net))
         api = stack.enter_context(ApiServerThread())
         processes = stack.enter_context(ChildProcesses())
-        etcd = Etcd(processes.folder / "etcd")
-        etcd.flags = (f"--listen-client-urls={etcd.client_url},http://{uplinks.local_address}:{etcd.port}",)
-        stack.enter_context(etcd)
+        etcd = stack.enter_context(reachable_etcd(processes.folder / "etcd", ("127.0.0.1", uplinks.local_address)))
         demo = FailoverDemo(net, api, processes)
         demo.start(etcd, uplinks)
         demo.place()
@@ -74,23 +70,19 @@ class FailoverDemo:
         self._net, self._processes = net, processes
         self._plane = SimulatedControlPlane(api, MEMORY_GIB, "cloud")
         self._api = api
-        port, ops, controller = free_ports(3)
-        self._extender, self._controller = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{controller}"
-        self._listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
+        self._extender, self._controller = "", f"http://127.0.0.1:{free_ports(1)[0]}"
 
     def start(self, etcd: Etcd, uplinks: Uplinks) -> None:
         """Starts all processes, and waits until every node is judged healthy."""
-        intervals = [
-            word for name, each in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(each))
-        ]
         for node in MEMORY_GIB:
-            place = ["--node-name", node, "--address", self._net.address(node), "--listen", f"0.0.0.0:{AGENT_PORT}"]
-            store = ["--etcd", f"http://{uplinks.local_address}:{etcd.port}"]
-            self._processes.start(f"agent-{node}", ["agent", *place, *store, *intervals], self._net.command(node, ()))
-        common = ["--etcd", etcd.client_url, "--kube-api", self._api.url]
-        self._processes.start(
-            "extender", ["extender", "--plain-http", "--drain-seconds=0", "--self-healing", *self._listen, *common]
-        )
+            flags = {
+                "address": self._net.address(node),
+                "listen": f"0.0.0.0:{AGENT_PORT}",
+                "etcd": f"http://{uplinks.local_address}:{etcd.port}",
+            }
+            self._processes.start_agent(node, flags, AGENT_INTERVALS_SECONDS, self._net.command(node, ()))
+        cluster = ["--kube-api", self._api.url]
+        self._extender, _ = self._processes.start_extender(etcd.client_url, "--self-healing", *cluster)
         listen = ["--listen", self._controller.removeprefix("http://"), "--agent-call-timeout-seconds", "1"]
         healing = [
             "--node-health",
@@ -100,8 +92,8 @@ class FailoverDemo:
             "--replacement",
             "--replacement-hold-seconds=2",
         ]
-        self._processes.start("controller", ["controller", *listen, *healing, *common])
-        _say(f"started    etcd, {len(MEMORY_GIB)} agents in network namespaces, one extender, one controller")
+        self._processes.start("controller", ["controller", *listen, *healing, "--etcd", etcd.client_url, *cluster])
+        say(f"started    etcd, {len(MEMORY_GIB)} agents in network namespaces, one extender, one controller")
         self._until(self._all_healthy, "every node healthy", READY_WITHIN_SECONDS)
         self._plane.schedule_with(self._extender)
 
@@ -180,16 +172,9 @@ class FailoverDemo:
 
     def _until(self, condition: Callable[[], object], what: str, seconds: float) -> None:
         """Steps the simulated control plane until then. DemoFailed says what did not come."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            if exited := self._processes.first_exit():
-                raise DemoFailed(exited)
-            if time.monotonic() > deadline:
-                log = self._processes.log_tail("controller")
-                raise DemoFailed(f"not within {seconds:g} s: {what}. Controller log:\n{log}")
+
+        def stepped() -> object:
             self._plane.step()
-            time.sleep(0.1)
+            return condition()
 
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+        self._processes.wait_until(stepped, what, seconds, log="controller")

@@ -13,19 +13,19 @@ from collections import Counter, deque
 from contextlib import ExitStack
 from random import Random
 from typing import Any
-from urllib.error import URLError
 
-from leadsman.cli.demo import rewards_table, scheduler_request
-from leadsman.cli.demo.child_processes import ChildProcesses
-from leadsman.cli.demo.delay_demo import DemoFailed
+from leadsman.cli.demo import scheduler_request
+from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
 from leadsman.cli.demo.fake_kubelets import POD_TYPE, FakeKubelets
-from leadsman.cli.demo.rewards_table import RewardsRow
+from leadsman.runtime.text_table import align_columns
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
 
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 WORST_NODE, BAD_NODE = NODES[:2]
 GOOD_NODES = NODES[2:]
+
+HEADER = ["NODE", "FAULT", "CRASHES", "REWARD", "BLAME", "SCORE", "LATER PODS", "OF THE LAST 40"]
 
 TIME_COMPRESSION = 20.0
 """Crashes every 10 and 60 s come every 0.5 and 3 s."""
@@ -67,19 +67,14 @@ def run(seed: int) -> None:
 
 def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread) -> str:
     """Starts everything. The extender's URL."""
-    intervals = [
-        word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))
-    ]
-    follow = ["--kube-api", api.url, "--half-life-seconds", str(HALF_LIFE_SECONDS), *intervals]
+    follow = {"kube-api": api.url, "half-life-seconds": str(HALF_LIFE_SECONDS), "etcd": etcd.client_url}
     for number, (node, port) in enumerate(zip(NODES, free_ports(len(NODES)), strict=True), start=1):
         address = f"127.0.8.{number}"
-        listen = ["--address", address, "--listen", f"{address}:{port}", "--etcd", etcd.client_url]
-        processes.start(f"agent-{node}", ["agent", "--node-name", node, *listen, *follow])
-    port, ops = free_ports(2)
-    serving = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
-    processes.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *serving, "--etcd", etcd.client_url])
-    _say(f"started    etcd, {len(NODES)} agents, one extender; a fake API server")
-    return f"http://127.0.0.1:{port}"
+        flags = {"address": address, "listen": f"{address}:{port}", **follow}
+        processes.start_agent(node, flags, AGENT_INTERVALS_SECONDS)
+    extender, _ = processes.start_extender(etcd.client_url)
+    say(f"started    etcd, {len(NODES)} agents, one extender; a fake API server")
+    return extender
 
 
 class RewardsExperiment:
@@ -96,15 +91,7 @@ class RewardsExperiment:
 
     def wait_until_fresh(self) -> None:
         """Waits until every agent reports."""
-        deadline = time.monotonic() + READY_WITHIN_SECONDS
-        while (fresh := self._fresh()) < len(NODES):
-            self._check()
-            if time.monotonic() > deadline:
-                raise DemoFailed(
-                    f"only {fresh} of {len(NODES)} agents reported within {READY_WITHIN_SECONDS:g} s. "
-                    f"Extender log:\n{self._processes.log_tail('extender')}"
-                )
-            time.sleep(0.1)
+        self._processes.wait_until(self._all_fresh, "every agent reports", READY_WITHIN_SECONDS)
 
     def learn(self) -> None:
         """Runs one pod of the type on every node, as in kubeRL's demo, and places none yet."""
@@ -127,7 +114,7 @@ class RewardsExperiment:
         while self._placed.total() < LATER_PODS:
             self._tick(place=True)
         self._draw(last=True)
-        elsewhere = rewards_table.share_placed_on(self._placed, GOOD_NODES)
+        elsewhere = sum(self._placed[node] for node in GOOD_NODES) / self._placed.total()
         print(f"{elsewhere:.0%} of the later pods went to the other nodes (target: {ELSEWHERE_TARGET:.0%}).")
         if elsewhere < ELSEWHERE_TARGET:
             raise DemoFailed(f"only {elsewhere:.0%} of the later pods went to the other nodes")
@@ -177,37 +164,38 @@ class RewardsExperiment:
     def _score(self, node: str) -> int:
         return int(self._explained.get(node, {}).get("score") or 0)
 
-    def _row(self, node: str) -> RewardsRow:
+    def _row(self, node: str) -> list[str]:
         measured = self._explained.get(node, {}).get("measured", {})
-        return RewardsRow(
+        known = [measured.get("reward_ratio"), measured.get("reward_blame_ratio")]
+        return [
             node,
-            rewards_table.fault_text(
-                self._kubelets.faults.get(node), CRASH_PERIODS_SECONDS.get(node), TIME_COMPRESSION
-            ),
-            self._kubelets.crashes.get(node, 0),
-            measured.get("reward_ratio"),
-            measured.get("reward_blame_ratio"),
-            self._score(node),
-            self._placed[node],
-            self._lately.count(node) / max(1, len(self._lately)),
-        )
+            self._fault(node),
+            str(self._kubelets.crashes.get(node, 0)),
+            *("-" if value is None else f"{value:.2f}" for value in known),
+            str(self._score(node)),
+            str(self._placed[node]),
+            f"{self._lately.count(node) / max(1, len(self._lately)):.0%}",
+        ]
+
+    def _fault(self, node: str) -> str:
+        """The node's fault in the experiment's own seconds, before compression."""
+        if node in self._kubelets.faults:
+            return f"crash every {self._kubelets.faults[node] * TIME_COMPRESSION:g} s"
+        return "repaired" if node in CRASH_PERIODS_SECONDS else "none"
 
     def _draw(self, last: bool = False) -> None:
         """Draws the table: on a terminal twice a second, into a file the last state of each part."""
         live = sys.stdout.isatty()
         if not last and (not live or self._now() - self._drawn_at < 0.5):
             return
-        text = rewards_table.render([self._row(node) for node in NODES])
+        text = "\n".join(align_columns([HEADER, *map(self._row, NODES)]))
         up = f"\x1b[{self._lines}A\x1b[J" if self._lines and live else ""
         print(f"{up}{text}", flush=True)
         self._drawn_at, self._lines = self._now(), 0 if last else text.count("\n") + 1
 
-    def _fresh(self) -> int:
-        try:
-            nodes = json.loads(scheduler_request.get_page(f"{self._extender}/state"))["nodes"].values()
-        except URLError:
-            return 0
-        return sum(node["freshness"] == "fresh" for node in nodes)
+    def _all_fresh(self) -> bool:
+        nodes = scheduler_request.reporting_nodes(self._extender)
+        return [node["freshness"] for node in nodes] == ["fresh"] * len(NODES)
 
     def _check(self) -> None:
         if exited := self._processes.first_exit():
@@ -225,7 +213,3 @@ class RewardsExperiment:
 
 def _title(text: str) -> None:
     print(f"\n{text}\n", flush=True)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

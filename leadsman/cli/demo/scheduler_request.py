@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, cast
+from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 _TIMEOUT_SECONDS = 10
@@ -30,6 +31,14 @@ def filter_and_prioritize(extender: str, body: dict[str, Any]) -> dict[str, int]
     kept = _post(f"{extender}/filter", body)["NodeNames"]
     scores = _post(f"{extender}/prioritize", body | {"NodeNames": kept}) if kept else []
     return {each["Host"]: each["Score"] for each in scores}
+
+
+def reporting_nodes(extender: str) -> list[dict[str, Any]]:
+    """What the extender knows of each node that reports; empty while it does not answer."""
+    try:
+        return list(json.loads(get_page(f"{extender}/state"))["nodes"].values())
+    except URLError:
+        return []
 
 
 def get_page(url: str, accept: str = "application/json") -> bytes:

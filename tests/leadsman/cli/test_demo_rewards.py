@@ -8,8 +8,7 @@ import sys
 import pytest
 
 from leadsman.cli.demo.fake_kubelets import FakeKubelets
-from leadsman.cli.demo.rewards_demo import BAD_NODE, CRASH_PERIODS_SECONDS, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
-from leadsman.cli.demo.rewards_table import fault_text, share_placed_on
+from leadsman.cli.demo.rewards_demo import BAD_NODE, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "rewards"]
 
@@ -24,7 +23,8 @@ def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back() -> No
     assert reward[WORST_NODE] < reward[BAD_NODE] < 0.9
     assert all(int(learned[node][5]) > int(learned[BAD_NODE][5]) for node in GOOD_NODES)
     placed = {node: int(cells[6]) for node, cells in later.items()}
-    assert share_placed_on(placed, GOOD_NODES) >= ELSEWHERE_TARGET
+    assert sum(placed[node] for node in GOOD_NODES) >= ELSEWHERE_TARGET * sum(placed.values())
+    assert [cells[1] for cells in later.values()] == ["crash every 10 s", "crash every 60 s", *["none"] * 4]
     assert repaired[WORST_NODE][1] == "repaired"
     assert int(repaired[WORST_NODE][6]) > placed[WORST_NODE]
     assert "1,000 times as fast" in done.stdout
@@ -66,13 +66,6 @@ def test_finished_pods_go_after_a_while() -> None:
     kubelets.start_pod("one", "b", 0.0, 1.0)
     assert [body for at in (1.0, 3.0) for _, body in kubelets.step(at)][-1] is None
     assert kubelets.pods == {}
-
-
-def test_the_screen_shows_the_experiment_s_own_seconds() -> None:
-    assert fault_text(0.5, 0.5, 20.0) == "crash every 10 s"
-    assert fault_text(None, 0.5, 20.0) == "repaired"
-    assert fault_text(None, None, 20.0) == "none"
-    assert {node: period * 20 for node, period in CRASH_PERIODS_SECONDS.items()} == {WORST_NODE: 10.0, BAD_NODE: 60.0}
 
 
 def rows(text):
