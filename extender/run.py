@@ -72,7 +72,7 @@ class ExtenderSettings(Struct, frozen=True):
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
     api_listen: loopback host and port of the API for people and the page, always plain HTTP.
-    prometheus: asked for histories; None: there are those of this process alone.
+    grafana_url: where the page links to for a pair's past, with {a} and {b} for the nodes' names; "": nowhere.
     own_pod: that Events about plugins are written on; None: none are written; needs `api`.
     """
 
@@ -93,7 +93,7 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: float = 0.0
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
-    prometheus: ApiAccess | None = None
+    grafana_url: str = ""
     own_pod: ObjectReference | None = None
 
 
@@ -146,7 +146,7 @@ class ExtenderParts:
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
-        self.api_server = ApiServer(self.api_sources(), settings.prometheus)
+        self.api_server = ApiServer(self.api_sources())
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
         shown = (
@@ -205,6 +205,7 @@ class ExtenderParts:
             policy_path=str(self.settings.policy or ""),
             core=self.core,
             request_probes=self.probe_requests.enqueue,
+            grafana_url=self.settings.grafana_url,
             tls=self.tls,
         )
 

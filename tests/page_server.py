@@ -1,11 +1,10 @@
 """An extender with the API and the page on 127.0.0.1, a real etcd, and an invented cluster. For looking, and for tests.
 
-    python -m tests.page_server 1000 [--hostile] [--prometheus] [--port 8123]
+    python -m tests.page_server 1000 [--hostile] [--port 8123]
 
 It prints the URL in one line. The state is that of N nodes in zones, each probing up to 16 others, with reports that go
 on; one node moved away by 35 ms a third of an hour ago, by an invented history; kube-scheduler's calls for some pods
 were made over HTTP. --hostile: names that nobody may run as HTML, wherever a name is free text.
---prometheus: a real one has eight days of round trips of the ring.
 """
 
 import argparse
@@ -17,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,6 @@ from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
-from leadsman.kube.access import ApiAccess
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import codec, keys, metric_names
@@ -45,7 +43,6 @@ from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Lat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.state.store import LARGEST_TRANSACTION_OPS
 from leadsman.testbed.etcd import Etcd
-from tests.past_prometheus import prometheus_with, ring_series
 
 PEERS = 16
 _NEAR_STEPS = [step for step in range(-PEERS // 4, PEERS // 4 + 1) if step]
@@ -57,6 +54,7 @@ HISTORY_MINUTES = 59
 PODS = 24
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
 LOADED_WITHIN_SECONDS = 300.0
+GRAFANA_URL = "https://grafana.example.com/d/leadsman-node?var-node={a}&peer={b}"
 
 
 class PageUrl(Struct, frozen=True):
@@ -148,10 +146,8 @@ _RATIOS = (
 
 
 @asynccontextmanager
-async def page_server(
-    nodes: int, folder: Path, *, port: int = 0, hostile: bool = False, prometheus: str = ""
-) -> AsyncIterator[PageUrl]:
-    """Runs until the block ends. folder: an empty one, for etcd. prometheus: URL of one to ask; "": none."""
+async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool = False) -> AsyncIterator[PageUrl]:
+    """Runs until the block ends. folder: an empty one, for etcd."""
     cluster = invented_cluster(nodes)
     if hostile:
         cluster.be_hostile()
@@ -161,8 +157,7 @@ async def page_server(
             stack.push_async_callback(store.close)
             await _write(store, cluster.all_records())
             await _write(store, (cluster.heartbeat(at, 1) for at in range(nodes)))
-            access = ApiAccess(prometheus) if prometheus else None
-            yield await _start(stack, store, cluster, port, access, hostile)
+            yield await _start(stack, store, cluster, port, hostile)
 
 
 async def _start(
@@ -170,7 +165,6 @@ async def _start(
     store: EtcdStore,
     cluster: InventedCluster,
     port: int,
-    prometheus: ApiAccess | None,
     hostile: bool,
 ) -> PageUrl:
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
@@ -185,8 +179,9 @@ async def _start(
         time.time,
         "extender-0",
         request_probes=probe_requests.enqueue,
+        grafana_url=GRAFANA_URL,
     )
-    server = ApiServer(sources, prometheus)
+    server = ApiServer(sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
     loops = {**dict(followed.tasks()), **dict(server.loops())}
@@ -274,13 +269,9 @@ async def _call(session: aiohttp.ClientSession, path: str, pod: Mapping[str, obj
         return await response.json()
 
 
-async def _main(nodes: int, port: int, hostile: bool, past: bool) -> None:
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-        prometheus = ""
-        if past:
-            series = ring_series(invented_cluster(nodes))
-            prometheus = stack.enter_context(prometheus_with(Path(folder) / "prometheus", series))
-        async with page_server(nodes, Path(folder), port=port, hostile=hostile, prometheus=prometheus) as url:
+async def _main(nodes: int, port: int, hostile: bool) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with page_server(nodes, Path(folder), port=port, hostile=hostile) as url:
             sys.stdout.write(f"{url.page} (kube-scheduler's calls: {url.scheduler}; the slow node: {url.slow_node})\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
@@ -291,7 +282,6 @@ if __name__ == "__main__":
     parser.add_argument("nodes", type=int)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--hostile", action="store_true")
-    parser.add_argument("--prometheus", action="store_true")
     given = parser.parse_args()
     with suppress(KeyboardInterrupt):
-        asyncio.run(_main(given.nodes, given.port, given.hostile, given.prometheus))
+        asyncio.run(_main(given.nodes, given.port, given.hostile))

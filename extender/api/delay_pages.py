@@ -1,4 +1,4 @@
-"""Delays of a view: groups, tiles, pairs, and who is within a bound."""
+"""Delays of a view: groups, tiles, and what changed between two moments."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,19 @@ import numpy as np
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.delays import (
     DelayCells,
+    DelayChanges,
     DelayGroup,
     GroupDelays,
+    NodeChange,
     OutlierPair,
     SlowNode,
 )
 from extender.api.delay_table import grouped_median
 from extender.api.group_delays import outlier_rows, slow_nodes
-from extender.api.history import NodeShift
+from extender.api.history import DelayHistory, NodeShift
 from extender.api.moments import iso, time_of_day
 from extender.api.node_rows import number_or_none
+from extender.api.parameters import ListQuery, RequestError
 from extender.api.shifts import shift_text
 from leadsman.network.measured_pairs import Floats, Indices
 
@@ -144,6 +147,22 @@ _MEASURED, _ESTIMATE, _LOST, _SELF, _UNKNOWN = range(len(KINDS))
 def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> Indices:
     kinds = np.where(probed, np.where(without_reply, _LOST, _MEASURED), _ESTIMATE)
     return np.asarray(np.where(same, _SELF, kinds))
+
+
+def delay_changes(view: ClusterView, own: DelayHistory, before: float, after: float, query: ListQuery) -> DelayChanges:
+    """Nodes that have a median at both moments, the largest change first. before, after: Unix seconds; the kept
+    moments nearest to them are compared. RequestError 404 when nothing is kept yet."""
+    begin, end = own.medians_at(before), own.medians_at(after)
+    if begin is None or end is None:
+        raise RequestError(404, "the history has no moment yet: it begins with the extender's start")
+    both = [node for node in view.table.names if node in begin.by_node and node in end.by_node]
+    changes = [_node_change(node, begin.by_node[node], end.by_node[node]) for node in both]
+    page = query.page(sorted(changes, key=lambda each: (-abs(each.change_ms), each.node)))
+    return DelayChanges(iso(begin.at), iso(end.at), page.items, page.next, page.total)
+
+
+def _node_change(node: str, before_ms: float, after_ms: float) -> NodeChange:
+    return NodeChange(node, round(before_ms, 3), round(after_ms, 3), round(after_ms - before_ms, 3))
 
 
 def grid(values: Floats) -> list[list[float | None]]:

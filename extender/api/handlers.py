@@ -17,9 +17,7 @@ from extender.api.contract.decisions import (
     MeasureResponse,
     WhatIfRequest,
 )
-from extender.api.contract.delays import SPANS_SECONDS
 from extender.api.contract.nodes import NodeRow
-from extender.api.history_pages import NOT_ASKED, delay_changes, pair_changes, pair_history
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
@@ -93,17 +91,8 @@ class ApiHandlers:
         view, inputs = await self._live.view(), self._sources.inputs.current_inputs()
         for field, name in (("a", a), ("b", b)):
             existing(name, field, view.snapshot.nodes, "node")
-        return await self._on_worker(lambda: pair_pages.pair_delays(view, a, b, inputs))
-
-    async def pair_history(self, request: web.Request) -> Struct:
-        a, b, own = request.match_info["a"], request.match_info["b"], self._live.history
-        span_seconds = SPANS_SECONDS[parameters.one_of(request.query, "since", SPANS_SECONDS, "1h")]
-        nodes = self._sources.inputs.state.current.nodes
-        for field, name in (("a", a), ("b", b)):
-            existing(name, field, nodes, "node")
-        prometheus, now = self._live.prometheus, self._sources.wall_clock()
-        answer = await prometheus.of_pair(a, b, span_seconds, now) if prometheus else NOT_ASKED
-        return await self._on_worker(lambda: pair_history(own, a, b, span_seconds, answer))
+        own, grafana_url = self._live.history, self._sources.grafana_url
+        return await self._on_worker(lambda: pair_pages.pair_delays(view, a, b, inputs, own, grafana_url))
 
     async def delays_within(self, request: web.Request) -> Struct:
         bound_ms, node = parameters.positive_ms(request.query, "bound_ms"), request.query.get("node", "")
@@ -112,16 +101,10 @@ class ApiHandlers:
         return await self._on_worker(lambda: pair_pages.nodes_within(view, node, bound_ms, inputs))
 
     async def delay_changes(self, request: web.Request) -> Struct:
-        page, own, now = ListQuery(request.query), self._live.history, self._sources.wall_clock()
+        page, own = ListQuery(request.query), self._live.history
         before, after = sorted(parameters.moment(request.query, field) for field in ("from", "to"))
-        view, prometheus = await self._live.view(), self._live.prometheus
-        answer = await prometheus.changes(before, after, now) if prometheus else NOT_ASKED
-        return await self._on_worker(lambda: delay_changes(view, own, before, after, answer, page))
-
-    async def pair_changes(self, request: web.Request) -> Struct:
-        before, after = sorted(parameters.moment(request.query, field) for field in ("from", "to"))
-        view, prometheus, now = await self._live.view(), self._live.prometheus, self._sources.wall_clock()
-        return pair_changes(view, await prometheus.pair_changes(before, after, now) if prometheus else NOT_ASKED)
+        view = await self._live.view()
+        return await self._on_worker(lambda: delay_pages.delay_changes(view, own, before, after, page))
 
     async def decisions(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)

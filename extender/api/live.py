@@ -8,7 +8,6 @@ from extender.api.cluster_view import ClusterView, make_view
 from extender.api.contract.overview import ChangeEvent
 from extender.api.decision_counts import DecisionCounts
 from extender.api.history import MINUTE_SECONDS, DelayHistory
-from extender.api.prometheus_history import PrometheusHistory
 from extender.api.sources import ApiSources
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
@@ -24,11 +23,11 @@ TICK_SECONDS = 2.0
 class LiveState:
     """`run` it as one task.
 
-    history: of delays. prometheus: None: it is not asked.
+    history: of delays.
     """
 
-    def __init__(self, sources: ApiSources, prometheus: PrometheusHistory | None = None) -> None:
-        self.sources, self.prometheus = sources, prometheus
+    def __init__(self, sources: ApiSources) -> None:
+        self.sources = sources
         self.history = DelayHistory(sources.wall_clock())
         self.decisions, self.streams = DecisionCounts(sources), ChangeStreams()
         self._view: ClusterView | None = None

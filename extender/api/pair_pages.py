@@ -1,6 +1,7 @@
-"""One pair of nodes, and every node against one bound: both judged by the functions that decide."""
+"""One pair of nodes with its last hour, and every node against one bound: both judged by the functions that decide."""
 
 from types import MappingProxyType
+from urllib.parse import quote
 
 import numpy as np
 
@@ -11,9 +12,12 @@ from extender.api.contract.delays import (
     NodesWithin,
     NodeWithin,
     PairDelays,
+    RttAt,
     UsedDelay,
 )
 from extender.api.estimated import source_name
+from extender.api.history import DelayHistory
+from extender.api.moments import iso
 from extender.api.node_rows import number_or_none
 from leadsman.decision.delay.bounds import DelayBound
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
@@ -31,8 +35,13 @@ _ANY_BOUND_MS = 60_000.0
 """Above every round trip that a record can hold, for what is asked without a bound."""
 
 
-def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs) -> PairDelays:
-    """Both directions, the estimate, and what a decision would use. inputs: the newest."""
+def pair_delays(
+    view: ClusterView, a: str, b: str, inputs: DecisionInputs, own: DelayHistory, grafana_url: str
+) -> PairDelays:
+    """Both directions, the estimate, what a decision would use, and the past. inputs: the newest.
+
+    grafana_url: with {a} and {b} where the names belong; "": there is none.
+    """
     return PairDelays(
         a,
         b,
@@ -40,6 +49,8 @@ def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs) -> Pa
         _directed(b, a, inputs),
         _estimate(view, a, b),
         _used(a, b, inputs),
+        [RttAt(iso(moment.at), moment.rtt_ms) for moment in own.of_pair(a, b)],
+        grafana_url.replace("{a}", quote(a, safe="")).replace("{b}", quote(b, safe="")),
     )
 
 

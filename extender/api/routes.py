@@ -20,9 +20,7 @@ from extender.api.contract.delays import (
     DelayChanges,
     GroupDelays,
     NodesWithin,
-    PairChanges,
     PairDelays,
-    PairHistory,
 )
 from extender.api.contract.nodes import NodeDetail, NodeRow
 from extender.api.contract.overview import HealthChecks, Overview
@@ -75,13 +73,11 @@ ROUTES: Sequence[Route] = (
         "A tile of at most 128 by 128 of the node by node matrix.",
         ("row_offset", "column_offset", "rows", "columns"),
     ),
-    Route("/delays/pairs/{a}/{b}", lambda h: h.delay_pair, PairDelays, "One pair of nodes, both directions."),
     Route(
-        "/delays/pairs/{a}/{b}/history",
-        lambda h: h.pair_history,
-        PairHistory,
-        "The slower direction of a pair in the last 1h, 6h, 24h, 48h or 7d.",
-        ("since",),
+        "/delays/pairs/{a}/{b}",
+        lambda h: h.delay_pair,
+        PairDelays,
+        "One pair of nodes, and its last hour.",
     ),
     Route(
         "/delays/within",
@@ -97,14 +93,6 @@ ROUTES: Sequence[Route] = (
         DelayChanges,
         "The difference between two moments of the history.",
         ("from", "to", *PAGED),
-        ("from", "to"),
-    ),
-    Route(
-        "/delays/change/pairs",
-        lambda h: h.pair_changes,
-        PairChanges,
-        "The pairs that changed most between two moments, from Prometheus.",
-        ("from", "to"),
         ("from", "to"),
     ),
     Route(

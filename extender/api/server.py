@@ -2,15 +2,13 @@
 
 import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
-from extender.api.prometheus_history import PrometheusHistory
 from extender.api.sources import ApiSources
 from extender.page.bundle import bundle, content_security_policy
-from leadsman.kube.access import ApiAccess
 from leadsman.runtime.http_server import serve
 
 _log = logging.getLogger(__name__)
@@ -19,19 +17,15 @@ _log = logging.getLogger(__name__)
 class ApiServer:
     """`async with` its `serving`, and run its loops."""
 
-    def __init__(self, sources: ApiSources, prometheus: ApiAccess | None = None) -> None:
-        self.live = LiveState(sources, PrometheusHistory(prometheus) if prometheus else None)
+    def __init__(self, sources: ApiSources) -> None:
+        self.live = LiveState(sources)
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncIterator[int]:
         """Yields the port. OSError when it is taken."""
-        async with AsyncExitStack() as stack:
-            if self.live.prometheus:
-                await stack.enter_async_context(self.live.prometheus)
-            app = create_api_app(self.live, bundle(), _page_headers())
-            port = await stack.enter_async_context(serve(app, host, port))
-            _log.info("serving the page and the API on port %d", port)
-            yield port
+        async with serve(create_api_app(self.live, bundle(), _page_headers()), host, port) as taken:
+            _log.info("serving the page and the API on port %d", taken)
+            yield taken
 
     def loops(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each; all run until cancelled."""

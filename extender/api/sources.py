@@ -22,6 +22,7 @@ class ApiSources(Struct, frozen=True):
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
     tls: of kube-scheduler's listener; None: it is plain HTTP.
+    grafana_url: where a pair's past is shown, with {a} and {b} for the nodes' names; "": nowhere.
     wall_clock: Unix seconds.
     """
 
@@ -34,6 +35,7 @@ class ApiSources(Struct, frozen=True):
     policy_path: str = ""
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
+    grafana_url: str = ""
     tls: MutualTls | None = None
 
     @property

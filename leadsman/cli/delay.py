@@ -1,4 +1,4 @@
-"""`leadsman delay A B`: the round trip between two nodes, as each of them measures it, now or since."""
+"""`leadsman delay A B`: the round trip between two nodes, as each of them measures it."""
 
 import argparse
 import sys
@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from extender.api.contract.delays import SPANS_SECONDS
-from leadsman.cli import delay_history, extender_client, output, state_page
-from leadsman.cli.extender_replicas import API_PORT
+from leadsman.cli import extender_client, output, state_page
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import one_of, optional_url
 from leadsman.cli.state_page import StatePage
 from leadsman.runtime.text_table import format_number
 
@@ -30,31 +27,13 @@ class MeasuredDelay(Struct, frozen=True):
 
 
 def options(add: Options) -> None:
-    add.parser.add_argument("source", metavar="A", nargs="?", default="", help="a node")
-    add.parser.add_argument("target", metavar="B", nargs="?", default="", help="another node")
-    add.argument(
-        "since",
-        f"the past, from the page's API: {', '.join(SPANS_SECONDS)}; without A and B: which nodes and pairs changed",
-        None,
-        one_of(*SPANS_SECONDS),
-        metavar="SPAN",
-    )
-    add.argument(
-        "page",
-        "for --since: the page's URL, where --extender is a URL (default {default})",
-        f"http://127.0.0.1:{API_PORT}",
-        optional_url,
-    )
-    extender_client.options(add, "both directions, or the past as the API has it")
+    add.parser.add_argument("source", metavar="A", help="a node")
+    add.parser.add_argument("target", metavar="B", help="another node")
+    extender_client.options(add, "both directions")
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError for a node that the extender does not have."""
-    if bool(args.source) != bool(args.target) or not (args.source or args.since):
-        raise ValueError("name two nodes, as in `leadsman delay A B`, or none with --since")
-    if args.since:
-        delay_history.show(args)
-        return 0
     with extender_client.connect(args) as client:
 
         def render() -> str:

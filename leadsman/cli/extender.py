@@ -12,7 +12,6 @@ from leadsman.cli.flags import (
     etcd_flags,
     log_flags,
     mutual_tls_flags,
-    page_flags,
     recording_flags,
     telemetry_flags,
 )
@@ -23,6 +22,7 @@ from leadsman.cli.flags.values import (
     namespace_name,
     non_negative_number,
     optional_object_name,
+    optional_url,
     positive_int,
     split_host_port,
 )
@@ -38,7 +38,6 @@ iptables take long to write. The manifest's terminationGracePeriodSeconds has ro
 def options(add: Options) -> None:
     serving_options(add.group("serving"))
     mutual_tls_flags.options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
-    page_flags.options(add.group("the page (docs/page.md)"))
     deciding_options(add.group("deciding"))
     delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
@@ -70,6 +69,12 @@ def serving_options(add: Options) -> None:
         "loopback address of the page and the API, which ask for no token (default {default}; docs/api.md)",
         f"127.0.0.1:{API_PORT}",
         loopback_address,
+    )
+    add.flag(
+        "grafana-url",
+        "where the page links to for a pair's past, with {a} and {b} for the nodes' names (default: nowhere)",
+        "",
+        optional_url,
     )
     add.flag(
         "drain-seconds",
@@ -131,7 +136,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         record=args.record_dir,
         record_bytes=args.record_bytes,
         api_listen=split_host_port(args.api_listen),
-        prometheus=page_flags.settings(args),
+        grafana_url=args.grafana_url,
         own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
     )
 

@@ -24,7 +24,6 @@ SETTINGS_OF = {
     "placement-events": "controller.placementEvents=true",
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
-    "page-history": "extender.prometheus.url=http://prometheus-operated.monitoring:9090",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "self-healing-extender": "selfHealing.extender=true",

@@ -102,20 +102,6 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
     assert f"--telemetry={sources}" in container["args"]
 
 
-def test_a_guarded_prometheus_is_asked_with_the_ca_and_the_token_of_a_secret(template: Template) -> None:
-    objects = template("extender.prometheus.url=https://thanos.monitoring", "extender.prometheus.secret=thanos")
-    (extender,) = objects_named(objects, "Deployment", "leadsman-extender")
-    (policy,) = objects_named(objects, "NetworkPolicy", "leadsman-extender")
-    spec = extender["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    given = dict(argument.partition("=")[::2] for argument in container["args"])
-    (folder,) = [each["mountPath"] for each in container["volumeMounts"] if each["name"] == "prometheus"]
-    assert (given["--prometheus-ca"], given["--prometheus-token-file"]) == (f"{folder}/ca.crt", f"{folder}/token")
-    assert {"secretName": "thanos", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
-    egress = policy["spec"]["egress"]
-    assert {"port": 443, "protocol": "TCP"} in [port for rule in egress for port in rule.get("ports", ())]
-
-
 def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
     manifest = 'extraManifests[0]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-own"}'
     assert [each for each in template(manifest) if each["metadata"]["name"] == "leadsman-own"]

@@ -6,10 +6,6 @@ from msgspec import Struct
 
 from extender.api.contract.common import NumberGrid
 
-HOUR = 3600
-SPANS_SECONDS = {"1h": HOUR, "6h": 6 * HOUR, "24h": 24 * HOUR, "48h": 48 * HOUR, "7d": 7 * 24 * HOUR}
-"""How far back a pair's history may go."""
-
 
 class DelayGroup(Struct, frozen=True):
     """Nodes that are near each other. nodes: how many."""
@@ -117,32 +113,12 @@ class RttAt(Struct, frozen=True):
     rtt_ms: float | None
 
 
-class HistoryOrigin(Struct, frozen=True):
-    """Where values of the past are from.
-
-    source: "prometheus", or "replica": the memory of this process.
-    since: where the replica's memory begins; null for Prometheus.
-    step_seconds: between two values; null where they have no one distance.
-    note: why Prometheus does not answer or what is missing, and what to do; "".
-    """
-
-    source: str
-    since: str | None
-    step_seconds: int | None
-    note: str
-
-
-class PairHistory(Struct, frozen=True):
-    """The slower direction of a pair, the newest value last; a moment without a value is null."""
-
-    a: str
-    b: str
-    origin: HistoryOrigin
-    items: Sequence[RttAt]
-
-
 class PairDelays(Struct, frozen=True):
-    """What is known between two nodes now."""
+    """What is known between two nodes.
+
+    history: of the last hour, a value a minute, the newest last.
+    grafana_url: where more of the past is shown; "": nobody said where.
+    """
 
     a: str
     b: str
@@ -150,6 +126,8 @@ class PairDelays(Struct, frozen=True):
     backward: DirectedDelay | None
     estimate: DelayEstimate | None
     used: UsedDelay
+    history: Sequence[RttAt]
+    grafana_url: str
 
 
 class NodeWithin(Struct, frozen=True):
@@ -183,24 +161,6 @@ class NodeChange(Struct, frozen=True):
     change_ms: float
 
 
-class GroupChange(Struct, frozen=True):
-    """The median over the group's nodes at two moments."""
-
-    id: str
-    before_ms: float | None
-    after_ms: float | None
-
-
-class PairChange(Struct, frozen=True):
-    """A pair's round trip at two moments, as `source` measured it."""
-
-    source: str
-    target: str
-    before_ms: float
-    after_ms: float
-    change_ms: float
-
-
 class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
     """The difference between two moments of the history, largest first.
 
@@ -209,18 +169,6 @@ class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
 
     from_: str
     to: str
-    origin: HistoryOrigin
     items: Sequence[NodeChange]
     next: str | None
     total: int
-    groups: Sequence[GroupChange]
-
-
-class PairChanges(Struct, frozen=True):
-    """Of pairs of lasting peers, the 50 at most that changed most between two moments, the largest change first.
-
-    items: null: Prometheus does not say; a replica remembers no pairs for so long. note: why; "".
-    """
-
-    items: Sequence[PairChange] | None
-    note: str

@@ -1,7 +1,6 @@
 import { get } from "./api.js";
 import { anchor, element, panel } from "./dom.js";
 import { moment, ms, orUnknown, signedMs } from "./format.js";
-import { originLines, pairChanges } from "./history.js";
 import { keepInAddress } from "./router.js";
 import { pagedList, table } from "./table.js";
 
@@ -10,32 +9,20 @@ const PRESETS = [
   ["1 h", 60],
   ["6 h", 360],
   ["24 h", 1440],
-  ["7 d", 10080],
+  ["48 h", 2880],
 ];
 
 /** Two moments compared, the nodes that changed most first: #/delays/change?from=…&to=…. */
 export function change(root, _parameters, signal, query) {
   const period = { from: query.from ?? ago(60), to: query.to ?? "" };
   const inputs = { from: momentInput("From", period.from), to: momentInput("To (empty: now)", period.to) };
-  const pairBody = element("div", {});
   const items = pagedList(
     (cursor) => get("/delays/change", { from: period.from, to: period.to || ago(0), cursor }, signal),
-    (rows, { origin, from, to }) =>
-      element("div", {}, originLines(origin, `${moment(from)} against ${moment(to)}, `), changeTable(rows)),
+    (rows, { from, to }) =>
+      element("div", {}, element("p", { class: "quiet origin" }, `${moment(from)} against ${moment(to)}`), changeTable(rows)),
   );
-  // Beside the nodes, which do not wait for it: Prometheus takes seconds to rank the pairs of thousands of nodes.
-  const showPairs = async () => {
-    const asked = { from: period.from, to: period.to || ago(0) };
-    try {
-      const { items: pairs, note } = await get("/delays/change/pairs", asked, signal);
-      if (asked.from === period.from) pairBody.replaceChildren(pairChanges(pairs, note));
-    } catch (error) {
-      if (!signal.aborted) pairBody.replaceChildren(element("p", { class: "problem" }, error.message));
-    }
-  };
   const show = () => {
     keepInAddress(period);
-    showPairs();
     return items.restart();
   };
   for (const end of ["from", "to"]) {
@@ -67,12 +54,8 @@ export function change(root, _parameters, signal, query) {
       element("div", { class: "controls" }, inputs.from, inputs.to, element("div", { class: "presets" }, presets)),
       items.body,
     ),
-    panel("Pairs that changed most", {}, pairBody),
   );
-  return () => {
-    showPairs();
-    return items.refresh();
-  };
+  return items.refresh;
 }
 
 function changeTable(rows) {

@@ -1,7 +1,7 @@
 import { get, path, post } from "./api.js";
 import { anchor, element, empty, panel } from "./dom.js";
 import { duration, ms, orUnknown, percent } from "./format.js";
-import { pairHistory } from "./history.js";
+import { historyLine } from "./sparkline.js";
 
 const DIRECTION_ROWS = [
   ["Round trip, median", (way) => orUnknown(way.rtt_ms, ms)],
@@ -17,8 +17,8 @@ const DIRECTION_ROWS = [
   ["Source", (way) => `${way.source}, by ${way.reporter}`],
 ];
 
-/** All that is measured and estimated of one pair: #/delays/<a>/<b>?since=<span>. */
-export function pair(root, { a, b }, signal, query) {
+/** All that is measured and estimated of one pair: #/delays/<a>/<b>. */
+export function pair(root, { a, b }, signal) {
   const crumbs = element(
     "div",
     { class: "crumbs" },
@@ -33,7 +33,6 @@ export function pair(root, { a, b }, signal, query) {
     { type: "button", on: { click: () => measureNow(a, b, measure, measureNote) } },
     "Measure now",
   );
-  const history = pairHistory(a, b, query.since, signal);
   root.append(crumbs, body);
   return async () => {
     const answer = await get(path("delays", "pairs", a, b), {}, signal);
@@ -53,10 +52,9 @@ export function pair(root, { a, b }, signal, query) {
         "div",
         { class: "two" },
         directions(answer),
-        element("div", { class: "stack" }, estimate(answer), history.panel),
+        element("div", { class: "stack" }, estimate(answer), lastHour(answer)),
       ),
     );
-    await history.refresh();
   };
 }
 
@@ -107,6 +105,12 @@ function estimate({ estimate: estimated }) {
     element("p", {}, `between ${ms(estimated.low_ms)} and ${ms(estimated.high_ms)}.${coverage}`),
     element("p", { class: "quiet" }, "A bound without a measurement is judged by the upper end."),
   );
+}
+
+function lastHour({ history, grafana_url: more }) {
+  const points = history.map((point) => ({ at: point.at, value: point.rtt_ms }));
+  const aside = more ? element("a", { href: more, target: "_blank", rel: "noreferrer" }, "More of the past, in Grafana") : [];
+  return panel("The last hour, the slower direction", { aside }, historyLine(points, "Round trip"));
 }
 
 async function measureNow(source, target, button, note) {

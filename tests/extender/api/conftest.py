@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
-from extender.api.prometheus_history import PrometheusHistory
 from extender.api.sources import ApiSources
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -103,7 +102,7 @@ ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
 
 @pytest.fixture
 def starts_api() -> ApiStarter:
-    """starts_api(nodes=10, prometheus=None): an API that ends with the block."""
+    """starts_api(nodes=10): an API that ends with the block."""
     return started
 
 
@@ -114,14 +113,14 @@ async def api() -> AsyncIterator[Api]:
 
 
 @asynccontextmanager
-async def started(nodes: int = 10, prometheus: PrometheusHistory | None = None) -> AsyncIterator[Api]:
+async def started(nodes: int = 10) -> AsyncIterator[Api]:
     cluster, snapshot, fitted = _invented(nodes)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
     inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
     sources = ApiSources(
         inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
     )
-    live = LiveState(sources, prometheus)
+    live = LiveState(sources)
     app = create_api_app(live, {"/": ("text/html", b"<p>page")}, {})
     try:
         async with (

@@ -35,7 +35,6 @@ def path_of(route_path: str, api: Api, decision: str) -> str:
 QUERIES = {
     "/delays/within": "?node=edge-a-0000&bound_ms=20",
     "/delays/change": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
-    "/delays/change/pairs": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
 }
 BODIES = {"/what-if": {"yaml": POD}, "/measure": {"source": "edge-a-0000", "target": "edge-a-0001"}}
 
@@ -104,8 +103,6 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
         ("/nodes/nobody", 404, "name", "the name of a node"),
         ("/delays/cells?rows=129", 400, "rows", "a whole number from 1 to 128"),
         ("/delays/pairs/edge-a-0000/nobody", 404, "b", "the name of a node"),
-        ("/delays/pairs/edge-a-0000/nobody/history", 404, "b", "the name of a node"),
-        ("/delays/pairs/edge-a-0000/edge-a-0001/history?since=1y", 400, "since", "1h or 6h or 24h or 48h or 7d"),
         ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", "milliseconds, more than 0 and at most 60000"),
         (
             "/delays/within?node=edge-a-0000&bound_ms=nan",
@@ -182,6 +179,14 @@ async def test_a_pair_says_whose_measurement_counts(api: Api) -> None:
         "measured by edge-a-0000's agent",
         "measured by edge-e-0006's agent",
     }
+
+
+async def test_a_pairs_last_hour_has_the_slower_direction(api: Api) -> None:
+    view = await api.live.view()
+    api.live.history.add(view.at, view.table)
+    _, pair = await api.get("/delays/pairs/edge-a-0000/edge-a-0001")
+    slower = max(pair["forward"]["rtt_ms"], pair["backward"]["rtt_ms"])
+    assert [moment["rtt_ms"] for moment in pair["history"]] == [pytest.approx(slower, rel=0.001)]
 
 
 async def test_a_pod_that_no_node_takes_is_told_which_bound_would_do(api: Api) -> None:

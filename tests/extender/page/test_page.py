@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from tests.browser import Tab
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
-from tests.page_server import HOSTILE, PageUrl, page_server
+from tests.page_server import GRAFANA_URL, HOSTILE, PageUrl, page_server
 
 VIEW_TEXT = "document.getElementById('view').innerText"
 
@@ -131,6 +131,14 @@ async def test_on_a_phone_no_view_is_too_wide_no_sentence_a_column_of_words_and_
         assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, 390)
         assert (place, await tab.evaluate(f"{_CRUSHED}.map((td) => td.innerText)")) == (place, [])
         assert (place, await tab.evaluate(_SEEN_TAB)) == (place, True)
+
+
+async def test_a_pairs_card_has_its_last_hour_and_leads_to_grafana_for_more(tab: Tab, small: PageUrl) -> None:
+    a, b = small.nodes[:2]
+    await tab.navigate(f"{small.page}/#/delays/{a}/{b}")
+    await tab.wait_for("document.querySelector('.spark')")
+    links = await tab.evaluate("[...document.querySelectorAll('#view a[rel=noreferrer]')].map((each) => each.href)")
+    assert links == [GRAFANA_URL.replace("{a}", a).replace("{b}", b)]
 
 
 async def test_a_decision_shows_the_points_of_each_part_and_finds_a_refused_node_with_its_delay(
