@@ -7,6 +7,7 @@ not wait for when it is late: then it rests, as a slow collector does.
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from threading import Thread
@@ -14,7 +15,7 @@ from threading import Thread
 from agent.quarantine import Quarantine, after_overrun, is_over
 from leadsman.kube.objects import Pod
 from leadsman.plugin import REWARDS_GROUP, Reward, RunningPod
-from leadsman.plugin_loading import load_plugin
+from leadsman.plugin_loading import BadPlugin, load_plugin
 from leadsman.runtime.problem_log import ProblemLog
 
 log = logging.getLogger(__name__)
@@ -39,6 +40,9 @@ class _Call:
     def _work(self, plugin: Reward, pod: RunningPod) -> None:
         try:
             costs = {str(name): float(cost) for name, cost in plugin.costs(pod).items()}
+            wrong = [f"{name!r} costs {cost:g}" for name, cost in costs.items() if not 0.0 < cost < math.inf]
+            if wrong:
+                raise BadPlugin(f"{wrong[0]}; a cost is a number above 0")
         except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
             self._settle(self._result.set_exception, error)
         else:

@@ -1,5 +1,5 @@
-"""Scores and filters of other packages, each in a process of its own, so that none can hurt an answer.
+"""Scores and filters of other packages, each in a process of its own, so that none can hurt an answer but its own.
 
-`frames` is what passes between the two, `worker` the plugin's process, `channel` one conversation with it under a
-deadline, `health` when a plugin is off, `host` all of them for the extender, `events` what people are told of them.
+`worker` is the plugin's process and what passes between it and the extender, `process` one plugin as the extender sees
+it and the questions of one decision, `host` keeps the plugins that the policy names, and `events` tells people.
 """

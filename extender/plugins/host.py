@@ -1,20 +1,19 @@
-"""The plugins that the policy names: keeps a process for each, and makes filters and scores of them."""
+"""The plugins that the policy names: keeps a process for each, and makes filters and scores of what they answer."""
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from extender.plugins.channel import PluginFailed, WorkerCommand
 from extender.plugins.events import PluginChanged, no_events
-from extender.plugins.remote_plugin import PendingAnswer, PluginUnavailable, RemotePlugin, refusal_places, score_values
-from leadsman.decision.columns import Column
+from extender.plugins.process import Plugin, Round, Unanswered
+from extender.plugins.worker import Reply
+from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.decide import FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
@@ -27,8 +26,6 @@ _log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.2
 """Between two looks at the policy and at processes that ended."""
-
-A = TypeVar("A")
 
 _UNKNOWN = "the plugin gives no value"
 
@@ -44,71 +41,87 @@ class PluginState(Struct, frozen=True):
     failures: int
 
 
-class RemoteFilter:
-    """A filter in a process of its own, that has been asked about all candidates."""
+class RemotePlugin:
+    """What a filter and a score of another package share inside a decision. asked: the decision's round."""
 
-    def __init__(self, pending: PendingAnswer, settings: FilterPluginPolicy) -> None:
-        self.name, self._pending, self._settings = settings.name, pending, settings
-
-    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
-        asked, plugin = self._pending.nodes, self._pending.plugin
-        try:
-            answer = self._pending.read()
-            places = _used(plugin, lambda: refusal_places(answer, len(asked)))
-        except (PluginFailed, PluginUnavailable) as error:
-            return self._without_answer(nodes, str(error))
-        reasons, left = [Refusal(self.name, reason) for reason in answer.reasons], set(nodes)
-        refused = ((asked[at], places[at]) for at in np.flatnonzero(places >= 0).tolist())
-        return {node: reasons[place] for node, place in refused if node in left}
+    def __init__(self, plugin: Plugin, asked: Round) -> None:
+        self.name, self._plugin, self._asked = plugin.name, plugin, asked
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return Evidence()
 
+    def _unusable(self, problem: str) -> Unanswered:
+        """Counts a reply of no use as a failure."""
+        with self._plugin.lock:
+            self._plugin.fail(problem)
+        return Unanswered(problem)
+
+
+class RemoteFilter(RemotePlugin):
+    """A filter in a process of its own, which has been asked about all candidates."""
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        try:
+            reply = self._asked.reply(self._plugin)
+            places = self._places(reply)
+        except Unanswered as error:
+            return self._without_answer(nodes, str(error))
+        reasons, left = [Refusal(self.name, reason) for reason in reply.reasons], set(nodes)
+        asked = self._asked.nodes
+        refused = ((asked[at], places[at]) for at in np.flatnonzero(places >= 0).tolist())
+        return {node: reasons[place] for node, place in refused if node in left}
+
+    def _places(self, reply: Reply) -> NDArray[np.int16]:
+        """The place of each candidate's reason; negative: it passes."""
+        count = len(self._asked.nodes)
+        if len(reply.refused) != 2 * count:
+            raise self._unusable(f"{len(reply.refused)} bytes of refusals for {count} nodes")
+        places = np.frombuffer(reply.refused, np.int16)
+        if count and places.max() >= len(reply.reasons):
+            raise self._unusable("a refusal without a reason")
+        self._plugin.succeed()
+        return places
+
     def _without_answer(self, nodes: Sequence[str], problem: str) -> Mapping[str, Refusal]:
-        on_failure = self._settings.on_failure
-        if on_failure is OnFailure.PLUGIN:
-            fails_closed = self._pending.plugin.on_failure == REFUSE
+        settings = self._plugin.settings
+        assert isinstance(settings, FilterPluginPolicy)
+        if settings.on_failure is OnFailure.PLUGIN:
+            fails_closed = self._plugin.on_failure == REFUSE
         else:
-            fails_closed = on_failure is OnFailure.REFUSE
+            fails_closed = settings.on_failure is OnFailure.REFUSE
         if not fails_closed:
             return {}
         return dict.fromkeys(nodes, Refusal(self.name, f"filter plugin {self.name} fails closed: {problem}"))
 
 
-class RemoteScore:
-    """A score in a process of its own, that has been asked."""
-
-    def __init__(self, pending: PendingAnswer, settings: ScorePluginPolicy) -> None:
-        self.name, self._pending, self._weight = settings.name, pending, settings.weight
+class RemoteScore(RemotePlugin):
+    """A score in a process of its own, which has been asked."""
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        settings = self._plugin.settings
+        assert isinstance(settings, ScorePluginPolicy)
         try:
-            answer = self._pending.read()
-            values = _used(self._pending.plugin, lambda: score_values(answer, len(nodes)))
-        except (PluginFailed, PluginUnavailable) as error:
-            return PluginScore(self.name, self._weight, {}, neutral=f"{self.name}: {error}")
+            values = self._values(self._asked.reply(self._plugin), len(nodes))
+        except Unanswered as error:
+            return PluginScore(self.name, settings.weight, {}, neutral=f"{self.name}: {error}")
         known = ~np.isnan(values)
         if known.all():
-            return PluginScore(self.name, self._weight, Column(nodes, values))
+            return PluginScore(self.name, settings.weight, Column(nodes, values))
         if not known.any():
             return None
         names = [nodes[at] for at in np.flatnonzero(known).tolist()]
         unknown = dict.fromkeys([nodes[at] for at in np.flatnonzero(~known).tolist()], _UNKNOWN)
-        return PluginScore(self.name, self._weight, Column(names, values[known]), unknown)
+        return PluginScore(self.name, settings.weight, Column(names, values[known]), unknown)
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        return Evidence()
-
-
-def _used(plugin: RemotePlugin, read: Callable[[], A]) -> A:
-    """What is read of an answer; one that cannot be used counts as a failure."""
-    try:
-        values = read()
-    except PluginFailed as error:
-        plugin.reject(str(error))
-        raise
-    plugin.accept()
-    return values
+    def _values(self, reply: Reply, count: int) -> FloatArray:
+        """NaN where the plugin knows nothing."""
+        if len(reply.values) != 8 * count:
+            raise self._unusable(f"{len(reply.values)} bytes of values for {count} nodes")
+        values = np.frombuffer(reply.values, np.float64)
+        if np.isinf(values).any():
+            raise self._unusable("a score is infinite")
+        self._plugin.succeed()
+        return values
 
 
 class PluginHost:
@@ -126,48 +139,34 @@ class PluginHost:
         on_change: PluginChanged = no_events,
     ) -> None:
         self._policy, self._inputs, self._clock, self._on_change = policy, inputs, clock, on_change
-        self._plugins: dict[tuple[str, PluginPolicy], RemotePlugin] = {}
+        self._plugins: dict[tuple[str, PluginPolicy], Plugin] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._problems: dict[str, ProblemLog] = {}
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         """As decide.filter_nodes, and then by the plugins, which all work meanwhile."""
-        asked = CandidateNodes.of(nodes)
-        with contextlib.ExitStack() as stack:
-            remote = [
-                RemoteFilter(pending, settings)
-                for settings in inputs.policy.plugins.filters
-                for pending in self._ask(FILTERS_GROUP, settings, pod, asked, inputs, stack)
-            ]
+        asked, plugins = CandidateNodes.of(nodes), self._kept(FILTERS_GROUP, inputs.policy.plugins.filters)
+        questions = Round(plugins, pod, asked, inputs, self._clock)
+        try:
+            remote = [RemoteFilter(plugin, questions) for plugin in plugins]
             return filter_nodes(pod, asked, inputs, (*FILTERS, *remote))
+        finally:
+            questions.close()
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""
-        asked = CandidateNodes.of(nodes)
-        with contextlib.ExitStack() as stack:
-            remote = [
-                RemoteScore(pending, settings)
-                for settings in inputs.policy.plugins.scores
-                if settings.weight
-                for pending in self._ask(SCORES_GROUP, settings, pod, asked, inputs, stack)
-            ]
+        weighted = [settings for settings in inputs.policy.plugins.scores if settings.weight]
+        asked, plugins = CandidateNodes.of(nodes), self._kept(SCORES_GROUP, weighted)
+        questions = Round(plugins, pod, asked, inputs, self._clock)
+        try:
+            remote = [RemoteScore(plugin, questions) for plugin in plugins]
             return score_nodes(pod, asked, inputs, (*SCORES, *remote))
+        finally:
+            questions.close()
 
-    def _ask(
-        self,
-        group: str,
-        settings: PluginPolicy,
-        pod: PodInfo,
-        nodes: CandidateNodes,
-        inputs: DecisionInputs,
-        stack: contextlib.ExitStack,
-    ) -> Iterator[PendingAnswer]:
-        """None before the host has seen the policy. stack: closes what is not read."""
-        plugin = self._plugins.get((group, settings))
-        if plugin is not None:
-            pending = plugin.ask(pod, nodes, inputs)
-            stack.callback(pending.close)
-            yield pending
+    def _kept(self, group: str, named: Sequence[PluginPolicy]) -> list[Plugin]:
+        """Those of the plugins that the host has seen in the policy."""
+        return [plugin for each in named if (plugin := self._plugins.get((group, each)))]
 
     async def run(self) -> None:
         """Keeps the processes that the policy names, until cancelled."""
@@ -184,13 +183,10 @@ class PluginHost:
         ]
         for key in self._plugins.keys() - set(named):
             self._plugins.pop(key).stop()
-        for group, settings in named:
-            plugin = self._plugins.get((group, settings))
+        for key in named:
+            plugin = self._plugins.get(key)
             if plugin is None:
-                command = WorkerCommand(group, settings.name, settings.memory_mib << 20)
-                plugin = self._plugins[group, settings] = RemotePlugin(
-                    command, settings.deadline_ms / 1000, self._clock
-                )
+                plugin = self._plugins[key] = Plugin(*key, self._clock)
             plugin.reap()
             self._report(plugin)
             if plugin.wants_start:
@@ -202,17 +198,16 @@ class PluginHost:
         self._plugins.clear()
 
     def states(self) -> Sequence[PluginState]:
-        """Of all plugins that the policy names."""
+        """Tells how each plugin does that the policy names."""
         states = []
-        for (group, _), plugin in list(self._plugins.items()):
+        for plugin in list(self._plugins.values()):
             off = "off" if plugin.health.is_off(self._clock()) else "starting"
-            state = "active" if plugin.is_active else off
-            problem = plugin.health.problem
-            states.append(PluginState(group, plugin.command.name, state, problem, plugin.calls, plugin.failures))
+            state, problem = "active" if plugin.is_active else off, plugin.health.problem
+            states.append(PluginState(plugin.group, plugin.name, state, problem, plugin.calls, plugin.failures))
         return states
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Makes the metrics of all plugins."""
         active = GaugeMetricFamily(
             "leadsman_plugin_active", "1 while the plugin answers, 0 while it is off or starting.", labels=["plugin"]
         )
@@ -223,25 +218,24 @@ class PluginHost:
             labels=["plugin"],
         )
         for plugin in list(self._plugins.values()):
-            active.add_metric([plugin.command.name], plugin.is_active)
-            calls.add_metric([plugin.command.name], plugin.calls)
-            failures.add_metric([plugin.command.name], plugin.failures)
+            active.add_metric([plugin.name], plugin.is_active)
+            calls.add_metric([plugin.name], plugin.calls)
+            failures.add_metric([plugin.name], plugin.failures)
         yield from (active, calls, failures)
 
-    def _start(self, plugin: RemotePlugin) -> None:
+    def _start(self, plugin: Plugin) -> None:
         plugin.start()
         task = asyncio.get_running_loop().create_task(asyncio.to_thread(plugin.warm_up, self._inputs()))
         self._starting.add(task)
         task.add_done_callback(self._starting.discard)
 
-    def _report(self, plugin: RemotePlugin) -> None:
-        name = plugin.command.name
+    def _report(self, plugin: Plugin) -> None:
         problem = self._problems.setdefault(
-            name,
+            plugin.name,
             ProblemLog(
                 _log,
-                f"plugin {name} failed three times in a row; it is off for a minute, and decisions go on without it",
-                f"plugin {name} answers again",
+                f"plugin {plugin.name} failed three times in a row; for a minute decisions go on without it",
+                f"plugin {plugin.name} answers again",
                 logging.ERROR,
             ),
         )
@@ -251,4 +245,4 @@ class PluginHost:
         elif plugin.is_active and not plugin.health.failures:
             problem.clear()
         if bool(problem.text) is not was_off:
-            self._on_change(name, problem.text)
+            self._on_change(plugin.name, problem.text)

@@ -9,16 +9,13 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-import msgspec
-
 from agent.hardware.collectors import default_collectors
 from agent.hardware.metric_plugins import metric_plugins
 from agent.hardware.monitor import DEADLINE_SECONDS, HardwareMonitor
 from agent.hardware.reading import Absent, Failed, Measured, Overdue
 from agent.pods.reward_plugins import reward_plugins
-from extender.plugins.channel import WorkerCommand
 from extender.plugins.host import RemoteFilter, RemoteScore
-from extender.plugins.remote_plugin import RemotePlugin
+from extender.plugins.process import FAILURES_UNTIL_OFF, Plugin, Round
 from leadsman.cli.flags.options import Options
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -33,9 +30,6 @@ from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
 
 EXIT_GOOD, EXIT_FAILS = 0, 1
-
-PATIENCE_SECONDS = 30.0
-"""Of one answer of a score or filter. How late it may be in the extender is the policy's `deadline_ms`."""
 
 NODES = CandidateNodes(f"node-{number}" for number in range(10))
 
@@ -73,22 +67,23 @@ def _check(name: str) -> int:
 
 
 def _problem_in_extender(group: str, name: str) -> str:
-    """Why the score or filter gives no answer; "" when it does."""
-    settings = FilterPluginPolicy(name) if group == FILTERS_GROUP else ScorePluginPolicy(name)
-    command = WorkerCommand(group, name, settings.memory_mib << 20)
-    plugin = RemotePlugin(command, PATIENCE_SECONDS)
-    inputs = _made_up_inputs()
-    plugin.start()
+    """Why the extender would switch the score or filter off; "" when it would not."""
+    is_filter = group == FILTERS_GROUP
+    plugin = Plugin(group, FilterPluginPolicy(name) if is_filter else ScorePluginPolicy(name))
+    pod = PodInfo("default", "web")
     try:
-        plugin.warm_up(inputs)
-        # A question's end is counted from the inputs' moment, which is put off here: a check is no request.
-        inputs = msgspec.structs.replace(inputs, now=time.monotonic() + PATIENCE_SECONDS)
-        pod = PodInfo("default", "web")
-        pending = plugin.ask(pod, NODES, inputs)
-        if isinstance(settings, ScorePluginPolicy):
-            RemoteScore(pending, settings).score(pod, NODES, inputs)
-        else:
-            RemoteFilter(pending, settings).refusals(pod, NODES, inputs)
+        for _ in range(FAILURES_UNTIL_OFF):
+            plugin.start()
+            plugin.warm_up(_made_up_inputs())
+            # A question's end is counted from the inputs' moment.
+            inputs = _made_up_inputs()
+            questions = Round([plugin], pod, NODES, inputs)
+            if is_filter:
+                RemoteFilter(plugin, questions).refusals(pod, NODES, inputs)
+            else:
+                RemoteScore(plugin, questions).score(pod, NODES, inputs)
+            if not plugin.health.problem:
+                break
     finally:
         plugin.stop()
     return plugin.health.problem

@@ -61,7 +61,13 @@ async def test_it_sees_the_pod_s_name_labels_annotations_and_address(ledger: Inc
 
 
 @pytest.mark.parametrize(
-    "costs", [lambda pod: {"frames": float(pod.labels["frames"])}, lambda _: None, lambda _: {"frames": "many"}]
+    "costs",
+    [
+        lambda pod: {"frames": float(pod.labels["frames"])},
+        lambda _: None,
+        lambda _: {"frames": "many"},
+        lambda _: {"frames": -1.0},
+    ],
 )
 async def test_one_that_raises_or_returns_nonsense_changes_nothing(
     ledger: IncidentLedger, costs: Callable[[RunningPod], Mapping[str, float]]

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 import pytest
 
-from extender.plugins.health import Health
 from extender.plugins.host import PluginHost
-from extender.plugins.remote_plugin import RemotePlugin
+from extender.plugins.process import Health, Plugin
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy, parse
 from leadsman.state.records import Hardware, Heartbeat, Identity
@@ -37,10 +36,14 @@ raises = strangers:Raises
 good = strangers:Good
 looks = strangers:Looks
 old = strangers:Old
+forks = strangers:Forks
+elsewhere = strangers:Elsewhere
 [leadsman.filters]
 open = strangers:Open
 closed = strangers:Closed
 even = strangers:Even
+dozes = strangers:Dozes
+strict = strangers:Strict
 """
 
 
@@ -96,8 +99,8 @@ class Hosted:
         return DecisionInputs(self.snapshot, self.policy, time.monotonic(), template.cache)
 
     @property
-    def plugins(self) -> dict[str, RemotePlugin]:
-        return {plugin.command.name: plugin for plugin in self.host._plugins.values()}
+    def plugins(self) -> dict[str, Plugin]:
+        return {plugin.name: plugin for plugin in self.host._plugins.values()}
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(WITHIN_SECONDS):

@@ -92,3 +92,33 @@ class Open(Even):
 
 class Closed(Open):
     on_failure = "refuse"
+
+
+class Dozes(Even):
+    """Passes on failure, and is always late."""
+
+    def refuse(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, str]:
+        time.sleep(1.0)
+        return {}
+
+
+class Strict(Even):
+    """Answers at once, and refuses on failure."""
+
+    on_failure = "refuse"
+
+
+class Elsewhere(Good):
+    def score(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, float]:
+        return {"nobody-asked": 1.0}
+
+
+class Forks(Good):
+    """Leaves a process behind, whose number it writes into the file that the pod names, and does not answer."""
+
+    def score(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, float]:
+        child = os.fork()
+        if child:
+            Path(pod.labels["file"]).write_text(str(child))
+        time.sleep(60.0)
+        return {}

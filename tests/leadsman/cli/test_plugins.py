@@ -14,7 +14,8 @@ class Broken:
         return {nodes[0].name: nodes[0].hardware["cpu_busy_ratio"]}
 """
 
-FAILING = """
+FAILING = """import time
+
 class Measures:
     api_version = 1
 
@@ -26,18 +27,36 @@ class Pays:
 
     def costs(self, pod):
         return {"frames": float(pod.annotations["frames"])}
+
+class Owes(Pays):
+    def costs(self, pod):
+        return {"frames": -1.0}
+
+class Slow:
+    api_version = 1
+
+    def score(self, pod, nodes):
+        time.sleep(5.0)
+        return {}
+
+class Elsewhere(Slow):
+    def score(self, pod, nodes):
+        return {"nobody-asked": 1.0}
 """
 
 ENTRY_POINTS = """
 [leadsman.scores]
 quiet = quiet:Quiet
 broken = broken:Broken
+slow = failing:Slow
+elsewhere = failing:Elsewhere
 [leadsman.metrics]
 files = files:Files
 ups = failing:Measures
 [leadsman.rewards]
 connect = connect:Connect
 pays = failing:Pays
+owes = failing:Owes
 """
 
 
@@ -91,9 +110,12 @@ def test_a_reward_is_asked_about_a_made_up_pod(installed: None, capsys: pytest.C
     [
         ("ups", "ups (leadsman.metrics): OSError: the UPS gave no answer"),
         ("pays", "pays (leadsman.rewards): KeyError: 'frames'"),
+        ("owes", "owes (leadsman.rewards): BadPlugin: 'frames' costs -1; a cost is a number above 0"),
+        ("slow", "slow (leadsman.scores): no answer within its deadline of 50 ms"),
+        ("elsewhere", "elsewhere (leadsman.scores): BadPlugin: it answers for 'nobody-asked'"),
     ],
 )
-def test_a_metric_or_reward_that_raises_fails(
+def test_what_production_would_not_take_fails(
     installed: None, name: str, problem: str, capsys: pytest.CaptureFixture[str]
 ):
     assert main(["plugins", "check", name]) == 1

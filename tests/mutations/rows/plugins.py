@@ -7,9 +7,9 @@ AT_HOST = "extender/plugins/test_host.py::"
 MUTATIONS = (
     Mutation(
         "an answer of a plugin has a deadline",
-        "extender/plugins/channel.py",
-        "if left <= 0 or not poll.poll(left * 1000):",
-        "if not poll.poll():",
+        "extender/plugins/process.py",
+        "elif now >= until:",
+        "elif False:",
         AT_HOST + "test_a_hostile_score_is_neutral_and_then_off[sleeps]",
     ),
     Mutation(
@@ -21,16 +21,16 @@ MUTATIONS = (
     ),
     Mutation(
         "three failures switch a plugin off",
-        "extender/plugins/health.py",
+        "extender/plugins/process.py",
         "now + OFF_SECONDS if failures >= FAILURES_UNTIL_OFF else 0.0",
         "0.0",
         AT_HOST + "test_after_three_failures_in_a_row_it_is_off_for_a_minute_and_one_more_is_enough",
     ),
     Mutation(
         "a plugin sees no credentials",
-        "extender/plugins/channel.py",
-        "env=clean_environment(),",
-        "env=None,",
+        "extender/plugins/process.py",
+        'env={"PATH": os.defpath,',
+        'env={**os.environ, "PATH": os.defpath,',
         AT_HOST + "test_its_process_has_no_environment_no_files_of_ours_and_dies_first",
     ),
     Mutation(
@@ -42,9 +42,30 @@ MUTATIONS = (
     ),
     Mutation(
         "an answer that is too long is not read",
-        "extender/plugins/channel.py",
-        "if length > MAX_ANSWER_BYTES:",
+        "extender/plugins/process.py",
+        "if length > MAX_REPLY_BYTES:",
         "if False:",
         AT_HOST + "test_the_reason_of_a_failure_is_kept[length]",
+    ),
+    Mutation(
+        "a late plugin takes no time from the others",
+        "extender/plugins/process.py",
+        "for plugin, until in list(self._open.items()):",
+        "for plugin, until in list(self._open.items())[:1]:",
+        AT_HOST + "test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_is_its_own",
+    ),
+    Mutation(
+        "what a plugin forked ends with it",
+        "extender/plugins/process.py",
+        "os.killpg(self._process.pid, signal.SIGKILL)",
+        "self._process.kill()",
+        AT_HOST + "test_what_a_plugin_forked_ends_with_it",
+    ),
+    Mutation(
+        "a plugin answers for the nodes that it was asked about",
+        "extender/plugins/worker.py",
+        "        if strangers:",
+        "        if False:",
+        AT_HOST + "test_a_hostile_score_is_neutral_and_then_off[elsewhere]",
     ),
 )
