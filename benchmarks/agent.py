@@ -189,12 +189,10 @@ def running_agent(
     etcd_url: str,
     api_url: str,
     environ: Mapping[str, str],
-    program: Sequence[str] = (sys.executable, "-m", "leadsman.cli.main"),
-    flags: Sequence[str] = (),
     checkout: Path = Path(),
 ) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
-    command = [*program, "agent", *flags, "--node-name", "bench", "--address", "127.0.0.1"]
+    command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
     command += ["--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
     command += ["--kube-api", api_url] if api_url else []
     agent = subprocess.Popen(command, env={**environ, "PYTHONPATH": str(checkout.resolve())}, cwd=checkout)

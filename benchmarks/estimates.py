@@ -1,7 +1,7 @@
 """Measures how well unmeasured pairs are estimated, and how long the fit takes.
 
     python -m benchmarks.estimates --matrix FILE [FILE ...] [--before FILE [FILE ...]] [--unit ms|s]
-        [--sets 8] [--peers agents|random] [--k 16] [--seed N [N ...]] [--json]
+        [--sets 8] [--peers agents|random] [--k 16] [--seed N [N ...]]
     python -m benchmarks.estimates --generate racks [--grouped] ...
     python -m benchmarks.estimates --nodes 5000
 
@@ -17,14 +17,12 @@ counts every direction by itself, `slower_above` pairs whose slower direction is
 true round trip. `accepted` is what decisions make of the estimates: a bound accepts a pair whose interval's upper end
 is not above it, and the slower direction breaks it. Bounds are 19 quantiles of all true round trips (`any`), as one
 that many pods have, or of those to the pair's first node (`own`): then a bound is wide where the hidden truth is, and
-more are broken. With --json: one object, or a list of them when there are several matrices or seeds; without, several
-seeds of one matrix end with their median and range.
+more are broken. Several seeds of one matrix end with their median and range.
 """
 
 import argparse
 import asyncio
 import gzip
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -34,7 +32,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.plain_vivaldi import vivaldi
 from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.former_pairs import former_pairs
@@ -54,6 +51,9 @@ BOUNDS = np.linspace(0.05, 0.95, 19)
 """Quantiles of true round trips, which are tried as bounds."""
 
 
+VIVALDI_ROUNDS, VIVALDI_DIMENSIONS, VIVALDI_GAIN = 4_000, 4, 0.25
+
+
 class RttNetwork(NamedTuple):
     name: str
     rtt_ms: Floats
@@ -64,11 +64,10 @@ class RttNetwork(NamedTuple):
 def main() -> None:
     args = arguments().parse_args()
     if args.nodes:
-        check(args.k, args.nodes, "--nodes")
-        show(timed(args.nodes, args.k, args.seed[0]), args.json)
+        print("\n".join(f"{name:18} {value:g}" for name, value in timed(args.nodes, args.k, args.seed[0]).items()))
         return
     found = [compared(network, args.peers, args.k, seed) for seed in args.seed for network in networks(args, seed)]
-    show(found[0] if len(found) == 1 else found, args.json)
+    show(found)
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -89,7 +88,6 @@ def arguments() -> argparse.ArgumentParser:
     options.add_argument("--unit", choices=["ms", "s"], default="ms")
     options.add_argument("--k", type=int, default=16, help="peers that each node measures")
     options.add_argument("--seed", type=int, nargs="+", default=[0])
-    options.add_argument("--json", action="store_true")
     return options
 
 
@@ -107,21 +105,9 @@ def networks(args: argparse.Namespace, seed: int) -> Iterator[RttNetwork]:
 
 
 def matrix(path: Path) -> Floats:
-    """Exits with a sentence when the file is no square matrix."""
-    try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
-            found: Floats = np.loadtxt(lines, ndmin=2)
-    except (OSError, ValueError) as error:
-        sys.exit(f"{path}: {error}")
-    if found.shape[0] != found.shape[1]:
-        sys.exit(f"{path}: {found.shape[0]} rows of {found.shape[1]} values: want as many rows as values in a row")
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
+        found: Floats = np.loadtxt(lines, ndmin=2)
     return found
-
-
-def check(k: int, nodes: int, name: str) -> None:
-    """Exits with a sentence when a node has no k others."""
-    if not 0 < k < nodes:
-        sys.exit(f"{name}: {nodes} nodes, --k {k}: want more nodes than k, and k at least 1")
 
 
 def measured(network: RttNetwork, peers: str, k: int, seed: int, rng: np.random.Generator) -> Sequence[MeasuredPairs]:
@@ -137,11 +123,8 @@ def compared(network: RttNetwork, peers: str, k: int, seed: int) -> dict[str, An
     """Ours and the baseline on the same held-out pairs."""
     rng = np.random.default_rng(seed)
     nodes = len(network.rtt_ms)
-    check(k, nodes, network.name)
     seen, *before = measured(network, peers, k, seed, rng)
     one, other = held_out_pairs(network.rtt_ms, seen)
-    if not len(seen.log_ms) or not len(one):
-        sys.exit(f"{network.name}: {len(seen.log_ms)} pairs measured, {len(one)} held out: want some of each, see --k")
     started = time.perf_counter()
     former = former_pairs(before, seen)
     estimates = fit_network(seen, rng, network.groups, former=former)
@@ -177,6 +160,42 @@ def accepted(bounds_ms: Floats, high_ms: Floats, slower_ms: Floats) -> dict[str,
     kept = high_ms <= bounds_ms
     broken = kept & (slower_ms > bounds_ms)
     return {"pairs": int(kept.sum()), "broken_ratio": round(float(broken.sum()) / max(1, int(kept.sum())), 4)}
+
+
+def vivaldi(
+    seen: MeasuredPairs, one: Indices, other: Indices, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Plain Vivaldi in four dimensions with height (Dabek et al. 2004, figure 5, 5.4): the baseline.
+
+    The estimates of the pairs (one[k], other[k]) and their intervals. In each round every node measures one peer.
+    """
+    source = np.concatenate([seen.first, seen.second])
+    order = np.argsort(source, kind="stable")
+    target = np.concatenate([seen.second, seen.first])[order]
+    rtt_ms = np.exp(np.concatenate([seen.log_ms, seen.log_ms])[order])
+    begin, degree = np.searchsorted(source[order], np.arange(seen.node_count)), np.maximum(seen.degree, 1)
+    point = rng.normal(0, 1e-3, (seen.node_count, VIVALDI_DIMENSIONS))
+    height, error = np.full(seen.node_count, 0.01), np.ones(seen.node_count)
+    for _ in range(VIVALDI_ROUNDS):
+        slot = np.minimum(begin + (rng.random(seen.node_count) * degree).astype(int), len(target) - 1)
+        peer, measured_ms = target[slot], rtt_ms[slot]
+        apart = point - point[peer]
+        length = np.maximum(np.linalg.norm(apart, axis=1), 1e-6)
+        predicted = length + height + height[peer]
+        weight = error / (error + error[peer])
+        share = VIVALDI_GAIN * weight
+        error = np.clip(np.abs(predicted / measured_ms - 1) * share + error * (1 - share), 0.01, 1.5)
+        force = share * (measured_ms - predicted) / length
+        point, height = point + apart * force[:, None], np.maximum(0.01, height + (height + height[peer]) * force)
+
+    def estimate(first: Indices, second: Indices) -> Floats:
+        distance: Floats = np.linalg.norm(point[first] - point[second], axis=1)
+        return np.asarray(distance + height[first] + height[second])
+
+    ratio: Floats = np.exp(seen.log_ms) / estimate(seen.first, seen.second)
+    low, high = np.quantile(ratio, (0.05, 0.95))
+    middle = estimate(one, other)
+    return middle, middle * low, middle * high
 
 
 def by_bands(table: EstimateTable, truth: Floats) -> Iterator[dict[str, float]]:
@@ -219,14 +238,7 @@ def clocked(
     return estimates, round(time.perf_counter() - started, 3)
 
 
-def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(found, indent=2))
-        return
-    rows = [found] if isinstance(found, dict) else list(found)
-    if "baseline" not in rows[0]:
-        print("\n".join(f"{name:18} {value:g}" for name, value in rows[0].items()))
-        return
+def show(rows: Sequence[dict[str, Any]]) -> None:
     print(f"{'matrix':22} seed  fit s   median    p90  in 90 %   (baseline: plain Vivaldi)")
     for row in rows:
         ours, plain = ([f"{one[name]:7.1%}" for name in EstimateAccuracy._fields] for one in (row, row["baseline"]))

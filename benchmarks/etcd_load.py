@@ -8,6 +8,7 @@ All share the machine: the agents' CPU is printed too, and the calls that failed
 """
 
 import argparse
+import asyncio
 import multiprocessing
 import subprocess
 import sys
@@ -23,8 +24,10 @@ import psutil
 from msgspec import Struct
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.following import follow
 from leadsman.runtime.text_table import align_columns
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.follower import Follower
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from leadsman.testbed.etcd import Etcd
 
@@ -93,6 +96,25 @@ def wait_until_joined(etcd: Etcd, nodes: int) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError(f"after {JOINED_WITHIN_SECONDS:g} s etcd has {there:.0f} watches of {nodes} agents")
         time.sleep(1.0)
+
+
+def follow(etcd_url: str, asks: Connection) -> None:
+    """Follows all nodes, in a process of its own until it is killed.
+
+    Each message is answered with the seconds since the last change was applied.
+    """
+    asyncio.run(_follow(etcd_url, asks))
+
+
+async def _follow(etcd_url: str, asks: Connection) -> None:
+    follower = Follower(EtcdStore(EtcdAccess((etcd_url,))))
+
+    def answer() -> None:
+        asks.recv()
+        asks.send(follower.age_seconds(time.monotonic()))
+
+    asyncio.get_running_loop().add_reader(asks.fileno(), answer)
+    await follower.run()
 
 
 def asked(follower: Connection) -> float:

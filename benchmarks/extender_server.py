@@ -13,21 +13,18 @@ import gc
 import random
 import sys
 import time
-from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import structs
 
 from extender.app import create_app
 from extender.metrics import ExtenderMetrics
-from extender.recorder import Recorder
 from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.malloc_limits import limit_malloc
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
-from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -79,19 +76,15 @@ METRICS = [
 ]
 
 
-async def main(nodes: int, record: Path | None) -> None:
+async def main(nodes: int) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_malloc()
     gc.freeze()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
-    recorder = Recorder(record, DEFAULT_RING_BYTES, lambda: workers.is_busy) if record else None
-    observers = [recorder.observe] if recorder else []
     sources = InputSources(state or EmptyState(), policy, time.monotonic)
-    app = create_app(sources, metrics=metrics, workers=workers, observers=observers)
-    if recorder:
-        recorder.start()
+    app = create_app(sources, metrics=metrics, workers=workers)
     async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
         await (state.report() if state else asyncio.Event().wait())
@@ -104,6 +97,4 @@ class EmptyState:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("nodes", type=int)
-    parser.add_argument("--record-dir", type=Path)
-    given = parser.parse_args()
-    asyncio.run(main(given.nodes, given.record_dir))
+    asyncio.run(main(parser.parse_args().nodes))

@@ -1,20 +1,17 @@
-"""Reserved capacity of the greedy plan, of the search, and of one joint run each of CP-SAT and HiGHS.
+"""Reserved capacity of the greedy plan, of the search, and of one joint run of CP-SAT.
 
 Needs leadsman[plan]. Nodes of planetlab_1 with 16 GiB, pods of ¼ to 4 GiB, none placed, each with the 2 to 8 nodes
 nearest to one of them as candidates; in units of 256 MiB. All have the same model. Search and CP-SAT get
-the same deterministic work, HiGHS as many seconds of the wall as the search took. Seconds in the table are of the CPU.
+the same deterministic work. Seconds in the table are of the CPU.
 
     python -m benchmarks.optimise --work 24 --sizes 20x100,50x250 --seed 0
 """
 
 import argparse
 import os
-import time
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
-from ortools.math_opt.python import mathopt
 
 from leadsman.planning.optimise.greedy import greedy_choices
 from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, PodOptions, Problem, score
@@ -23,8 +20,6 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.solver import parent
 from leadsman.simulator.solver.cp_sat import CpSat
 from leadsman.simulator.solver.job import Job
-from leadsman.simulator.solver.part_model import PartModel
-from leadsman.simulator.solver.relaxation import rows_of
 
 PLANETLAB = Path(__file__).parents[1] / "tests" / "data" / "rtt" / "planetlab_1.txt.gz"
 NODE_UNITS, POD_UNITS = 64, (1, 2, 4, 8, 16)
@@ -61,24 +56,20 @@ def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:
     began = cpu_seconds()
     start = greedy_choices(problem, [Choice(NOWHERE, NOWHERE)] * pods)
     greedy_seconds = cpu_seconds() - began
-    began, wall = cpu_seconds(), time.monotonic()
+    began = cpu_seconds()
     found = parent.run(Job(problem, start, seed + 1, work, CAP_SECONDS), quiet=True)
-    search_seconds, wall = cpu_seconds() - began, time.monotonic() - wall
+    search_seconds = cpu_seconds() - began
     began = cpu_seconds()
     joint = CpSat(seed + 1, lambda: CAP_SECONDS)(problem, start, range(pods), work)
     joint_seconds = cpu_seconds() - began
     joint_score = score(problem, joint.choices)
     assert joint_score is not None
     joint_bound = reserved_bound(problem, joint_score, joint.bound)
-    began = cpu_seconds()
-    highs, highs_bound = highs_reserved(problem, start, wall)
-    highs_seconds = cpu_seconds() - began
     return [
         f"{nodes} x {pods}, {seed}",
         f"{reserved(problem, start)} ({greedy_seconds:.1f} s)",
         f"{found.score.reserved} ({found.reserved_bound}; {search_seconds:.0f} s; {found.ended})",
         f"{joint_score.reserved} ({joint_bound}; {joint_seconds:.0f} s)",
-        f"{highs} ({highs_bound}; {highs_seconds:.0f} s)",
         f"{found.score.reserved / max(found.reserved_bound, 1):.3f}",
         f"{found.score.unplaced + found.score.uncovered}",
     ]
@@ -88,24 +79,6 @@ def cpu_seconds() -> float:
     """Of this process and of those that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
-
-
-def highs_reserved(problem: Problem, start: Choices, seconds: float) -> tuple[str, int]:
-    """What HiGHS makes of the whole problem, "-" for nothing, and its bound. Every pod must be placed and covered."""
-    part = PartModel(problem, start, range(len(problem.pods)))
-    model = mathopt.Model()
-    ends = [list(each.domain) for each in part.model.proto.variables]
-    columns = [model.add_integer_variable(lb=least, ub=most) for least, *_, most in ends]
-    for row in rows_of(part):
-        terms = mathopt.fast_sum(factor * columns[column] for column, factor in row.terms)
-        model.add_linear_constraint(lb=row.least, ub=row.most, expr=terms)
-    for lacking in (*part.unplaced, *part.uncovered):
-        columns[lacking.index].upper_bound = 0
-    model.minimize(mathopt.fast_sum(weight * columns[reserved.index] for weight, reserved in part.reserved))
-    limit = mathopt.SolveParameters(time_limit=timedelta(seconds=seconds))
-    solved = mathopt.solve(model, mathopt.SolverType.HIGHS, params=limit)
-    value = str(round(solved.objective_value())) if solved.has_primal_feasible_solution() else "-"
-    return value, int(np.ceil(solved.best_objective_bound() - 1e-6))
 
 
 def reserved(problem: Problem, choices: Choices) -> int:
@@ -126,7 +99,6 @@ def main() -> None:
             "GREEDY",
             "SEARCH (BOUND)",
             "JOINT CP-SAT (BOUND)",
-            "JOINT HIGHS (BOUND)",
             "SEARCH / BOUND",
             "LACKING",
         ]

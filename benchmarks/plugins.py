@@ -20,7 +20,6 @@ from random import Random
 import aiohttp
 from msgspec import Struct
 
-from benchmarks.decide import random_state
 from extender.app import create_app
 from extender.decider import DecisionCore
 from extender.metrics import ExtenderMetrics
@@ -31,7 +30,8 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
-from leadsman.state.records import Heartbeat
+from leadsman.state import metric_names
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 SOURCE = """
@@ -66,6 +66,8 @@ class Nan(Good):
 TARGET_MS = 200.0
 """Of every answer, as every decision."""
 
+METRICS = (metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names.LOAD_PER_CPU)
+
 HOSTILE = ("loops", "sleeps", "exits", "eats", "nan")
 
 
@@ -88,11 +90,20 @@ def install(folder: Path) -> None:
 
 
 def snapshot(count: int) -> Snapshot:
-    states, rng, now = {}, Random(1), time.monotonic()
-    for number in range(count):
-        state = random_state(number, count, False, rng)
-        states[f"node-{number}"] = NodeState(None, Heartbeat(1, 1, 3600.0), state.latency, state.hardware, now)
-    return Snapshot(states)
+    """Each node reports hardware and 16 peers, and stays fresh."""
+    rng, now = Random(1), time.monotonic()
+    return Snapshot({f"node-{number}": random_state(number, count, rng, now) for number in range(count)})
+
+
+def random_state(node: int, count: int, rng: Random, now: float) -> NodeState:
+    peers = {f"node-{(node + step) % count}": random_window(rng) for step in range(1, 17)}
+    hardware = Hardware({metric: rng.random() for metric in METRICS})
+    return NodeState(None, Heartbeat(1, 1, 3600.0), Latency(peers), hardware, now)
+
+
+def random_window(rng: Random) -> PeerLatency:
+    ms = rng.lognormvariate(2, 1)
+    return PeerLatency(30, 30, ms, ms * 1.2, ms * 0.9)
 
 
 async def measure(names: tuple[str, ...], count: int, seconds: float) -> tuple[list[float], float]:
