@@ -52,7 +52,6 @@ from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapsh
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
-from leadsman.sources.recording.messages import decode_block
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
 from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
@@ -254,9 +253,8 @@ def _move_plan(text: bytes) -> None:
 def _recording(block: bytes) -> None:
     """An unpacked block of a segment: `leadsman replay` reads what others recorded."""
     decoder = RequestDecoder()
-    for request in decoder.decode(decode_block(block)):
-        if decoder.begin is not None:
-            decoder.unix_seconds(request.inputs.now)
+    for request in decoder.decode(block):
+        decoder.unix_seconds(request.inputs.now)
 
 
 _NOT_TEXT = (UnicodeDecodeError,)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from extender.journal import Journal
-from extender.replay.answers import answer_again, inputs_under
-from extender.replay.times import rfc3339
+from extender.replay.judge import answer_again, inputs_under
+from extender.replay.report import rfc3339
 from leadsman.decision import explain, explain_text
 from leadsman.decision.decide import FilterResult, ScoreResult, score_nodes
 from leadsman.decision.policy import Policy

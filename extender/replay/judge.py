@@ -5,22 +5,25 @@ that follows: a node that it refuses is not scored, and one that it accepts is, 
 it. A pod for which filter leaves one node goes there without a prioritize call.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from extender.replay.answers import Answer, answer_again, inputs_under, response_bytes
-from extender.replay.difference import FilterDifference, FirstNodes, compare_filter_results, why_other_node
-from leadsman.decision.decide import FilterResult, score_nodes
+from extender import responses
+from extender.replay.difference import why_other_node
+from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
+from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
 from leadsman.runtime.lru import LruCache
-from leadsman.sources.recording.decided_request import FILTER, PREEMPT, PRIORITIZE, DecidedRequest
+from leadsman.sources.recording.decided_request import PREEMPT, PRIORITIZE, DecidedRequest
 
 MAX_PENDING = 1024
 """Pods of which filter was judged, and prioritize may follow."""
+
+Answer = FilterResult | Mapping[str, int]
 
 
 class Result(StrEnum):
@@ -46,28 +49,52 @@ class Judgement(Struct, frozen=True):
     """What becomes of the answer to one request.
 
     pod: namespace/name.
-    filtered: of filter and preempt.
-    first_before, first_after: nodes with the best score; (): nobody scored them, or none passes. Of filter, only where
-        no prioritize call follows, because at most one node passes.
+    refused: of filter and preempt, node that passed → why it does not now. accepted: node that was refused → why it
+        was. Reasons begin with the plugin: `delay: delay to edge-1 over 25 ms`.
+    first_before, first_after: nodes with the best score: kube-scheduler's own scores decide among them. (): nobody
+        scored them, or none passes. Of filter, only where no prioritize call follows, because at most one node passes.
     why: of another first node; of FAILED, the error.
     """
 
     verb: str
     pod: str
     result: Result
-    filtered: FilterDifference = FilterDifference()
+    refused: Mapping[str, str] = {}
+    accepted: Mapping[str, str] = {}
     first_before: tuple[str, ...] = ()
     first_after: tuple[str, ...] = ()
     why: str = ""
 
 
-class _Filtered(NamedTuple):
-    """A pod's filter call: what was answered, and what would be."""
+def inputs_under(request: DecidedRequest, policy: Policy | None) -> DecisionInputs:
+    """The request's inputs with another policy; None: as they were."""
+    return request.inputs if policy is None else structs.replace(request.inputs, policy=policy)
 
-    uid: str
-    nodes: Sequence[str]
-    before: FilterResult
-    after: FilterResult
+
+def answer_again(request: DecidedRequest, policy: Policy | None = None) -> Answer:
+    """What the plugins say now. policy: instead of the recorded one. Raises what a plugin raises, and NotRecorded."""
+    if request.verb == PRIORITIZE:
+        return score_nodes(request.pod, request.nodes, inputs_under(request, policy)).scores
+    return _filter_again(request, policy)
+
+
+def _filter_again(request: DecidedRequest, policy: Policy | None) -> FilterResult:
+    inputs, nodes = inputs_under(request, policy), request.nodes
+    if request.verb != PREEMPT:
+        return filter_nodes(request.pod, nodes, inputs)
+    protected = dict.fromkeys(protected_placeholders(request.pod, request.victims, inputs), PROTECTED)
+    kept, refused = filter_nodes(request.pod, [node for node in nodes if node not in protected], inputs)
+    return FilterResult(kept, {**protected, **refused})
+
+
+def response_bytes(answer: Answer) -> bytes:
+    """The answer in the names form, byte for byte as kube-scheduler gets it.
+
+    In the node form the same nodes are answered with their own bytes, which are not recorded; of preempt, the nodes.
+    """
+    if isinstance(answer, FilterResult):
+        return responses.filter_result(answer.kept, {node: each.reason for node, each in answer.refused.items()})
+    return responses.host_priorities(answer)
 
 
 class Judge:
@@ -75,93 +102,80 @@ class Judge:
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy
-        self._filtered: LruCache[tuple[str, str], _Filtered] = LruCache(MAX_PENDING)
+        self._filtered: LruCache[tuple[str, str, str], tuple[DecidedRequest, FilterResult]] = LruCache(MAX_PENDING)
 
     def judge(self, request: DecidedRequest) -> Judgement:
         """Never raises: what a plugin raises is a result, as it is for the extender."""
+        base = Judgement(request.verb, f"{request.pod.namespace}/{request.pod.name}", Result.AGREE)
         if request.fault:
-            return self._judgement(request, Result.UNDECIDED, why=request.fault)
+            return structs.replace(base, result=Result.UNDECIDED, why=request.fault)
         plugins = (self.policy or request.inputs.policy).plugins
         if plugins.are_used:
             first = [*plugins.filters, *plugins.scores][0]
             why = f"plugin {first.name} is not asked again: what it would say is not recorded"
-            return self._judgement(request, Result.FAILED, why=why)
+            return structs.replace(base, result=Result.FAILED, why=why)
         try:
-            return _JUDGES[request.verb](self, request)
+            if isinstance(request.answer, FilterResult):
+                return self._judge_filter(base, request, request.answer)
+            return self._judge_prioritize(base, request, request.answer)
         except Exception as error:  # Any plugin's.
-            return self._judgement(request, Result.FAILED, why=f"{type(error).__name__}: {error}")
+            return structs.replace(base, result=Result.FAILED, why=f"{type(error).__name__}: {error}")
 
-    def _judge_filter(self, request: DecidedRequest) -> Judgement:
-        before, after = _filter_results(request, answer_again(request, self.policy))
-        self._filtered.put(
-            (request.pod.namespace, request.pod.name), _Filtered(request.pod.uid, request.nodes, before, after)
+    def _judge_filter(self, base: Judgement, request: DecidedRequest, before: FilterResult) -> Judgement:
+        after = _filter_again(request, self.policy)
+        refused = {node: _reason(after, node) for node in before.kept if node in after.refused}
+        accepted = {node: _reason(before, node) for node in before.refused if node not in after.refused}
+        if refused or accepted:
+            result = Result.NEWLY_REFUSED if refused else Result.NEWLY_ACCEPTED
+        else:
+            result = _agreement(before, after)
+        first_before, first_after = tuple[str, ...](), tuple[str, ...]()
+        if request.verb != PREEMPT:
+            self._filtered.put(_call(request), (request, after))
+            if len(before.kept) < 2:
+                first_before, first_after = before.kept, self._first(request, after.kept)
+        return structs.replace(
+            base,
+            result=result,
+            refused=refused,
+            accepted=accepted,
+            first_before=first_before,
+            first_after=first_after,
         )
-        if len(before.kept) > 1:
-            return self._compare_filters(request, before, after)
-        first_after = self._first_of(request, after)
-        return self._compare_filters(request, before, after, before.kept, first_after)
 
-    def _judge_preempt(self, request: DecidedRequest) -> Judgement:
-        return self._compare_filters(request, *_filter_results(request, answer_again(request, self.policy)))
-
-    def _judge_prioritize(self, request: DecidedRequest) -> Judgement:
-        assert not isinstance(request.answer, FilterResult)
-        inputs, nodes = inputs_under(request, self.policy), self._candidates(request)
-        after = score_nodes(request.pod, nodes, inputs)
-        first_before, first_after = FirstNodes.of(request.answer), FirstNodes.of(after.scores)
-        if first_before.is_same(first_after):
-            same = response_bytes(request.answer) == response_bytes(after.scores)
-            return self._judgement(request, Result.AGREE if same else Result.DETAILS)
-        return self._judgement(
-            request,
-            Result.OTHER_NODE,
-            first_before=first_before.nodes,
-            first_after=first_after.nodes,
+    def _judge_prioritize(self, base: Judgement, request: DecidedRequest, before: Mapping[str, int]) -> Judgement:
+        nodes = self._candidates(request)
+        after = score_nodes(request.pod, nodes, inputs_under(request, self.policy)).scores
+        first_before, first_after = first_nodes(before), first_nodes(after)
+        if set(first_before) == set(first_after):
+            return structs.replace(base, result=_agreement(before, after))
+        return structs.replace(
+            base,
+            result=Result.OTHER_NODE,
+            first_before=first_before,
+            first_after=first_after,
             why=self._why_other_node(request, nodes),
         )
 
-    def _compare_filters(
-        self,
-        request: DecidedRequest,
-        before: FilterResult,
-        after: FilterResult,
-        first_before: tuple[str, ...] = (),
-        first_after: tuple[str, ...] = (),
-    ) -> Judgement:
-        difference = compare_filter_results(before, after)
-        if difference.refused:
-            result = Result.NEWLY_REFUSED
-        elif difference.accepted:
-            result = Result.NEWLY_ACCEPTED
-        else:
-            same = response_bytes(before) == response_bytes(after)
-            result = Result.AGREE if same else Result.DETAILS
-        return self._judgement(request, result, difference, first_before, first_after)
-
-    def _first_of(self, request: DecidedRequest, after: FilterResult) -> tuple[str, ...]:
-        """Which nodes would be first where the recorded answer left at most one."""
-        if len(after.kept) < 2:
-            return after.kept
-        return FirstNodes.of(score_nodes(request.pod, after.kept, inputs_under(request, self.policy)).scores).nodes
+    def _first(self, request: DecidedRequest, kept: Sequence[str]) -> tuple[str, ...]:
+        """Which of the nodes that pass would be first."""
+        if len(kept) < 2:
+            return tuple(kept)
+        return first_nodes(score_nodes(request.pod, kept, inputs_under(request, self.policy)).scores)
 
     def _candidates(self, request: DecidedRequest) -> Sequence[str]:
         """What kube-scheduler would ask about: without those that the policy refuses, with those that it accepts."""
         if self.policy is None:
             return request.nodes
-        filtered = self._filtered.get((request.pod.namespace, request.pod.name))
-        if filtered is None or filtered.uid != request.pod.uid:
-            again = DecidedRequest(FILTER, request.pod, request.nodes, request.inputs, FilterResult((), {}))
-            kept = answer_again(again, self.policy)
-            assert isinstance(kept, FilterResult)
-            return kept.kept
-        asked, refused = set(request.nodes), filtered.after.refused
-        if not refused and not filtered.before.refused:
+        filtered, after = self._filtered.get(_call(request)) or (None, None)
+        if filtered is None or after is None or not isinstance(filtered.answer, FilterResult):
+            return filter_nodes(request.pod, request.nodes, inputs_under(request, self.policy)).kept
+        before = filtered.answer
+        if not after.refused and not before.refused:
             return request.nodes
-        return CandidateNodes(
-            node
-            for node in filtered.nodes
-            if node not in refused and (node in asked or node in filtered.before.refused)
-        )
+        asked = set(request.nodes)
+        passing = (node for node in filtered.nodes if node not in after.refused)
+        return CandidateNodes(node for node in passing if node in asked or node in before.refused)
 
     def _why_other_node(self, request: DecidedRequest, nodes: Sequence[str]) -> str:
         """Scores are compared on the nodes that both policies let pass; where those do not differ, filters decide."""
@@ -169,33 +183,28 @@ class Judge:
         common = CandidateNodes(node for node in nodes if node in asked)
         before = score_nodes(request.pod, common, request.inputs)
         after = score_nodes(request.pod, common, inputs_under(request, self.policy))
-        if common and not FirstNodes.of(before.scores).is_same(FirstNodes.of(after.scores)):
-            return why_other_node(before, after)
+        old_first, new_first = first_nodes(before.scores), first_nodes(after.scores)
+        if set(old_first) != set(new_first):
+            return why_other_node(before, after, old_first, new_first)
         changed = [*(f"{node} is refused" for node in request.nodes if node not in scored)]
         changed += [f"{node} passes" for node in nodes if node not in asked]
         return "other nodes pass filter: " + ", ".join(changed[:5]) + ", …" * (len(changed) > 5)
 
-    def _judgement(
-        self,
-        request: DecidedRequest,
-        result: Result,
-        filtered: FilterDifference = FilterDifference(),  # noqa: B008 -- frozen
-        first_before: tuple[str, ...] = (),
-        first_after: tuple[str, ...] = (),
-        why: str = "",
-    ) -> Judgement:
-        pod = f"{request.pod.namespace}/{request.pod.name}"
-        return Judgement(request.verb, pod, result, filtered, first_before, first_after, why)
+
+def first_nodes(scores: Mapping[str, int]) -> tuple[str, ...]:
+    """The nodes with the best score."""
+    best = max(scores.values(), default=0)
+    return tuple(node for node, score in scores.items() if score == best)
 
 
-def _filter_results(request: DecidedRequest, again: Answer) -> tuple[FilterResult, FilterResult]:
-    assert isinstance(request.answer, FilterResult)
-    assert isinstance(again, FilterResult)
-    return request.answer, again
+def _agreement(before: Answer, after: Answer) -> Result:
+    return Result.AGREE if response_bytes(before) == response_bytes(after) else Result.DETAILS
 
 
-_JUDGES: Mapping[str, Callable[[Judge, DecidedRequest], Judgement]] = {
-    FILTER: Judge._judge_filter,
-    PRIORITIZE: Judge._judge_prioritize,
-    PREEMPT: Judge._judge_preempt,
-}
+def _call(request: DecidedRequest) -> tuple[str, str, str]:
+    return request.pod.namespace, request.pod.name, request.pod.uid
+
+
+def _reason(result: FilterResult, node: str) -> str:
+    refusal = result.refused[node]
+    return f"{refusal.plugin}: {refusal.reason}"

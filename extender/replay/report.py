@@ -1,12 +1,12 @@
 """The report of a replayed recording: which answers change, why, and how many."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
 from extender.replay.judge import Judge, Judgement, Result
-from extender.replay.times import rfc3339
 from leadsman.decision.policy import Policy, digest
 from leadsman.runtime.text_table import align_columns
 from leadsman.sources.recording.reader import RecordedRequest
@@ -21,6 +21,15 @@ UNKNOWN = (
     "kube-scheduler adds scores of its own to these, which no extender sees: whether a pod lands elsewhere, and where"
     " among nodes with the same score, is unknown"
 )
+OTHER_ESTIMATES = (
+    "estimated delays are those of the recording: under the other statistic or layers of this policy they would be"
+    " fitted to other numbers"
+)
+
+
+def rfc3339(unix_seconds: float) -> str:
+    """In UTC, with milliseconds: `2026-05-01T12:00:00.250Z`."""
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Change(Struct, frozen=True):
@@ -57,95 +66,101 @@ class Report(Struct, frozen=True):
         return any(self.results.get(result) for result in (*CHANGED, Result.DETAILS, Result.FAILED))
 
 
-def replay(recorded: Iterable[RecordedRequest], policy: Policy | None = None) -> Report:
-    """Judges all requests. policy: None: each by the one that it was decided by."""
-    judge, results = Judge(policy), Counter[tuple[Result, str]]()
-    changes, failures = list[Change](), Counter[str]()
-    versions, policies, times = dict[str, None](), dict[str, Policy](), list[float]()
-    for request, at, version in recorded:
-        judgement = judge.judge(request)
-        results[judgement.result, judgement.verb] += 1
-        if judgement.result in CHANGED and len(changes) < MAX_LISTED:
-            changes.append(Change(rfc3339(at), judgement))
+class Replay:
+    """Judges recorded requests, one after another. policy: None: each by the one that it was decided by.
+
+    requests, changed: how many so far.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.requests = self.changed = 0
+        self._judge, self._results = Judge(policy), Counter[tuple[Result, str]]()
+        self._changes, self._failures = list[Change](), Counter[str]()
+        self._versions, self._policies = dict[str, None](), dict[str, Policy]()
+        self._first_at, self._last_at = "", ""
+
+    def add(self, recorded: RecordedRequest) -> None:
+        request, at, version = recorded
+        judgement = self._judge.judge(request)
+        self.requests += 1
+        self._results[judgement.result, judgement.verb] += 1
+        if judgement.result in CHANGED:
+            self.changed += 1
+            if len(self._changes) < MAX_LISTED:
+                self._changes.append(Change(rfc3339(at), judgement))
         if judgement.result is Result.FAILED:
-            failures[judgement.why] += 1
-        versions[version] = None
-        policies[digest(request.inputs.policy)] = request.inputs.policy
-        times = [*times[:1], at]
-    return Report(
-        results.total(),
-        rfc3339(times[0]) if times else "",
-        rfc3339(times[-1]) if times else "",
-        list(versions),
-        list(policies),
-        digest(policy) if policy else "",
-        _by_result(results),
-        changes,
-        dict(failures.most_common(10)),
-        list(_unknowns(policies.values(), policy)),
-    )
+            self._failures[judgement.why] += 1
+        self._versions[version] = None
+        self._policies[digest(request.inputs.policy)] = request.inputs.policy
+        self._last_at = rfc3339(at)
+        self._first_at = self._first_at or self._last_at
 
-
-def _by_result(results: Mapping[tuple[Result, str], int]) -> dict[str, dict[str, int]]:
-    counted: dict[str, dict[str, int]] = {}
-    for result in Result:
-        by_verb = {verb: number for (each, verb), number in sorted(results.items()) if each is result}
-        if by_verb:
-            counted[result.value] = by_verb
-    return counted
-
-
-def _unknowns(recorded: Iterable[Policy], policy: Policy | None) -> Iterator[str]:
-    if policy is None:
-        return
-    yield UNKNOWN
-    if any(
-        (each.delay.statistic, each.initial_layers) != (policy.delay.statistic, policy.initial_layers)
-        for each in recorded
-    ):
-        yield (
-            "estimated delays are those of the recording: under the other statistic or layers of this policy they"
-            " would be fitted to other numbers"
+    def report(self, notes: Sequence[str] = ()) -> Report:
+        """Of all requests so far. notes: more of them."""
+        policy = self._judge.policy
+        return Report(
+            self.requests,
+            self._first_at,
+            self._last_at,
+            list(self._versions),
+            list(self._policies),
+            digest(policy) if policy else "",
+            self._by_result(),
+            self._changes,
+            dict(self._failures.most_common(10)),
+            [*self._unknowns(), *notes],
         )
+
+    def _by_result(self) -> dict[str, dict[str, int]]:
+        counted: dict[str, dict[str, int]] = {}
+        for result in Result:
+            by_verb = {verb: number for (each, verb), number in sorted(self._results.items()) if each is result}
+            if by_verb:
+                counted[result.value] = by_verb
+        return counted
+
+    def _unknowns(self) -> Iterator[str]:
+        if (policy := self._judge.policy) is None:
+            return
+        yield UNKNOWN
+        fitted = {(each.delay.statistic, each.initial_layers) for each in self._policies.values()}
+        if fitted - {(policy.delay.statistic, policy.initial_layers)}:
+            yield OTHER_ESTIMATES
 
 
 def format_report(report: Report) -> str:
     """For a terminal."""
     judged = f"judged by policy {report.policy}" if report.policy else "judged by the same policy"
-    lines = [
-        f"{report.requests:,} requests from {report.first_at or '-'} to {report.last_at or '-'}, decided by policy"
-        f" {' and '.join(report.recorded_policies) or '-'}, {judged}",
-        "",
-        *align_columns([["RESULT", "VERB", "REQUESTS"], *_result_rows(report)]),
-    ]
-    if report.changes:
-        lines += ["", *align_columns([["WHEN", "POD", "VERB", "CHANGE", "WHY"], *map(_change_row, report.changes)])]
-    lines += (
-        ["", *(f"failed {number} times: {why}" for why, number in report.failures.items())] if report.failures else []
-    )
-    lines += ["", *(f"note: {note}" for note in report.notes)] if report.notes else []
-    return "\n".join(lines) + "\n"
-
-
-def _result_rows(report: Report) -> list[list[str]]:
-    return [
+    results = [
         [result.replace("_", " "), verb, f"{number:,}"]
         for result, by_verb in report.results.items()
         for verb, number in by_verb.items()
     ]
+    lines = [
+        f"{report.requests:,} requests from {report.first_at or '-'} to {report.last_at or '-'}, decided by policy"
+        f" {' and '.join(report.recorded_policies) or '-'}, {judged}",
+        "",
+        *align_columns([["RESULT", "VERB", "REQUESTS"], *results]),
+    ]
+    if report.changes:
+        rows = [
+            [each.at, each.judgement.pod, each.judgement.verb, *_described(each.judgement)] for each in report.changes
+        ]
+        lines += ["", *align_columns([["WHEN", "POD", "VERB", "CHANGE", "WHY"], *rows])]
+    if report.failures:
+        lines += ["", *(f"failed {number} times: {why}" for why, number in report.failures.items())]
+    if report.notes:
+        lines += ["", *(f"note: {note}" for note in report.notes)]
+    return "\n".join(lines) + "\n"
 
 
-def _change_row(change: Change) -> list[str]:
-    return [change.at, change.judgement.pod, change.judgement.verb, *describe(change.judgement)]
-
-
-def describe(judgement: Judgement) -> tuple[str, str]:
+def _described(judgement: Judgement) -> tuple[str, str]:
     """What changes, and why, each a line however many nodes there are. Of a judgement that is in CHANGED."""
     before, after = judgement.first_before, judgement.first_after
     moved = f"{_names(before)} → {_names(after)}" if before != after else ""
     if judgement.result is Result.OTHER_NODE:
         return moved, judgement.why
-    refused, accepted = judgement.filtered.refused, judgement.filtered.accepted
+    refused, accepted = judgement.refused, judgement.accepted
     parts = [f"refuses {_names(tuple(refused))}"] * bool(refused)
     parts += [f"accepts {_names(tuple(accepted))}"] * bool(accepted)
     parts += [moved] * bool(moved)

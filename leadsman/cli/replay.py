@@ -4,19 +4,30 @@ Exit code: 0: no answer changes; 1: some do, or could not be judged; 2: the reco
 """
 
 import argparse
+import os
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from threading import Event
 
 import msgspec
 
-from extender.replay import explanation
-from extender.replay.report import Report, format_report, replay
+from extender.replay.explanation import explain_pod
+from extender.replay.report import Replay, Report, format_report
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder
 from leadsman.sources.policy_file import PolicyFile
-from leadsman.sources.recording.reader import RecordedRequest, Recording
+from leadsman.sources.recording.reader import Recording
 
 EXIT_UNCHANGED, EXIT_CHANGED = 0, 1
+
+LOOK_SECONDS = 0.2
+"""Time between two looks for more of a recording that is being written."""
+
+PROGRESS_SECONDS = 5.0
+
+NICENESS = 19
+"""Beside a live extender, answers come first where CPU is short."""
 
 
 def options(add: Options) -> None:
@@ -25,31 +36,58 @@ def options(add: Options) -> None:
         "policy", "judge by this policy (default: each request by the one that decided it)", None, existing_file
     )
     add.argument("explain", "print what was answered for this pod, and why", "", metavar="NAMESPACE/NAME")
+    add.parser.add_argument(
+        "--follow", action="store_true", help="go on with what is written meanwhile, until Ctrl-C; then report"
+    )
     add.parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the recording or the policy cannot be read."""
     other = PolicyFile(args.policy).current if args.policy else None
-    recording = Recording(args.recording)
+    recording, replay = Recording(args.recording), Replay(other)
     if args.explain:
+        if args.follow:
+            raise ValueError("--explain and --follow exclude each other; leave one out")
         pod = args.explain if "/" in args.explain else f"default/{args.explain}"
-        sys.stdout.write(explanation.explain_pod(recording.requests(), pod, other, args.json))
+        sys.stdout.write(explain_pod(recording.requests(), pod, other, args.json))
         return EXIT_UNCHANGED
-    report = replay(_requests(recording), other)
-    report = msgspec.structs.replace(report, notes=[*report.notes, *recording.torn])
+    if args.follow:
+        _follow(recording, replay)
+    else:
+        for each in recording.requests():
+            replay.add(each)
+    if not replay.requests:  # An empty replay must not look like one in which nothing changed.
+        raise ValueError(f"no request is recorded; {'; '.join(recording.torn) or 'has kube-scheduler called it yet?'}")
+    report = replay.report(recording.torn)
     sys.stdout.write(_json(report) if args.json else format_report(report))
     return EXIT_CHANGED if report.has_changes else EXIT_UNCHANGED
 
 
-def _requests(recording: Recording) -> Iterator[RecordedRequest]:
-    """ValueError when there is none: an empty replay must not look like one in which nothing changed."""
-    empty = True
-    for each in recording.requests():
-        empty = False
-        yield each
-    if empty:
-        raise ValueError(f"no request is recorded; {'; '.join(recording.torn) or 'has kube-scheduler called it yet?'}")
+def _follow(recording: Recording, replay: Replay) -> None:
+    """Until SIGINT or SIGTERM."""
+    os.nice(NICENESS)
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    told_requests, told_at = 0, float("-inf")
+
+    def tell() -> None:
+        nonlocal told_requests, told_at
+        if replay.requests > told_requests and time.monotonic() - told_at >= PROGRESS_SECONDS:
+            told_requests, told_at = replay.requests, time.monotonic()
+            told = f"{replay.requests:,} requests judged, {replay.changed:,} answers change"
+            print(f"{told}; Ctrl-C ends with the report", file=sys.stderr, flush=True)
+
+    def wait() -> bool:
+        tell()
+        return not stop.wait(LOOK_SECONDS)
+
+    for each in recording.requests(wait):
+        replay.add(each)
+        tell()
+        if stop.is_set():
+            return
 
 
 def _json(report: Report) -> str:

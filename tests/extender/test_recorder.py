@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from extender import request_stream
-from extender.recorder import Recorder
-from extender.request_stream import RequestStream
+from extender.recorder import FLUSH_SECONDS, MAX_QUEUED, Recorder
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.model import CandidateNodes
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.sources.recording.reader import Recording
+from leadsman.sources.recording.segments import SegmentRing
 from tests.changing_inputs import NODES, changing_inputs, random_pod
 
 if TYPE_CHECKING:
@@ -42,30 +41,14 @@ def request_of() -> Callable[[int], DecidedRequest]:
     return made
 
 
-class HeldSink:
+class HeldRing(SegmentRing):
     """Takes nothing until it is let go."""
 
-    wants_begin = False
+    go_on = threading.Event()
 
-    def __init__(self) -> None:
-        self.go_on, self.taken = threading.Event(), list[bytes]()
-
-    def begin(self, message: bytes) -> None:
+    def begin_state(self) -> None:
         self.go_on.wait(10)
-
-    def write(self, messages: Sequence[bytes]) -> None:
-        self.go_on.wait(10)
-        self.taken.extend(messages)
-
-    def end_request(self) -> None: ...
-    def flush(self) -> None: ...
-    def close(self) -> None: ...
-
-
-class StartsHeld(HeldSink):
-    @property
-    def wants_begin(self) -> bool:  # type: ignore[override]
-        return not self.taken
+        super().begin_state()
 
 
 def sample(recorder: Recorder, name: str) -> float:
@@ -99,49 +82,42 @@ async def test_what_the_extender_answers_is_in_the_recording(starts: "Starter", 
     assert abs(next(Recording(tmp_path).requests()).at_unix_seconds - time.time()) < 60
 
 
-def test_a_writer_that_is_behind_costs_requests_and_no_time(request_of: Callable[[int], DecidedRequest]) -> None:
-    sink, request = StartsHeld(), request_of(1)
-    stream = RequestStream(sink, "test")
-    stream.start()
-    for _ in range(request_stream.MAX_QUEUED + 100):
-        stream.offer(request)
-    assert 90 <= stream.dropped <= 100
-    sink.go_on.set()
-    stream.close()
-    assert stream.written == request_stream.MAX_QUEUED + 100 - stream.dropped
+def test_a_writer_that_is_behind_costs_requests_and_no_time(
+    request_of: Callable[[int], DecidedRequest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.recorder.SegmentRing", HeldRing)
+    recorder, request = Recorder(tmp_path, 1 << 20), request_of(1)
+    recorder.start()
+    for _ in range(MAX_QUEUED + 100):
+        recorder.observe(request)
+    assert 90 <= recorder.dropped <= 100
+    HeldRing.go_on.set()
+    recorder.close()
+    assert recorder.written == MAX_QUEUED + 100 - recorder.dropped
 
 
-def test_requests_are_written_once_no_decision_is_being_made(request_of: Callable[[int], DecidedRequest]) -> None:
-    busy, sink = [True], StartsHeld()
-    sink.go_on.set()
-    stream = RequestStream(sink, "test", is_busy=lambda: busy[0])
-    stream.offer(request_of(1))
-    stream._write_waiting()
-    assert stream.written == 0
-    busy.clear()
-    busy.append(False)
-    stream._write_waiting()
-    assert stream.written == 1
+def test_requests_are_written_once_no_decision_is_being_made(
+    request_of: Callable[[int], DecidedRequest], tmp_path: Path
+) -> None:
+    busy = [True]
+    recorder = Recorder(tmp_path, 1 << 20, is_busy=lambda: busy[0])
+    recorder.observe(request_of(1))
+    recorder.write_waiting()
+    assert recorder.written == 0
+    busy[0] = False
+    recorder.write_waiting()
+    assert recorder.written == 1
 
 
 def test_requests_that_wait_too_long_are_written_beside_a_decision(
-    request_of: Callable[[int], DecidedRequest],
+    request_of: Callable[[int], DecidedRequest], tmp_path: Path
 ) -> None:
-    now, sink = [0.0], StartsHeld()
-    sink.go_on.set()
-    stream = RequestStream(sink, "test", clock=lambda: now[0], is_busy=lambda: True)
-    stream.offer(request_of(1))
-    now[0] = request_stream.FLUSH_SECONDS
-    stream._write_waiting()
-    assert stream.written == 1
-
-
-def test_scores_wake_the_thread_and_filters_alone_do_not(request_of: Callable[[int], DecidedRequest]) -> None:
-    stream, request = RequestStream(HeldSink(), "test"), request_of(1)
-    stream.offer(request)
-    assert stream._wakes.empty()
-    stream.offer(structs.replace(request, verb="prioritize"))
-    assert stream._wakes.qsize() == 1
+    now = [0.0]
+    recorder = Recorder(tmp_path, 1 << 20, is_busy=lambda: True, clock=lambda: now[0])
+    recorder.observe(request_of(1))
+    now[0] = FLUSH_SECONDS
+    recorder.write_waiting()
+    assert recorder.written == 1
 
 
 def test_when_it_closes_all_that_is_queued_is_written(

@@ -5,6 +5,8 @@ import http.client
 import json
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from extender.replay.answers import answer_again, response_bytes
+from extender.replay.judge import answer_again, response_bytes
 from leadsman.cli.main import main
 from leadsman.sources.recording.reader import Recording
 from leadsman.state import codec, keys
@@ -21,7 +23,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
-from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.etcd import Etcd, die_with_parent
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess
@@ -214,6 +216,42 @@ def test_another_policy_s_answers_are_told_with_their_reason_and_an_exit_code(
     assert "kube-scheduler adds scores of its own" in report["notes"][0]
     assert main(["replay", str(recording), "--explain", "shop/pod-7"]) == 0
     assert "shop/pod-7" in capsys.readouterr().out
+
+
+def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its report is that of a replay of the whole recording, and it leaves no trace in the extender."""
+    other, out = tmp_path / "other.yaml", tmp_path / "report.json"
+    other.write_text("scores: {nearest: {weight: 0}, pressure: {weight: 50}}\n")
+    follow = [sys.executable, "-m", "leadsman.cli.main", "replay", str(recording), "--follow", "--json"]
+    with out.open("w") as report, (tmp_path / "progress").open("w") as progress:
+        following = subprocess.Popen(
+            [*follow, "--policy", str(other)], stdout=report, stderr=progress, preexec_fn=die_with_parent
+        )
+    record(start, etcd, until, recording, 40)
+    record(start, etcd, until, recording, 20)
+    until(lambda: "120 requests judged" in (tmp_path / "progress").read_text(), "all judged")
+    following.send_signal(signal.SIGINT)
+    assert following.wait(20) == 1
+    followed = json.loads(out.read_text())
+    assert followed["results"]["other_node"]["prioritize"] == len(followed["changes"]) > 0
+    assert main(["replay", str(recording), "--policy", str(other), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == followed
+
+
+def test_a_damaged_byte_costs_a_part_of_a_small_recording(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(start, etcd, until, recording, 300)
+    (segment,) = recording.glob("segment-*")
+    data = bytearray(segment.read_bytes())
+    data[100] ^= 1
+    segment.write_bytes(data)
+    assert main(["replay", str(recording), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["requests"] > 100
+    assert "damaged at byte 0" in report["notes"][0]
 
 
 def test_a_folder_without_a_recording_is_one_clear_line(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,7 @@
-"""What decisions were made on, written to files and read back, so that each can be made again exactly.
+"""A recording: decided requests with everything that they were decided on, in a ring of files.
 
-Here live the form of a recording, what turns a decided request and its inputs into it and back, and the ring of files.
-When it is written is the extender's business, what is done with it that of `extender.replay`.
+    DecidedRequest → RequestEncoder → messages → SegmentRing → files → Recording → RequestDecoder → DecidedRequest
+
+`tables` says what of the inputs is recorded, `messages` how. `segments` writes the files, and `reader` reads them, also
+while they are written.
 """

@@ -1,40 +1,58 @@
-"""The messages of a recording, as MessagePack: what changed in the inputs, then the request that was decided on them.
+"""What a recording says: three kinds of messages, which the encoder makes of decided requests and the decoder reads.
 
-    Begin               everything before is forgotten: the messages that follow need none before it
-    …Changed, …Row      one part of the inputs, from here on
-    Request             a decided request; its inputs are what the messages before it add up to
+    Begin     a reader may begin here: all inputs follow
+    Change    keys of one table of the inputs (`tables`) that changed since they were last written
+    Request   a decided request and its answer; its inputs are what the changes so far say
 
-Each is an array whose first element says which it is, so that a field costs no name. A recording of another FORMAT is
-refused; a field that is added at a message's end, with a default, is read by both.
+Rows of other delay sources and of the estimates are written when a request first asks for them: all rows of 5,000 nodes
+are 25 million pairs. Nodes' names in requests are numbers: 5,000 candidates are 60 KB as strings and some 100 bytes so.
 """
 
-from types import MappingProxyType
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from importlib.metadata import version
+from itertools import count
+from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+import numpy as np
+from msgspec import Raw, Struct, structs
 
-from leadsman.cluster.devices.node_devices import NodeDevices
-from leadsman.decision.delay.views import LastRoundTrips
-from leadsman.decision.devices.model import AskedDevices, TentativeGrant
-from leadsman.decision.healing.model import RoomHold
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
+from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import TasPolicies
-from leadsman.decision.workloads import PlacedPods
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency
-from leadsman.state.reward_view import AgedReward
+from leadsman.decision.telemetry.model import Readings
+from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.sources.recording.decided_request import READ_ANNOTATIONS, DecidedRequest
+from leadsman.sources.recording.tables import (
+    FIELDS,
+    Table,
+    table_changes,
+    tables_of,
+)
+from leadsman.state.snapshot import NodeState
 
 FORMAT = 1
 
-WorkloadKey = tuple[str, str]
-"""Namespace and name."""
+KEYS_PER_MESSAGE = 32
+"""Of a table, so that encoding a message keeps the interpreter for some 0.3 ms, however large the cluster is."""
+
+MAX_LISTS = 8
+"""Lists of candidates that are kept as they were written: kube-scheduler asks with the same names again."""
+
+MAX_NAMES = 200_000
+"""After which everything begins again: names that requests once brought do not pile up."""
+
+Key = str | tuple[str, str]
+"""Of a row: a name, or namespace and name."""
+
+ESTIMATES = "estimates"
+"""Stands among the places of the other delay sources."""
 
 
-class Message(Struct, frozen=True, array_like=True, tag=True, gc=False):
-    """The base of all messages."""
-
-
-class Begin(Message, frozen=True, tag=0):
+class Begin(Struct, frozen=True, array_like=True, tag=0):
     """at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock."""
 
     format: int
@@ -43,149 +61,27 @@ class Begin(Message, frozen=True, tag=0):
     at_unix_seconds: float
 
 
-class NamesAdded(Message, frozen=True, tag=1):
-    """Names that later messages give by their number (`packing.NameNumbers`)."""
+class Change(Struct, frozen=True, array_like=True, tag=1):
+    """A table loses what is gone, gets what changed, and then has this order; None: the order that comes of it."""
 
-    names: list[str]
-
-
-class NodeFields(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The fields of a NodeState that changed. `reachability` is left out: no decision reads it."""
-
-    identity: Identity | UnsetType | None = UNSET
-    heartbeat: Heartbeat | UnsetType | None = UNSET
-    latency: Latency | UnsetType | None = UNSET
-    hardware: Hardware | UnsetType | None = UNSET
-    changed_at: float | UnsetType | None = UNSET
+    table: str
+    changed: Mapping[Key, Any]
+    gone: Sequence[Key] = ()
+    order: Sequence[Key] | None = None
 
 
-class NodesChanged(Message, frozen=True, tag=2):
-    """As all `…Changed` of tables: first `gone`, then `changed`, then all keys in this order (`table_changes`)."""
+class ReadChange(Change, frozen=True, tag=1):
+    """As it is read: what a value is depends on the table."""
 
-    changed: dict[str, NodeFields]
-    gone: list[str] = []
-    order: list[str] | None = None
-
-
-class RewardsChanged(Message, frozen=True, tag=3):
-    """Of one pod type. A type without a node is gone."""
-
-    pod_type: str
-    changed: dict[str, AgedReward]
-    gone: list[str] = []
-    order: list[str] | None = None
+    changed: dict[Key, Raw]
+    gone: list[Key] = []
+    order: list[Key] | None = None
 
 
-class PolicyChanged(Message, frozen=True, tag=4):
-    policy: Policy
-
-
-class WorkloadsChanged(Message, frozen=True, tag=5):
-    """read_at: as in WorkloadIndex."""
-
-    read_at: float | None
-    changed: dict[WorkloadKey, dict[str, PlacedPods]] = {}
-    gone: list[WorkloadKey] = []
-    order: list[WorkloadKey] | None = None
-
-
-class RolesChanged(Message, frozen=True, tag=6):
-    roles: dict[str, str]
-
-
-class SelfHealingFields(Struct, frozen=True, omit_defaults=True):
-    """The fields of a SelfHealing that changed."""
-
-    refused: dict[str, str] | UnsetType = UNSET
-    holds: dict[str, tuple[RoomHold, ...]] | UnsetType = UNSET
-    backup_owners: dict[str, frozenset[str]] | UnsetType = UNSET
-    placeholders: frozenset[str] | UnsetType = UNSET
-    read_at: float | UnsetType | None = UNSET
-
-
-class SelfHealingChanged(Message, frozen=True, tag=7):
-    fields: SelfHealingFields
-
-
-class LastRoundTripsChanged(Message, frozen=True, tag=8):
-    by_node: dict[str, LastRoundTrips]
-
-
-class TasPoliciesChanged(Message, frozen=True, tag=9):
-    policies: TasPolicies
-
-
-class RecordedReadings(Struct, frozen=True, array_like=True):
-    """values: in nanos, as decimal text, because they have more than 64 bits. read_at: of each; None: all are fresh."""
-
-    nodes: bytes
-    values: str
-    read_at: bytes | None
-    oldest_read_at: float
-
-
-class MetricTableChanged(Message, frozen=True, tag=10):
-    """The table at this place. is_polled: false: it is that of the agents' metrics, which are in the nodes' states."""
-
-    place: int
-    is_polled: bool
-    max_age_seconds: float
-    changed: dict[str, RecordedReadings] = {}
-    gone: list[str] = []
-
-
-class MetricTablesCut(Message, frozen=True, tag=11):
-    """There are only so many tables from here on."""
-
-    tables: int
-
-
-class DelayViewsChanged(Message, frozen=True, tag=12):
-    """views: each the place that the view had before, or a new one, of which no row has come yet."""
-
-    views: list["int | NewDelayView"]
-
-
-class NewDelayView(Struct, frozen=True, array_like=True):
-    """As DelayView."""
-
-    source: str
-    nodes: bytes
-    read_at: float | None
-    fresh_until: float
-
-
-class DelayRow(Message, frozen=True, tag=13):
-    """What the view at this place says of a reference; times in ms."""
-
-    view: int
-    reference: str
-    forward_nodes: bytes
-    forward_ms: bytes
-    backward_nodes: bytes
-    backward_ms: bytes
-    no_reply: bytes
-
-
-class EstimatesChanged(Message, frozen=True, tag=14):
-    """New estimates, of which no row has come yet. None: there are none."""
-
-    made_at: float | None
-
-
-class EstimateRow(Message, frozen=True, tag=15):
-    """The estimates' row of a reference. columns: rtt, low, high, expected, lowest. source: a place in `sources`."""
-
-    reference: str
-    nodes: bytes
-    columns: tuple[bytes, bytes, bytes, bytes, bytes]
-    sources: list[str]
-    source: bytes
-
-
-class Request(Message, frozen=True, tag=16):
+class Request(Struct, frozen=True, array_like=True, tag=2):
     """A decided request.
 
+    new_names: which later lists of nodes give by their number, counted from the Begin on.
     candidates: the nodes asked about. victims: of preempt, node → UIDs.
     fault: why it was answered without a decision; "": it was decided.
     refusals: the distinct ones. refused: the refused nodes in the order of the answer, and the place of each one's
@@ -195,6 +91,7 @@ class Request(Message, frozen=True, tag=16):
     verb: str
     at_seconds: float
     pod: PodInfo
+    new_names: list[str]
     candidates: bytes
     victims: dict[str, list[str]]
     fault: str
@@ -204,60 +101,172 @@ class Request(Message, frozen=True, tag=16):
     scores: bytes | None
 
 
-class DevicesChanged(Message, frozen=True, tag=17):
-    """The devices of these nodes are followed; of the grants, all. asked: None: as before."""
+RecordedView = tuple[str, list[str], float | None, float]
+"""source, nodes, read_at and fresh_until of a DelayView; of estimates, read_at is made_at."""
 
-    grants: tuple[TentativeGrant, ...]
-    grants_problem: str
-    changed: dict[str, NodeDevices] = {}
-    gone: list[str] = []
-    order: list[str] | None = None
-    asked: AskedDevices | None = None
+RecordedReadings = tuple[dict[str, str], dict[str, float] | None, float]
+"""values, read_at and oldest_read_at of Readings; values as decimal text, because they have more than 64 bits."""
 
-
-AnyMessage = (
-    Begin
-    | NamesAdded
-    | NodesChanged
-    | RewardsChanged
-    | PolicyChanged
-    | WorkloadsChanged
-    | RolesChanged
-    | SelfHealingChanged
-    | LastRoundTripsChanged
-    | TasPoliciesChanged
-    | MetricTableChanged
-    | MetricTablesCut
-    | DelayViewsChanged
-    | DelayRow
-    | EstimatesChanged
-    | EstimateRow
-    | Request
-    | DevicesChanged
-)
-
-_BLOCK = msgspec.msgpack.Decoder(list[AnyMessage])
+NODE_FIELDS = {name: kind for name, kind in get_type_hints(NodeState).items() if name != "reachability"}
+"""Of a node's state, what decisions read."""
 
 
 def _plain(value: object) -> object:
     """What msgspec does not know. NotImplementedError is how an enc_hook says that it does not know it either."""
-    if isinstance(value, MappingProxyType):
+    if isinstance(value, Mapping):
         return dict(value)
+    if isinstance(value, Set):
+        return list(value)
     raise NotImplementedError(f"{type(value).__name__} cannot be recorded")
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
-def encode(message: Message) -> bytes:
-    return _ENCODER.encode(message)
-
-
-def join(encoded: list[bytes]) -> bytes:
+def join(encoded: Sequence[bytes]) -> bytes:
     """Encoded messages as a block: a MessagePack array of 32-bit length."""
     return b"".join((b"\xdd", len(encoded).to_bytes(4, "big"), *encoded))
 
 
-def decode_block(block: bytes) -> list[AnyMessage]:
-    """The messages of a block. An error of decode_errors.UNREADABLE when it is none of this format."""
-    return _BLOCK.decode(block)
+class RequestEncoder:
+    """Encodes one stream of requests. `begin` before the first, and wherever a reader may begin.
+
+    Each message is a value of `encode`'s iterator, made when it is asked for.
+    """
+
+    def begin(self, now: float, unix_now: float) -> bytes:
+        """Forgets what was written, so that the next request brings all of its inputs."""
+        self._numbers: dict[str, int] = {}
+        self._lists: dict[int, tuple[Sequence[str], bytes]] = {}
+        self._fields: dict[str, Any] = {}
+        self._tables: dict[str, Table] = {}
+        self._rows: defaultdict[str, set[str]] = defaultdict(set)
+        return _ENCODER.encode(Begin(FORMAT, version("leadsman"), now, unix_now))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether to begin again, because too many names have been met."""
+        return len(self._numbers) > MAX_NAMES
+
+    def encode(self, request: DecidedRequest) -> Iterator[bytes]:
+        """The messages of the request: changes of its inputs, then itself."""
+        inputs = request.inputs
+        for field in FIELDS:
+            value = getattr(inputs, field)
+            if value is not self._fields.get(field):
+                self._fields[field] = value
+                yield from self._field_changes(field, tables_of(field, value))
+        if inputs.delay_views or inputs.estimates is not None or "views" in self._tables:
+            yield from self._delays(request)
+        yield _ENCODER.encode(self._request(request))
+
+    def _field_changes(self, field: str, tables: dict[str, Table]) -> Iterator[bytes]:
+        gone = [name for name in self._tables if name.startswith(f"{field}.") and name not in tables]
+        for name, table in (*tables.items(), *((name, {}) for name in gone)):
+            yield from self._changes(name, table)
+
+    def _changes(self, name: str, table: Table) -> Iterator[bytes]:
+        before, self._tables[name] = self._tables.get(name, {}), table
+        changed, gone, order = table_changes(before, table)
+        size = 1 if name.startswith("telemetry.") else KEYS_PER_MESSAGE
+        for start in range(0, len(changed), size) or range(bool(gone or order)):
+            rows = {key: self._row(name, before.get(key), table[key]) for key in changed[start : start + size]}
+            is_last = start + size >= len(changed)  # The order needs all keys.
+            yield _ENCODER.encode(Change(name, rows, () if start else gone, order if is_last else None))
+
+    def _row(self, table: str, before: Any, value: Any) -> object:
+        if isinstance(value, NodeState):
+            before = before or NodeState()
+            return {name: each for name in NODE_FIELDS if (each := getattr(value, name)) is not getattr(before, name)}
+        if isinstance(value, Readings):
+            return {node: str(each) for node, each in value.values.items()}, value.read_at, value.oldest_read_at
+        if table == "views":
+            return _recorded_view(value)
+        return value
+
+    def _delays(self, request: DecidedRequest) -> Iterator[bytes]:
+        """The sources of delays, where they changed, and the rows of those nodes that the pod's bounds are to."""
+        inputs = request.inputs
+        views: dict[str, DelayView | EstimateView] = {str(place): view for place, view in enumerate(inputs.delay_views)}
+        if inputs.estimates is not None:
+            views[ESTIMATES] = inputs.estimates
+        before = self._tables.get("views", {})
+        for place in before.keys() | views.keys():
+            if before.get(place) is not views.get(place):
+                self._rows[place].clear()
+        yield from self._changes("views", views)
+        if not request.pod.has_delay_bounds:
+            return
+        for reference in _references(request.pod, request.nodes, inputs):
+            for place, view in views.items():
+                if reference not in self._rows[place]:
+                    self._rows[place].add(reference)
+                    yield _ENCODER.encode(Change(f"rows/{place}", {reference: view.row(reference)}))
+
+    def _request(self, request: DecidedRequest) -> Request:
+        new_names, candidates = self._candidates(request.nodes)
+        scores, refusals, refused = None, dict[Refusal, int](), list[str]()
+        places: Sequence[int] = ()
+        if isinstance(request.answer, tuple):
+            refused = list(request.answer.refused)
+            places = _places(request.answer.refused.values(), refusals)
+        else:
+            scores = bytes(request.answer.values())
+        return Request(
+            request.verb,
+            request.inputs.now,
+            _recorded_pod(request.pod),
+            new_names,
+            candidates,
+            {node: list(uids) for node, uids in request.victims.items()},
+            request.fault,
+            list(refusals),
+            self._pack(refused),
+            np.asarray(places, "<u4").tobytes(),
+            scores,
+        )
+
+    def _candidates(self, nodes: Sequence[str]) -> tuple[list[str], bytes]:
+        """The names among them that have no number yet, and all as numbers."""
+        if id(nodes) in self._lists:
+            return [], self._lists[id(nodes)][1]
+        new_names = [name for name in dict.fromkeys(nodes) if name not in self._numbers]
+        self._numbers.update(zip(new_names, count(len(self._numbers)), strict=False))
+        if len(self._lists) >= MAX_LISTS:
+            del self._lists[next(iter(self._lists))]
+        self._lists[id(nodes)] = nodes, self._pack(nodes)
+        return new_names, self._lists[id(nodes)][1]
+
+    def _pack(self, names: Sequence[str]) -> bytes:
+        """The numbers of names as differences: names in the order of their numbers are all ones, which compress."""
+        numbers = np.fromiter(map(self._numbers.__getitem__, names), np.int32, len(names))
+        return np.diff(numbers, prepend=np.int32(0)).astype("<i4").tobytes()
+
+
+def _recorded_view(view: Any) -> RecordedView:
+    if hasattr(view, "made_at"):
+        return "", [], view.made_at, float("inf")
+    return view.source, list(view.nodes), view.read_at, view.fresh_until
+
+
+def _references(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> list[str]:
+    try:
+        resolved = resolve_bounds(parse_bounds(pod), pod, nodes, inputs)
+    except BadBound:
+        return []
+    return [node for each in resolved if isinstance(each, ResolvedBound) for node in each.target.nodes]
+
+
+def _places(refusals: Collection[Refusal], distinct: dict[Refusal, int]) -> Sequence[int]:
+    """The place of each among the distinct ones, which are added. Most are few objects, and looked up once."""
+    ids = list(map(id, refusals))
+    by_id = {
+        key: distinct.setdefault(each, len(distinct)) for key, each in dict(zip(ids, refusals, strict=True)).items()
+    }
+    return list(map(by_id.__getitem__, ids))
+
+
+def _recorded_pod(pod: PodInfo) -> PodInfo:
+    labels = {key: value for key, value in pod.labels.items() if BoundedLabels.is_read(key)}
+    annotations = {key: value for key, value in pod.annotations.items() if key in READ_ANNOTATIONS}
+    return structs.replace(pod, labels=labels, annotations=annotations)

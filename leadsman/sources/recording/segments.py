@@ -1,28 +1,34 @@
-"""A ring of files: blocks are appended to the newest segment, and the oldest goes when there are too many bytes.
+"""Writes the files of a recording: blocks are appended to the newest segment, and the oldest goes to make room.
 
-A segment is a magic number, then blocks: length and CRC-32 of what follows, four bytes each, big-endian, then the block
-compressed by zlib. Nothing is ever written twice, so a process that is killed leaves at most the last block torn, and
-everything before it readable. Each segment can be read alone.
+    block   mark, length, CRC-32 of mark, length and content (4 bytes each, big-endian), content compressed by zlib
+
+At a block with the mark BEGINS a reader can begin: the full state of the cluster stands there, and the blocks behind it
+say what changed since. The state is written again when those are 4 times as large, then when they are 8, 16 and 32
+times as large, at most a sixteenth of the recording: that is what a damaged byte may cost, and a small recording has
+several states too. Each segment begins with one. A process that is killed leaves at most the last block torn.
 """
 
 import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-MAGIC = b"LEADSMAN\x01\r\n\x1a"
-_HEAD = struct.Struct(">II")
+BEGINS, GOES_ON = b"LEAD", b"SMAN"
+HEAD = struct.Struct(">4sII")
+
+LARGEST_BLOCK_BYTES = 16 << 20
+"""Compressed or not: a reader takes no larger one, whatever a file says. Most are of 64 KiB, before compression."""
 
 DEFAULT_RING_BYTES = 256 << 20
 SMALLEST_RING_BYTES = 1 << 20
 
 SEGMENT_SHARE = 1 / 16
-"""Of the ring, that follows the full state which each segment begins with: as much is lost when the oldest goes."""
+"""Of the ring: as much is lost when the oldest segment goes."""
 
-LARGEST_BLOCK_BYTES = 64 << 20
-"""Uncompressed. A reader takes no larger one, whatever a file says."""
+FIRST_TIMES, MOST_TIMES = 4, 32
+"""How much larger than a state is what follows it, at first and later: states take 3 % of a long recording."""
 
 _LEVEL = 1
 """zlib's fastest: four fifths of what level 6 saves, in a third of its time."""
@@ -41,67 +47,73 @@ def segment_paths(folder: Path) -> Sequence[Path]:
     return sorted(folder.glob("segment-*.rec"))
 
 
+def checksum(mark: bytes, packed: bytes) -> int:
+    return zlib.crc32(packed, zlib.crc32(mark + len(packed).to_bytes(4, "big")))
+
+
 class SegmentRing:
     """Writes the ring in `folder`, as one process at a time does. An earlier one's segments stay, as the oldest.
 
     total_bytes: of all segments.
 
-    Raises RingFolderError, and OSError from `write` and `start_segment`: the disk is full, for example.
+    Raises RingFolderError, and OSError from `write` and `begin_state`: the disk is full, for example.
     """
 
     def __init__(self, folder: Path, max_bytes: int = DEFAULT_RING_BYTES) -> None:
         self._folder, self._max_bytes = folder, max_bytes
         self._lock = _locked(folder)
         self._sizes = {path: path.stat().st_size for path in segment_paths(folder)}
-        self._file = -1
-        self._path = folder
-        self._base_bytes: int | None = None
+        self._file, self._path = -1, folder
+        self._mark, self._times, self._state_bytes, self._followed_bytes = BEGINS, FIRST_TIMES, 0, 0
 
     @property
     def total_bytes(self) -> int:
-        return sum(self._sizes.values())
+        return sum(list(self._sizes.values()))  # A copy: another thread writes.
 
     @property
-    def is_segment_full(self) -> bool:
-        """Whether the next request should begin a segment; also before the first one."""
-        if self._file < 0:
-            return True
-        return self._base_bytes is not None and self._size - self._base_bytes >= SEGMENT_SHARE * self._max_bytes
+    def is_state_due(self) -> bool:
+        """Whether the next request should bring its full state; also before the first one."""
+        enough = min(self._times * self._state_bytes, SEGMENT_SHARE * self._max_bytes)
+        return self._file < 0 or self._followed_bytes >= enough
 
-    def start_segment(self) -> None:
-        self.close_segment()
+    def begin_state(self) -> None:
+        """The full state follows, in a new segment when this one is large enough."""
+        if self._file < 0 or self._sizes[self._path] >= SEGMENT_SHARE * self._max_bytes:
+            self._start_segment()
+        self._mark, self._followed_bytes = BEGINS, 0
+        if self._state_bytes:
+            self._times = min(2 * self._times, MOST_TIMES)
+
+    def end_state(self) -> None:
+        self._state_bytes, self._followed_bytes = self._followed_bytes, 0
+
+    def write(self, block: bytes) -> None:
+        """Appends the block to the segment. Older segments make room for it."""
+        packed = zlib.compress(block, _LEVEL)
+        if max(len(block), len(packed)) > LARGEST_BLOCK_BYTES:
+            raise OSError(f"a block of {len(block):,} bytes is too large for a recording")
+        self._append(HEAD.pack(self._mark, len(packed), checksum(self._mark, packed)) + packed)
+        self._mark = GOES_ON
+
+    def close(self) -> None:
+        self._close_segment()
+        os.close(self._lock)
+
+    def _start_segment(self) -> None:
+        self._close_segment()
         numbers = [int(path.stem.rpartition("-")[2]) for path in self._sizes if path.stem.rpartition("-")[2].isdigit()]
         self._path = self._folder / f"segment-{max(numbers, default=0) + 1:08d}.rec"
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._sizes[self._path] = 0
-        self._base_bytes = None
-        self._append(MAGIC)
 
-    def end_base(self) -> None:
-        """The full state stands in the segment; what follows counts towards its size."""
-        if self._base_bytes is None:
-            self._base_bytes = self._size
-
-    def write(self, block: bytes) -> None:
-        """Appends the block to the segment, which is started. Older segments make room for it."""
-        packed = zlib.compress(block, _LEVEL)
-        self._append(_HEAD.pack(len(packed), zlib.crc32(packed)) + packed)
-
-    def close(self) -> None:
-        self.close_segment()
-        os.close(self._lock)
-
-    def close_segment(self) -> None:
+    def _close_segment(self) -> None:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
-    @property
-    def _size(self) -> int:
-        return self._sizes[self._path]
-
     def _append(self, data: bytes) -> None:
         self._make_room(len(data))
+        self._followed_bytes += len(data)
         view = memoryview(data)
         while view:  # A signal may cut a write short.
             written = os.write(self._file, view)
@@ -113,40 +125,11 @@ class SegmentRing:
             oldest = min(self._sizes)
             if oldest == self._path:
                 raise RingTooSmall(
-                    f"the state of the cluster alone takes {self._size + more_bytes:,} of the recording's"
+                    f"the state of the cluster alone takes {self._sizes[oldest] + more_bytes:,} of the recording's"
                     f" {self._max_bytes:,} bytes; raise --record-bytes"
                 )
             oldest.unlink(missing_ok=True)
             del self._sizes[oldest]
-
-
-def read_segment(path: Path) -> Iterator[bytes]:
-    """The blocks of a segment. TornSegment after the last one that is whole, when bytes follow it that are none."""
-    with path.open("rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
-            raise TornSegment(f"{path}: it does not begin as a recording does")
-        while head := file.read(_HEAD.size):
-            at = file.tell() - len(head)
-            length, crc = _HEAD.unpack(head) if len(head) == _HEAD.size else (0, 0)
-            packed = file.read(length)
-            if len(head) < _HEAD.size or len(packed) < length or zlib.crc32(packed) != crc:
-                raise TornSegment(f"{path}: torn at byte {at:,} of {path.stat().st_size:,}; all before it is read")
-            yield _unpacked(packed, path, at)
-
-
-class TornSegment(Exception):
-    """A segment ends in the middle of a block, as one does whose writer was killed, or is damaged from there on."""
-
-
-def _unpacked(packed: bytes, path: Path, at: int) -> bytes:
-    unpacker = zlib.decompressobj()
-    try:
-        block = unpacker.decompress(packed, LARGEST_BLOCK_BYTES)
-    except zlib.error as error:
-        raise TornSegment(f"{path}: the block at byte {at:,} cannot be unpacked: {error}") from error
-    if not unpacker.eof:
-        raise TornSegment(f"{path}: the block at byte {at:,} unpacks to more than {LARGEST_BLOCK_BYTES:,} bytes")
-    return block
 
 
 def _locked(folder: Path) -> int:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from extender.replay.answers import answer_again
-from extender.replay.judge import Judge, Judgement, Result
+from extender.replay.judge import Judge, Judgement, Result, answer_again
 from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -61,8 +60,8 @@ def test_nodes_that_are_newly_refused_and_accepted_are_told_exactly(seed: int) -
         pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
         judgement = Judge(other).judge(next(scheduled(pod, nodes, inputs)))
         before, after = (filter_nodes(pod, nodes, each) for each in (inputs, structs.replace(inputs, policy=other)))
-        assert judgement.filtered.refused.keys() == set(before.kept) - set(after.kept)
-        assert judgement.filtered.accepted.keys() == set(after.kept) - set(before.kept)
+        assert judgement.refused.keys() == set(before.kept) - set(after.kept)
+        assert judgement.accepted.keys() == set(after.kept) - set(before.kept)
 
 
 @given(st.integers(0, 10**6))
@@ -138,7 +137,7 @@ def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) ->
 def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
     filtered, prioritized = judged(Judge(parse("delay: {direction: forward}")), inputs)
     assert filtered.result is Result.NEWLY_REFUSED
-    assert filtered.filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
+    assert filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
     assert prioritized.result is Result.OTHER_NODE
     assert prioritized.first_after == ()
     assert prioritized.why.startswith("other nodes pass filter: ")
@@ -152,7 +151,7 @@ def test_a_pod_that_found_no_node_and_would_now_says_where_it_would_go(inputs: D
     assert filtered.result is Result.NEWLY_ACCEPTED
     assert filtered.first_before == ("too-far",), "a node is 0 ms from itself"
     assert filtered.first_after != ("too-far",)
-    assert filtered.filtered.accepted.keys() == {NEAR_AND_BUSY, FAR_AND_IDLE}
+    assert filtered.accepted.keys() == {NEAR_AND_BUSY, FAR_AND_IDLE}
 
 
 def test_an_answer_without_a_decision_is_not_compared(inputs: DecisionInputs) -> None:

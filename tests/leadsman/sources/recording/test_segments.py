@@ -1,112 +1,205 @@
-"""The ring of files keeps to its size, and whatever cuts it short leaves the rest readable."""
+"""The ring of files keeps to its size, and whatever cuts or damages it leaves the rest readable."""
 
-import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from leadsman.decision.decide import FilterResult
+from leadsman.decision.model import CandidateNodes
+from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.messages import RequestEncoder, join
+from leadsman.sources.recording.reader import Recording
 from leadsman.sources.recording.segments import (
-    MAGIC,
+    BEGINS,
+    HEAD,
     RingFolderError,
     RingTooSmall,
     SegmentRing,
-    TornSegment,
-    read_segment,
     segment_paths,
 )
+from tests.changing_inputs import NODES, changing_inputs, random_pod
 
 NOISE = os.urandom(1 << 20)
+REQUESTS = 120
 
 
-def write_blocks(ring: SegmentRing, blocks: list[bytes]) -> None:
-    for block in blocks:
-        if ring.is_segment_full:
-            ring.start_segment()
-            ring.end_base()
-        ring.write(block)
+class Writer:
+    """Writes numbered requests as the recorder does, each as a block of its own."""
+
+    def __init__(self, folder: Path, ring_bytes: int = 1 << 20, noise_bytes: int = 0) -> None:
+        self.ring, self._encoder, self.number = SegmentRing(folder, ring_bytes), RequestEncoder(), 0
+        self.states, self._noise_bytes = 0, noise_bytes
+        self._inputs = next(changing_inputs(random.Random(1), 1))
+
+    def write(self, count: int = 1) -> None:
+        for _ in range(count):
+            begins, block = self.ring.is_state_due, list[bytes]()
+            if begins:
+                self.ring.begin_state()
+                block.append(self._encoder.begin(1.0, 2.0))
+                self.states += 1
+            pod = structs.replace(random_pod(random.Random(self.number), self.number), uid=self._noise())
+            nodes = CandidateNodes(NODES)
+            request = DecidedRequest("filter", pod, nodes, self._inputs, FilterResult(nodes, {}))
+            self.ring.write(join([*block, *self._encoder.encode(request)]))
+            if begins:
+                self.ring.end_state()
+            self.number += 1
+
+    def _noise(self) -> str:
+        at = random.Random(self.number).randrange(1 << 18)
+        return NOISE[at : at + self._noise_bytes].hex()
 
 
-def read_all(folder: Path) -> list[bytes]:
-    return [block for path in segment_paths(folder) for block in read_segment(path)]
+def read(folder: Path) -> list[int]:
+    return numbers(Recording(folder))
 
 
-def test_blocks_come_back_in_their_order(tmp_path: Path) -> None:
-    ring, blocks = SegmentRing(tmp_path, 1 << 20), [bytes([number]) * 999 for number in range(200)]
-    write_blocks(ring, blocks)
-    ring.close()
-    assert read_all(tmp_path) == blocks
+def numbers(recording: Recording) -> list[int]:
+    return [int(each.request.pod.name.removeprefix("pod-")) for each in recording.requests()]
+
+
+def test_requests_come_back_in_their_order(tmp_path: Path) -> None:
+    writer = Writer(tmp_path)
+    writer.write(200)
+    assert read(tmp_path) == list(range(200))
+    assert writer.states > 1
 
 
 def test_the_oldest_go_and_the_size_is_kept(tmp_path: Path) -> None:
-    ring, blocks = SegmentRing(tmp_path, 1 << 20), [NOISE[at : at + 10_000] for at in range(0, 1 << 20, 5_000)]
-    for block in blocks:
-        write_blocks(ring, [block])
-        assert sum(path.stat().st_size for path in segment_paths(tmp_path)) == ring.total_bytes <= 1 << 20
-    read = read_all(tmp_path)
-    assert read == blocks[-len(read) :]
-    assert len(read) * 10_000 > 0.9 * (1 << 20) - 10_000 * 16, "no more goes than must"
+    writer = Writer(tmp_path, noise_bytes=10_000)
+    for _ in range(200):
+        writer.write()
+        assert sum(path.stat().st_size for path in segment_paths(tmp_path)) == writer.ring.total_bytes <= 1 << 20
+    kept = read(tmp_path)
+    assert kept == list(range(kept[0], 200))
+    assert writer.ring.total_bytes > 0.9 * (1 << 20), "no more goes than must"
 
 
 def test_a_second_run_appends_and_drops_the_first_one_s_oldest(tmp_path: Path) -> None:
-    for run in range(3):
-        ring = SegmentRing(tmp_path, 1 << 20)
-        write_blocks(ring, [bytes([run]) + NOISE[at : at + 9_999] for at in range(0, 500_000, 10_000)])
-        ring.close()
-    assert [block[0] for block in read_all(tmp_path)] == [0] * (len(read_all(tmp_path)) - 100) + [1] * 50 + [2] * 50
+    for number in (0, 100, 200):
+        writer = Writer(tmp_path, noise_bytes=10_000)
+        writer.number = number
+        writer.write(40)
+        writer.ring.close()
+    kept = read(tmp_path)
+    assert kept == [*range(100, 140), *range(200, 240)][-len(kept) :]
+    assert kept[0] < 200
 
 
-@given(cut=st.integers(0, 3_000))
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A segment with the full state at several places."""
+    folder = tmp_path_factory.mktemp("ring")
+    writer = Writer(folder, 16 << 20, noise_bytes=2_000)
+    writer.write(REQUESTS)
+    assert writer.states > 2
+    return segment_paths(folder)[0].read_bytes()
+
+
+def blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
+    """Where each begins and ends, and whether a reader can begin at it."""
+    at = 0
+    while at < len(data):
+        mark, length, _ = HEAD.unpack_from(data, at)
+        yield at, at + HEAD.size + length, mark == BEGINS
+        at += HEAD.size + length
+
+
+def recorded(folder: Path, data: bytes) -> Recording:
+    (folder / "segment-00000001.rec").write_bytes(data)
+    return Recording(folder)
+
+
+@given(share=st.floats(0, 1))
 @settings(max_examples=50)
 def test_wherever_it_is_cut_all_whole_blocks_before_are_read(
-    tmp_path_factory: pytest.TempPathFactory, cut: int
+    tmp_path_factory: pytest.TempPathFactory, written: bytes, share: float
 ) -> None:
-    folder = tmp_path_factory.mktemp("ring")
-    blocks = [NOISE[at : at + 300] for at in range(0, 3_000, 300)]
-    ring = SegmentRing(folder)
-    write_blocks(ring, blocks)
-    ring.close()
-    (path,) = segment_paths(folder)
-    size = path.stat().st_size
-    os.truncate(path, cut)
-    read = list[bytes]()
-    with contextlib.suppress(TornSegment):
-        read += read_segment(path)
-    whole = (cut - len(MAGIC)) // ((size - len(MAGIC)) // len(blocks))
-    assert read == blocks[: max(0, whole)]
+    cut = int(share * len(written))
+    recording = recorded(tmp_path_factory.mktemp("cut"), written[:cut])
+    ends = [end for _, end, _ in blocks(written)]
+    assert numbers(recording) == list(range(sum(end <= cut for end in ends)))
+    assert bool(recording.torn) == (cut not in {0, *ends})
 
 
-def test_a_damaged_block_ends_the_segment_with_its_place(tmp_path: Path) -> None:
-    ring = SegmentRing(tmp_path)
-    write_blocks(ring, [b"first", b"second"])
-    ring.close()
-    (path,) = segment_paths(tmp_path)
-    damaged = bytearray(path.read_bytes())
-    damaged[-1] ^= 1
-    path.write_bytes(damaged)
-    blocks = read_segment(path)
-    assert next(blocks) == b"first"
-    with pytest.raises(TornSegment, match="torn at byte"):
-        next(blocks)
+@given(share=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+@settings(max_examples=100)
+def test_a_damaged_byte_costs_what_follows_it_up_to_the_next_full_state(
+    tmp_path_factory: pytest.TempPathFactory, written: bytes, share: float, flip: int
+) -> None:
+    data = bytearray(written)
+    damaged = int(share * len(written))
+    data[damaged] ^= flip
+    recording = recorded(tmp_path_factory.mktemp("damaged"), bytes(data))
+    places = list(blocks(written))
+    hit = next(number for number, (_, end, _) in enumerate(places) if damaged < end)
+    beginnings = [number for number, (_, _, begins) in enumerate(places) if begins and number > hit]
+    after = beginnings[0] if beginnings else len(places)
+    assert numbers(recording) == [*range(hit), *range(after, len(places))]
+    assert len(recording.torn) == 1
+    assert f"at byte {places[hit][0]:,}" in recording.torn[0]
 
 
-def test_a_block_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ring = SegmentRing(tmp_path)
-    write_blocks(ring, [bytes(100_000)])
-    ring.close()
-    monkeypatch.setattr("leadsman.sources.recording.segments.LARGEST_BLOCK_BYTES", 99_999)
-    with pytest.raises(TornSegment, match="more than 99,999 bytes"):
-        read_all(tmp_path)
+@pytest.mark.parametrize("length", [2**32 - 1, 1 << 30])
+def test_a_length_costs_no_memory(tmp_path: Path, written: bytes, length: int) -> None:
+    recording = recorded(tmp_path, written + HEAD.pack(BEGINS, length, 0) + written)
+    assert numbers(recording) == [*range(REQUESTS), *range(REQUESTS)]
+    assert "damaged" in recording.torn[0]
+
+
+def test_a_block_that_unpacks_to_too_much_is_left_out(
+    tmp_path: Path, written: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadsman.sources.recording.reader.LARGEST_BLOCK_BYTES", 1_000)
+    recording = recorded(tmp_path, written)
+    assert numbers(recording) == []
+    assert "damaged at byte 0" in recording.torn[0] or "torn at byte 0" in recording.torn[0]
+
+
+def test_what_is_written_meanwhile_is_read_through_all_segments_and_the_end_ends_it(tmp_path: Path) -> None:
+    writer, looks = Writer(tmp_path, noise_bytes=10_000), [0]
+
+    def wait() -> bool:
+        looks[0] += 1
+        if looks[0] <= 30:
+            writer.write(3)
+        return looks[0] <= 30
+
+    recording = Recording(tmp_path)
+    followed = [int(each.request.pod.name.removeprefix("pod-")) for each in recording.requests(wait)]
+    assert followed == list(range(90))
+    assert len(segment_paths(tmp_path)) > 5
+    assert not recording.torn
+
+
+def test_a_block_that_is_half_written_is_waited_for(tmp_path: Path, written: bytes) -> None:
+    path, cuts = tmp_path / "segment-00000001.rec", iter([5, 400, 2_000, len(written)])
+    path.write_bytes(b"")
+
+    def wait() -> bool:
+        cut = next(cuts, None)
+        if cut is not None:
+            path.write_bytes(written[:cut])
+        return cut is not None
+
+    recording = Recording(tmp_path)
+    assert len(list(recording.requests(wait))) == REQUESTS
+    assert not recording.torn
 
 
 def test_a_state_that_fills_the_ring_alone_is_an_error_that_names_the_flag(tmp_path: Path) -> None:
     ring = SegmentRing(tmp_path, 1 << 20)
-    ring.start_segment()
+    ring.begin_state()
     ring.write(NOISE[:1_000_000])
     with pytest.raises(RingTooSmall, match="raise --record-bytes"):
         ring.write(NOISE[:100_000])
@@ -124,39 +217,32 @@ def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
-    write_blocks(SegmentRing(tmp_path), [b"block"])
+    Writer(tmp_path).write()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
 WRITES_FOR_EVER = """
 import sys
 from pathlib import Path
-from leadsman.sources.recording.segments import SegmentRing
-ring, number = SegmentRing(Path(sys.argv[1]), 1 << 20), 0
+from tests.leadsman.sources.recording.test_segments import Writer
+writer = Writer(Path(sys.argv[1]), noise_bytes=1000)
 while True:
-    if ring.is_segment_full:
-        ring.start_segment()
-        ring.end_base()
-    ring.write(number.to_bytes(8, "big") * 500)
-    number += 1
-    print(number, flush=True)
+    writer.write()
+    print(writer.number, flush=True)
 """
 
 
 def test_after_kill_9_all_that_was_written_is_read(tmp_path: Path) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", WRITES_FOR_EVER, tmp_path], stdout=subprocess.PIPE)
+    root = Path(__file__).parents[4]
+    writer = subprocess.Popen([sys.executable, "-c", WRITES_FOR_EVER, tmp_path], stdout=subprocess.PIPE, cwd=root)
     assert writer.stdout
     for _ in range(300):
         written = int(writer.stdout.readline())
     writer.send_signal(signal.SIGKILL)
     writer.wait()
     writer.stdout.close()
-    read = list[bytes]()
-    for path in segment_paths(tmp_path):
-        try:
-            read += read_segment(path)
-        except TornSegment:
-            assert path == segment_paths(tmp_path)[-1]
-    numbers = [int.from_bytes(block[:8], "big") for block in read]
-    assert numbers == list(range(numbers[0], numbers[-1] + 1))
-    assert numbers[-1] >= written - 1
+    recording = Recording(tmp_path)
+    kept = numbers(recording)
+    assert kept == list(range(kept[0], kept[-1] + 1))
+    assert kept[-1] >= written - 1
+    assert len(recording.torn) <= 1

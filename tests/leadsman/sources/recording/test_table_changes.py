@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.sources.recording.table_changes import apply_changes, table_changes
+from leadsman.sources.recording.tables import apply_changes, table_changes
 
 TABLES = st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([object() for _ in range(4)]))
 

@@ -1,0 +1,145 @@
+"""The inputs of decisions as tables, and what changed between two tables. Pure.
+
+A recording holds an input once and after that only what changed of it. So each field of DecisionInputs is taken apart
+into named tables, key → value, of which a changed key can be written alone, and is put together again from them. Inputs
+are immutable and replaced when they change: what did not change is told by `is`, and costs nothing.
+
+    snapshot.nodes, snapshot.rewards/web, workloads.by_name, devices.nodes, telemetry.columns/0, node_roles, …
+    policy, workloads, self_healing, devices, telemetry: the fields that are replaced whole, by their names
+
+How delays are recorded, of which only the rows matter that decisions asked for, is in `messages`.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import compress
+from operator import is_, is_not
+from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.decision.delay.views import LastRoundTrips
+from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.healing.model import SelfHealing
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TasPolicies, TelemetryInputs
+from leadsman.decision.workloads import PlacedPods, WorkloadIndex
+from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import Snapshot
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+Table = Mapping[Any, Any]
+
+FIELDS = (
+    "snapshot",
+    "policy",
+    "workloads",
+    "node_roles",
+    "self_healing",
+    "last_round_trips",
+    "telemetry",
+    "devices",
+)
+"""The fields of DecisionInputs that are recorded as tables."""
+
+_STRUCTS: Mapping[str, tuple[type, str]] = {
+    "workloads": (WorkloadIndex, "by_name"),
+    "devices": (DeviceInputs, "nodes"),
+    "self_healing": (SelfHealing, ""),
+}
+"""Field → its type, and the field of that which is a table of its own."""
+
+_COLUMNS, _REWARDS = "telemetry.columns/", "snapshot.rewards/"
+
+ROW_TYPES: Mapping[str, Any] = {
+    "snapshot.rewards": AgedReward,
+    "workloads.by_name": dict[str, PlacedPods],
+    "devices.nodes": NodeDevices,
+    "node_roles": str,
+    "last_round_trips": LastRoundTrips,
+}
+"""Table, without what follows the slash → the type of each value. Those of nodes and metrics are in `messages`."""
+
+FIELD_TYPES: Mapping[str, Mapping[str, Any]] = {
+    "policy": {"": Policy},
+    "telemetry": {"policies": TasPolicies, "max_ages": tuple[float | None, ...]},
+    **{field: get_type_hints(kind) for field, (kind, _) in _STRUCTS.items()},
+}
+"""Table → the type of each key's value."""
+
+
+def tables_of(field: str, value: Any) -> dict[str, Table]:
+    """The tables of one field of DecisionInputs, by their names."""
+    if field == "snapshot":
+        rewards = {_REWARDS + pod_type: by_node for pod_type, by_node in value.rewards.items()}
+        return {"snapshot.nodes": value.nodes, **rewards}
+    if field == "policy":
+        return {field: {"": value}}
+    if field == "telemetry":
+        polled = {place: table for place, table in enumerate(value.tables) if isinstance(table, PolledMetrics)}
+        ages = tuple(polled[place].max_age_seconds if place in polled else None for place in range(len(value.tables)))
+        columns = {f"{_COLUMNS}{place}": table.columns for place, table in polled.items()}
+        return {field: {"policies": value.policies, "max_ages": ages}, **columns}
+    if field not in _STRUCTS:
+        return {field: value}
+    kind, table = _STRUCTS[field]
+    fields = {name: getattr(value, name) for name in kind.__struct_fields__}  # type: ignore[attr-defined]
+    return {f"{field}.{table}": fields.pop(table), field: fields} if table else {field: fields}
+
+
+def field_of(field: str, tables: Mapping[str, Table]) -> Any:
+    """The field that these are the tables of, among others. tables: an empty one for a name that is not there.
+    KeyError, TypeError: keys are missing."""
+    if field == "snapshot":
+        rewards = {name.removeprefix(_REWARDS): each for name, each in tables.items() if name.startswith(_REWARDS)}
+        return Snapshot(tables["snapshot.nodes"], rewards={name: each for name, each in rewards.items() if each})
+    if field == "policy":
+        return tables[field][""]
+    if field == "telemetry":
+        polled = (
+            SnapshotMetrics() if age is None else PolledMetrics(tables[f"{_COLUMNS}{place}"], age)
+            for place, age in enumerate(tables[field]["max_ages"])
+        )
+        return TelemetryInputs(tables[field]["policies"], tuple(polled))
+    if field not in _STRUCTS:
+        return tables[field]
+    kind, table = _STRUCTS[field]
+    return kind(**tables[field], **({table: tables[f"{field}.{table}"]} if table else {}))
+
+
+class TableChanges(NamedTuple):
+    """What makes one table of another.
+
+    changed: keys that are new or have another value. gone: keys that are not there any more.
+    order: all keys, when removing and adding these does not bring them into the order that they have; None: it does.
+    Sums over a table depend on its order in their last digits.
+    """
+
+    changed: Sequence[Any]
+    gone: Sequence[Any]
+    order: Sequence[Any] | None = None
+
+
+def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> TableChanges:
+    """By identity. Mostly `after` is a copy of `before` with some values replaced: that takes 0.1 ms at 5,000 keys."""
+    if before is after:
+        return TableChanges((), ())
+    if len(before) == len(after) and all(map(is_, before, after)):
+        return TableChanges(list(compress(after, map(is_not, after.values(), before.values()))), ())
+    changed = [key for key, value in after.items() if before.get(key) is not value or key not in before]
+    gone = [key for key in before if key not in after]
+    kept = [key for key in before if key in after]
+    expected = [*kept, *(key for key in after if key not in before)]
+    order = list(after)
+    return TableChanges(changed, gone, None if expected == order else order)
+
+
+def apply_changes(
+    before: Mapping[K, V], changed: Mapping[K, V], gone: Sequence[K], order: Sequence[K] | None
+) -> dict[K, V]:
+    """The table after the changes, as a new one."""
+    after = dict(before)
+    for key in gone:
+        after.pop(key, None)
+    after.update(changed)
+    return after if order is None else {key: after[key] for key in order}
