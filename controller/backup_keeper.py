@@ -14,7 +14,6 @@ from prometheus_client.core import Metric
 
 from controller.config_maps import Memory
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster
-from controller.image_keepers import ImageKeepers
 from controller.keeper import Keeper, Tools, counter, gauge
 from controller.placeholders import PlaceholderWriter
 from leadsman.cluster.model import Cluster
@@ -34,7 +33,6 @@ from leadsman.planning.backups.placeholders import (
 )
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.remember import remember
-from leadsman.planning.backups.warm_images import image_keepers
 from leadsman.planning.recovery.model import ReleaseRoom
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument, DocumentTooLarge
@@ -68,7 +66,7 @@ class BackupsStatus(Struct, frozen=True):
 
 
 class BackupKeeper(Keeper):
-    """Plans backups, and has placeholders and image keepers follow the plan.
+    """Plans backups, and has placeholders follow the plan.
 
     status: of the last plan.
     lost: placeholders that went away without this controller.
@@ -84,9 +82,6 @@ class BackupKeeper(Keeper):
         self.status, self.lost = BackupsStatus(), 0
         self._healed, settings = healed, healed.settings
         self._writer = PlaceholderWriter(tools, settings.placeholders)
-        self._image_keepers = ImageKeepers(
-            tools.client, tools.is_leader, settings.placeholders, settings.warm_images, tools.clock
-        )
         self._memory, self._next_write_at = Memory(tools, BACKUPS, BackupMemory()), 0.0
         self._cache, self._resize = DecisionCache(), False
         self._notes: dict[str, str] = {}
@@ -121,8 +116,6 @@ class BackupKeeper(Keeper):
         self.status = BackupsStatus(plan, coverage, structs.replace(memory, uncovered=uncovered))
         self._tell(cluster)
         await self._save()
-        if not self.tools.is_dry_run:
-            await self._image_keepers.sync(cluster, plan)
 
     async def release(self, action: ReleaseRoom) -> None:
         """Frees room that placeholders hold on a node. The next plan comes at once, to hold the rest again."""
@@ -187,14 +180,6 @@ class BackupKeeper(Keeper):
         )
         yield gauge("leadsman_placeholders_cpu_cores", "CPU that placeholders hold.", held.cpu_millis / 1000)
         yield gauge("leadsman_placeholders_memory_bytes", "Memory that placeholders hold.", held.memory_bytes)
-        keepers = list(image_keepers(cluster))
-        ready = sum(pod.ready for pod in keepers)
-        yield gauge(
-            "leadsman_image_keepers",
-            "Pods that keep images on backup nodes, ready or not.",
-            {"ready": ready, "waiting": len(keepers) - ready},
-            "state",
-        )
 
     def _coverage_counts(self) -> dict[str, int]:
         counts = Counter(each.state for each in self.status.coverage.values())

@@ -1,4 +1,4 @@
-"""Pods that do nothing: a placeholder requests room on one node, another one keeps images there; and who writes them.
+"""Pods that do nothing but request room on one node, and who writes them.
 
 Pod Security: restricted.
 """
@@ -17,18 +17,15 @@ from leadsman.kube.names import (
     PLACEHOLDER_LABEL,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
-    WARM_IMAGES_LABEL,
 )
 from leadsman.kube.resources import PODS
 from leadsman.planning.backups.placeholders import (
-    LEAST_MEMORY_BYTES,
     CreatePlaceholder,
     DeletePlaceholder,
     PlaceholderAction,
     ResizePlaceholder,
     node_label,
 )
-from leadsman.planning.backups.warm_images import KeepImages
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -154,22 +151,6 @@ def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -
             ],
         },
     }
-
-
-def image_keeper_body(action: KeepImages, settings: PlaceholderSettings) -> dict[str, Any]:
-    """The pod to create, which mounts each image. Its name says what it keeps, so that there is never a second one."""
-    no_room = CreatePlaceholder(action.node, Resources(0, LEAST_MEMORY_BYTES, 1), action.tolerations, "")
-    body = placeholder_body(no_room, settings)
-    labels = {WARM_IMAGES_LABEL: action.key, "app.kubernetes.io/part-of": "leadsman"}
-    metadata = {"name": f"images-{action.key}", "namespace": PLACEHOLDER_NAMESPACE, "labels": labels}
-    names = {f"image-{number}": image for number, image in enumerate(action.images)}
-    volumes = [
-        {"name": name, "image": {"reference": image, "pullPolicy": "IfNotPresent"}} for name, image in names.items()
-    ]
-    mounts = [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in names]
-    [container] = body["spec"]["containers"]
-    spec = {**body["spec"], "volumes": volumes, "containers": [{**container, "volumeMounts": mounts}]}
-    return {**body, "metadata": metadata, "spec": spec}
 
 
 def resize_body(requests: Resources) -> dict[str, Any]:

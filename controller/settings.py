@@ -57,7 +57,6 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: when pods are moved to other nodes while all nodes live; None: never.
     move_plans: whether plans that are handed over are carried out, which needs `replacement`; None: they are not.
     rebalance: when pods are moved to nodes that serve them better, which needs `move_plans`; None: never.
-    warm_images: images that each backup node keeps for the pods that would go there, at most; 0: none.
     namespace: Leadsman's own, where the state is published.
     """
 
@@ -68,7 +67,6 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: ReplacementSettings | None = None
     move_plans: MovePlanLimits | None = None
     rebalance: RebalanceSettings | None = None
-    warm_images: int = 0
     namespace: str = "leadsman"
 
 

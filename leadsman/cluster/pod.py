@@ -29,8 +29,6 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     has_deadline: it ends by itself (activeDeadlineSeconds).
     devices: what it asks of devices; None: nothing.
     nominated_node: where kube-scheduler has made room for it; "": nowhere.
-    images: of its containers and init containers, as it names them, if any pod may have them pulled: () with
-        imagePullSecrets.
     """
 
     uid: str
@@ -56,7 +54,6 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     gated: bool = False
     has_deadline: bool = False
     nominated_node: str = ""
-    images: tuple[str, ...] = ()
     devices: DeviceDemand | None = None
 
     @property

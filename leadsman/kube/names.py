@@ -37,9 +37,6 @@ HELD_FOR_LABEL = f"{DOMAIN}/held-for"
 """On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
 for; the value is that pod's UID."""
 
-WARM_IMAGES_LABEL = f"{DOMAIN}/warm-images"
-"""On a pod in the placeholders' namespace that keeps images on its node; the value is a hash of node and images."""
-
 BANDWIDTH_ANNOTATION = f"{DOMAIN}/bandwidth"
 """On a pod, the bandwidth that it asks of a link, as `2Gbit`."""
 

@@ -202,7 +202,7 @@ def _document(snapshot: ClusterSnapshot) -> Document:
         clock_seconds=inputs.now,
         policy=inputs.policy,
         nodes=tuple(map(_with_plain_dicts, cluster.nodes.values())),
-        pods=tuple(Raw(ENCODER.encode(_with_plain_dicts(_without_images(pod)))) for pod in cluster.pods.values()),
+        pods=tuple(Raw(ENCODER.encode(_with_plain_dicts(pod))) for pod in cluster.pods.values()),
         namespaces=cluster.namespaces,
         budgets=tuple(cluster.budgets.values()),
         quotas=tuple(cluster.quotas.values()),
@@ -231,11 +231,6 @@ def _document(snapshot: ClusterSnapshot) -> Document:
 def _with_plain_dicts(named: Named) -> Named:
     """The encoder leaves out an empty dict, and no other empty mapping."""
     return replace(named, labels=dict(named.labels), annotations=dict(named.annotations))
-
-
-def _without_images(pod: ClusterPod) -> ClusterPod:
-    """No plan on a snapshot reads them, and a private registry's names are nobody else's business."""
-    return replace(pod, images=()) if pod.images else pod
 
 
 def _delay_sources(views: Sequence[DelayView]) -> tuple[GoldpingerView | None, DelayMatrix | None]:

@@ -17,7 +17,6 @@ SETTINGS_OF = {
     "node-health": "selfHealing.nodeHealth=true",
     "backups": "selfHealing.backups=true",
     "failover": "selfHealing.failover=true",
-    "warm-images": "selfHealing.warmImages=5",
     "replacement": "selfHealing.replacement=true",
     "move-plans": "planning.movePlans=true",
     "rebalance": "planning.rebalance=true",

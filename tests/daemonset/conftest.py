@@ -25,7 +25,6 @@ REQUIRED = {
     "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
-    "warm-images": [*_BACKUPS_NEED, "backups"],
     "replacement": [*_BACKUPS_NEED, "backups"],
     "move-plans": [*_BACKUPS_NEED, "backups"],
     "rebalance": [*_BACKUPS_NEED, "backups", "move-plans"],

@@ -2,7 +2,7 @@
 {{- define "leadsman.parts" -}}
 {{- $heal := .Values.selfHealing -}}
 {{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
-{{- $backups := or $heal.backups $heal.failover $heal.replacement (gt (int $heal.warmImages) 0) $movePlans -}}
+{{- $backups := or $heal.backups $heal.failover $heal.replacement $movePlans -}}
 {{- $nodeHealth := or $heal.nodeHealth $backups -}}
 {{- $clusterModel := or .Values.controller.clusterModel $backups -}}
 agent: true

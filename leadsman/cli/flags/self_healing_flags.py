@@ -7,7 +7,6 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     image_reference,
     label_key,
-    non_negative_int,
     object_name,
     one_of,
     positive_int,
@@ -55,13 +54,6 @@ def backup_options(add: Options) -> None:
         "scheduler that places placeholders (default {default})",
         placeholders.scheduler,
         object_name,
-    )
-    add.flag(
-        "warm-images",
-        "images that each backup node keeps for the pods that would go there, at most; 0: none; needs --backups and "
-        "image volumes, Kubernetes 1.36 (default {default})",
-        0,
-        non_negative_int,
     )
 
 
@@ -158,8 +150,6 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == NodeHealthMode.OFF.value:
         raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
-    if args.warm_images and not args.backups:
-        raise ValueError("--warm-images needs --backups, which say where images may be needed")
     if args.replacement and not args.backups:
         raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
     if args.move_plans and not args.backups:
@@ -180,6 +170,5 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         replacement=replacement if args.replacement or args.move_plans else None,
         move_plans=move_plans if args.move_plans else None,
         rebalance=rebalance if args.rebalance else None,
-        warm_images=args.warm_images,
         namespace=args.lease_namespace,
     )

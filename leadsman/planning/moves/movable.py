@@ -8,7 +8,6 @@ from leadsman.kube.names import (
     PLACEHOLDER_LABEL,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
-    WARM_IMAGES_LABEL,
 )
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -81,5 +80,5 @@ def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
 
 
 def is_bystander(pod: ClusterPod) -> bool:
-    """Whether the pod only holds room or images, or ends anyway."""
-    return pod.terminating or not pod.labels.keys().isdisjoint((PLACEHOLDER_LABEL, HELD_FOR_LABEL, WARM_IMAGES_LABEL))
+    """Whether the pod only holds room, or ends anyway."""
+    return pod.terminating or not pod.labels.keys().isdisjoint((PLACEHOLDER_LABEL, HELD_FOR_LABEL))

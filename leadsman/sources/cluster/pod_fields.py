@@ -35,8 +35,6 @@ class PortFields(_Fields, frozen=True):
 
 class ContainerFields(_Fields, frozen=True):
     name: str = ""
-    image: str = ""
-    image_pull_policy: str = ""
     resources: ResourceFields = ResourceFields()
     ports: tuple[PortFields, ...] = ()
     restart_policy: str = ""

@@ -45,17 +45,8 @@ class _SpecFields(TemplateFields, frozen=True):
     priority_class_name: str = ""
     active_deadline_seconds: int | None = None
     scheduling_gates: tuple[dict[str, str], ...] = ()
-    image_pull_secrets: tuple[dict[str, str], ...] = ()
     volumes: tuple[_VolumeFields, ...] = ()
     resource_claims: tuple[ResourceClaimFields, ...] = ()
-
-    def images(self) -> tuple[str, ...]:
-        """Those that any pod may have pulled."""
-        if self.image_pull_secrets:
-            return ()
-        containers = (*self.containers, *self.init_containers)
-        pulled = (each.image for each in containers if each.image and each.image_pull_policy != "Never")
-        return tuple(dict.fromkeys(map(intern, pulled)))
 
     def claims(self, pod: str) -> Iterator[str]:
         """Claims of this pod; that of an ephemeral volume is named after both."""
@@ -134,7 +125,6 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         gated=bool(spec.scheduling_gates),
         has_deadline=spec.active_deadline_seconds is not None,
         nominated_node=intern(status.nominated_node_name),
-        images=spec.images(),
         devices=_devices(meta, spec, status),
     )
 

@@ -64,14 +64,6 @@ def test_nodes_are_judged_only_when_asked_for() -> None:
     assert (found.mode, found.rules.call_timeout_seconds) == (NodeHealthMode.REPORT, 2.0)
 
 
-def test_images_are_kept_only_when_asked_for_and_only_with_backups() -> None:
-    asked = ("--node-health", "report", "--backups")
-    assert parsed(*asked).self_healing.warm_images == 0
-    assert parsed(*asked, "--warm-images", "3").self_healing.warm_images == 3
-    with pytest.raises(ValueError, match="--warm-images needs --backups"):
-        parsed("--warm-images", "3")
-
-
 def test_pods_are_moved_only_when_asked_for_and_only_with_backups() -> None:
     asked = ("--node-health", "report", "--backups")
     assert parsed(*asked).self_healing.replacement is None
