@@ -221,24 +221,23 @@ async def test_a_second_controller_finds_nothing_to_do(acting: "Act", mark: TasP
         assert plan.patches == ()
 
 
-@pytest.mark.slow
-async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rate(
+async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(
     acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
 ) -> None:
-    """Written, changed and cleaned, one patch a node each time."""
+    """Written, changed and cleaned. At the default rate of patches that is within ten seconds."""
     nodes = [f"n{number:04}" for number in range(1000)]
     rules = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=low") for number in range(10)]
     more = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=high") for number in range(10)]
     metrics = {f"m{number}": dict.fromkeys(nodes, 5) for number in range(10)}
-    async with acting(nodes, per_second=DEFAULT_PATCHES_PER_SECOND) as controller:
+    assert len(nodes) <= 10 * DEFAULT_PATCHES_PER_SECOND
+    async with acting(nodes) as controller:
         for policies, value in (
             ([make.policy(labeling=rules)], "low"),
             ([make.policy(labeling=more)], "high"),
             ([], None),
         ):
-            before, began = api.verbs().count("patch"), time.monotonic()
+            before = api.verbs().count("patch")
             await controller.step(policies, metrics)
-            assert time.monotonic() - began <= 10
             assert api.verbs().count("patch") - before == 1000
             wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
             wrong = {node: labels(node) for node in nodes if labels(node) != wanted}

@@ -85,7 +85,7 @@ def plan_node_health(
         verdicts[node] = _verdict(node, signals[node], partition, _lost_since(cast, observed[node]), before, now)
     return HealthPlan(
         MappingProxyType(verdicts),
-        tuple(node for node, each in signals.items() if node in inputs.leases and _turns_on_the_lease(each)),
+        _leases_to_read(signals, inputs.leases, rules, now),
         MappingProxyType({node: NodeMemory(observed[node], verdicts[node], silent[node]) for node in observed}),
     )
 
@@ -150,8 +150,23 @@ def _silent_since(before: NodeMemory | None, signals: Signals, now: float) -> fl
     return now if before is None or before.silent_since is None else before.silent_since
 
 
-def _turns_on_the_lease(signals: Signals) -> bool:
-    return Truth.TRUE in (signals.peers.truth, signals.heartbeat.truth) and signals.lease.truth is Truth.UNKNOWN
+def _leases_to_read(
+    signals: Mapping[str, Signals], leases: Mapping[str, LeaseView], rules: DetectionRules, now: float
+) -> tuple[str, ...]:
+    """Nodes that a Lease decides on: first those that another signal accuses, then those of which only the kubelet may
+    have stopped.
+
+    A kubelet under load renews late, so the second are read once their Lease has run out; and when more have run out
+    than may fail at once, it is the watch or the API server that failed.
+    """
+    unknown = {node: each for node, each in signals.items() if each.lease.truth is Truth.UNKNOWN and node in leases}
+    others = {node: {each.peers.truth, each.heartbeat.truth} for node, each in unknown.items()}
+    accused = tuple(node for node, truths in others.items() if Truth.TRUE in truths)
+    run_out = {node for node, lease in leases.items() if now - lease.changed_at > lease.duration_seconds}
+    if len(run_out) - 1 > (1.0 - rules.renewed_ratio) * (len(leases) - 1):
+        return accused
+    alive = (node for node, truths in others.items() if Truth.TRUE not in truths and Truth.FALSE in truths)
+    return (*accused, *(node for node in alive if node in run_out))
 
 
 def _verdict(

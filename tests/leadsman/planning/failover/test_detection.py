@@ -3,7 +3,7 @@
 import pytest
 
 from leadsman.planning.failover.model import Location, NodeHealth, VerdictReason
-from tests.leadsman.planning.failover.conftest import World, in_zones
+from tests.leadsman.planning.failover.conftest import LEASE_SECONDS, RENEW_SECONDS, World, in_zones
 
 DETECTED_WITHIN_SECONDS = 16
 
@@ -38,6 +38,31 @@ def test_one_sign_of_life_ends_a_death(three_zones: World, sign: str) -> None:
         three_zones.unrenewed.clear()
     three_zones.run(12)
     assert three_zones.dead == set()
+
+
+def test_a_node_whose_kubelet_alone_stopped_is_suspect_once_its_lease_has_run_out(three_zones: World) -> None:
+    three_zones.unrenewed.add("a-0")
+    three_zones.run(LEASE_SECONDS - RENEW_SECONDS - 1)
+    assert three_zones.verdict("a-0").state is NodeHealth.HEALTHY, "a kubelet under load renews late"
+    three_zones.run(RENEW_SECONDS + 5)
+    assert three_zones.verdict("a-0").reason is VerdictReason.KUBELET_SILENT
+    assert three_zones.of(NodeHealth.SUSPECT) == {"a-0"}
+    three_zones.unrenewed.clear()
+    three_zones.run(RENEW_SECONDS + 1)
+    assert three_zones.of(NodeHealth.HEALTHY) == set(three_zones.nodes)
+
+
+def test_leases_that_all_stand_still_are_not_read_one_by_one(three_zones: World) -> None:
+    three_zones.api_answers = False
+    three_zones.run(3 * LEASE_SECONDS)
+    assert three_zones.plan.unconfirmed_leases == ()
+
+
+def test_a_node_that_was_shut_down_in_good_order_is_not_suspect(three_zones: World) -> None:
+    three_zones.kill("a-0")
+    del three_zones.states["a-0"]
+    three_zones.run(3 * LEASE_SECONDS)
+    assert three_zones.plan.unconfirmed_leases == ()
 
 
 def test_a_rack_of_three_cut_inside_a_zone_of_ten_is_no_death() -> None:
