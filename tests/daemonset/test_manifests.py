@@ -11,6 +11,7 @@ from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.ops_server import STARTUP_SECONDS
 from leadsman.runtime.version import VERSION
+from tests.daemonset.conftest import builds_with
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects, Render
@@ -108,6 +109,19 @@ def test_the_extender_survives_the_loss_of_a_pod(find: "Find") -> None:
 def test_an_update_of_the_extender_takes_no_replica_away_before_a_new_one_is_ready(find: "Find") -> None:
     update = find("Deployment", "leadsman-extender")["spec"]["strategy"]["rollingUpdate"]
     assert update == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+def test_two_controllers_never_share_a_node_and_an_update_needs_no_third(find: "Find", build_name: str) -> None:
+    """On one node both would die with it, and nothing would be done about its death."""
+    if build_name not in builds_with("controller"):
+        return
+    controller = find("Deployment", "leadsman-controller")["spec"]
+    (rule,) = controller["template"]["spec"]["affinity"]["podAntiAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert (controller["replicas"], rule["topologyKey"]) == (2, "kubernetes.io/hostname")
+    assert rule["labelSelector"] == controller["selector"]
+    assert controller["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
 
 
 def test_the_extender_has_time_to_drain_after_its_hook(find: "Find") -> None:

@@ -123,6 +123,16 @@ podAntiAffinity:
             {{- include "leadsman.selector" . | nindent 12 }}
 {{- end }}
 
+{{/* (root, component): as the affinity of podSpec, no two replicas on one node */}}
+{{- define "leadsman.neverTogether" -}}
+podAntiAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    - topologyKey: kubernetes.io/hostname
+      labelSelector:
+        matchLabels:
+          {{- include "leadsman.selector" . | nindent 10 }}
+{{- end }}
+
 {{/* (root, component, values, affinity): the start of any pod's spec. affinity: YAML; what the values say comes first */}}
 {{- define "leadsman.podSpec" -}}
 serviceAccountName: leadsman-{{ .component }}
