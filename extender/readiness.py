@@ -1,12 +1,10 @@
 """When a replica takes its share of the requests: once its view is there, or is known not to come."""
 
 import logging
-from asyncio import Event
 from collections.abc import Mapping
-from typing import Protocol
 
 from leadsman.runtime.ops_server import Health
-from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.source import ListedSource
 
 FAILED_LISTING_GRACE_SECONDS = 15.0
 """From start, after which a source whose listing fails is not waited for. Room for two attempts at their slowest (3 s
@@ -17,19 +15,6 @@ SLOW_LISTING_GRACE_SECONDS = 120.0
 progress for 600 s has failed (progressDeadlineSeconds)."""
 
 log = logging.getLogger(__name__)
-
-
-class ListedSource(Protocol):
-    """A source that is listed once and followed from there on.
-
-    loaded: set after the first listing.
-    problem: why it is not followed now; before the first listing, why the last attempt failed.
-    """
-
-    @property
-    def loaded(self) -> Event: ...
-    @property
-    def problem(self) -> ProblemLog: ...
 
 
 class Readiness:

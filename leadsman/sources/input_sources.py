@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
+from leadsman.decision.delay.views import DelayView, EstimateView, LastRoundTrips
 from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
@@ -15,16 +15,13 @@ from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.published.backups import PodBackup
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
 
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
-
-class StateSource(Protocol):
-    """Has the newest Snapshot of the state."""
-
-    @property
-    def current(self) -> Snapshot: ...
+_ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
+"""What decisions know of a source that is not there."""
 
 
 class PolicySource(Protocol):
@@ -37,19 +34,6 @@ class PolicySource(Protocol):
     def current(self) -> Policy: ...
     @property
     def problem(self) -> ProblemLog: ...
-
-
-class Source(Protocol[T_co]):
-    """Has a newest value, which is replaced and never altered."""
-
-    @property
-    def current(self) -> T_co: ...
-
-
-class NoWorkloads(Struct, frozen=True):
-    """Stands for the workloads when there is no API server to watch."""
-
-    current: WorkloadIndex = WorkloadIndex()
 
 
 NodeNameGroups = Sequence[Sequence[str]]
@@ -93,30 +77,11 @@ class NoDelayStatus(Struct, frozen=True):
     contradicted: Mapping[str, str] = {}
 
 
-class NoNodeRoles(Struct, frozen=True):
-    """Stands for the node roles when there is no API server to watch."""
-
-    current: Mapping[str, str] = {}
-
-
-class NoNodeLabels(Struct, frozen=True):
-    """Stands for the nodes' labels when there is no API server to watch."""
-
-    current: NodeLabels | None = None
-
-
 class SelfHealingSource(Source[SelfHealing], Protocol):
     """Has the newest view of self-healing. last_round_trips: dead or suspect node → its last delays."""
 
     @property
     def last_round_trips(self) -> Mapping[str, LastRoundTrips]: ...
-
-
-class NoSelfHealing(Struct, frozen=True):
-    """Stands for self-healing when it is off."""
-
-    current: SelfHealing = SelfHealing()
-    last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
 
 
 class BackupSource(Protocol):
@@ -155,14 +120,8 @@ class NoDeviceSource(Struct, frozen=True):
         return False
 
 
-class NoTelemetry(Struct, frozen=True):
-    """Stands for policies and metrics when no telemetry policies are followed."""
-
-    current: TelemetryInputs = TelemetryInputs()
-
-
 class InputSources(Struct, frozen=True):
-    """Every source of DecisionInputs. Only the first three are required.
+    """Every source of DecisionInputs. Only the first three are required; None: there is none of that kind.
 
     clock: monotonic seconds, on the clock of the state's ages.
     delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
@@ -171,19 +130,19 @@ class InputSources(Struct, frozen=True):
     backups: for explanations; decisions do not see it.
     """
 
-    state: StateSource
+    state: Source[Snapshot]
     policy: PolicySource
     clock: Callable[[], float]
     cache: DecisionCache = field(default_factory=DecisionCache)
-    workloads: Source[WorkloadIndex] = NoWorkloads()
+    workloads: Source[WorkloadIndex] | None = None
     delay_sources: tuple[Source[DelayView | None], ...] = ()
     estimate_source: Source[EstimateView | None] | None = None
-    node_roles: Source[Mapping[str, str]] = NoNodeRoles()
+    node_roles: Source[Mapping[str, str]] | None = None
     delay_status: DelayStatus = NoDelayStatus()
-    telemetry: Source[TelemetryInputs] = NoTelemetry()
-    self_healing: SelfHealingSource = NoSelfHealing()
+    telemetry: Source[TelemetryInputs] | None = None
+    self_healing: SelfHealingSource | None = None
     backups: BackupSource = NoBackups()
-    node_labels: Source[NodeLabels | None] = NoNodeLabels()
+    node_labels: Source[NodeLabels | None] | None = None
     devices: DeviceSource = NoDeviceSource()
 
     def current_inputs(self) -> DecisionInputs:
@@ -194,13 +153,17 @@ class InputSources(Struct, frozen=True):
             self.policy.current,
             self.clock(),
             self.cache,
-            self.workloads.current,
+            _current(self.workloads, _ABSENT.workloads),
             delays,
-            None if self.estimate_source is None else self.estimate_source.current,
-            node_roles=self.node_roles.current,
-            telemetry=self.telemetry.current,
-            self_healing=self.self_healing.current,
-            last_round_trips=self.self_healing.last_round_trips,
-            node_labels=self.node_labels.current,
+            _current(self.estimate_source, None),
+            node_roles=_current(self.node_roles, _ABSENT.node_roles),
+            telemetry=_current(self.telemetry, _ABSENT.telemetry),
+            self_healing=_current(self.self_healing, _ABSENT.self_healing),
+            last_round_trips=(self.self_healing or _ABSENT).last_round_trips,
+            node_labels=_current(self.node_labels, None),
             devices=self.devices.current,
         )
+
+
+def _current(source: Source[T] | None, absent: T) -> T:
+    return absent if source is None else source.current

@@ -3,14 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
+from leadsman.sources.source import ListedSource
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.report_timing import stale_seconds
@@ -38,19 +37,6 @@ class LiveLimits(Struct, frozen=True):
 
 class CannotRead(ValueError):
     """A part without which there is no snapshot could not be read. Says which, and why."""
-
-
-class ListedSource(Protocol):
-    """A source that is listed once and followed from there on.
-
-    loaded: set after the first listing.
-    problem: why the last attempt failed.
-    """
-
-    @property
-    def loaded(self) -> asyncio.Event: ...
-    @property
-    def problem(self) -> ProblemLog: ...
 
 
 async def take_snapshot(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, Metric
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
@@ -19,14 +19,8 @@ from leadsman.sources.input_sources import (
     InputSources,
     NoBackups,
     NoDeviceSource,
-    NoNodeLabels,
-    NoNodeRoles,
-    NoSelfHealing,
-    NoTelemetry,
-    NoWorkloads,
 )
 from leadsman.sources.policy_file import PolicyFile
-from leadsman.sources.state_metrics import state_follower_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from leadsman.state.follower import Follower
 from leadsman.state.store import Store
@@ -116,7 +110,14 @@ class FollowedSources:
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        yield from state_follower_metrics(self.state)
+        yield CounterMetricFamily(
+            "leadsman_state_relists", "Times that the state was listed whole from etcd.", self.state.relists
+        )
+        yield CounterMetricFamily(
+            "leadsman_state_reconnects",
+            "Times that the watch on the state was lost and opened again.",
+            self.state.reconnects,
+        )
         yield from self.policy_file.families()
         yield from self.delays.families()
         if self.cluster:
@@ -129,14 +130,14 @@ class FollowedSources:
             self.state,
             self.policy_file,
             self._clock,
-            workloads=self.cluster.workloads if self.cluster else NoWorkloads(),
-            node_roles=self.cluster.node_roles if self.cluster else NoNodeRoles(),
+            workloads=self.cluster.workloads if self.cluster else None,
+            node_roles=self.cluster.node_roles if self.cluster else None,
             delay_sources=tuple(self.delays.sources),
             estimate_source=self.delays.estimator,
             delay_status=self.delays,
-            telemetry=self.telemetry or NoTelemetry(),
-            self_healing=(self.cluster and self.cluster.self_healing) or NoSelfHealing(),
-            node_labels=self.cluster.node_labels if self.cluster else NoNodeLabels(),
+            telemetry=self.telemetry,
+            self_healing=self.cluster.self_healing if self.cluster else None,
+            node_labels=self.cluster.node_labels if self.cluster else None,
             backups=(self.cluster and self.cluster.backups) or NoBackups(),
             devices=(self.cluster and self.cluster.devices) or NoDeviceSource(),
         )

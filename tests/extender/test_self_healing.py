@@ -2,7 +2,8 @@
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +12,8 @@ from extender.decider import DecisionCore
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_preemption
 from leadsman.decision.decide import FilterResult
+from leadsman.decision.delay.views import LastRoundTrips
 from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
-from leadsman.sources.input_sources import NoSelfHealing
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -39,10 +40,17 @@ def preempting(body: bytes, priority: int = 1000, owner: str = "", kind: str = "
     return json.dumps(args).encode()
 
 
-def healing(body: bytes, **stated: Any) -> NoSelfHealing:
+class Followed(NamedTuple):
+    """What an extender follows of self-healing."""
+
+    current: SelfHealing
+    last_round_trips: Mapping[str, LastRoundTrips] = {}
+
+
+def healing(body: bytes, **stated: Any) -> Followed:
     """The only victim on the first node, and the one on the second, are placeholders."""
     named = victims(body)
-    return NoSelfHealing(SelfHealing(placeholders=frozenset([*named[NAMES[0]], *named[NAMES[1]]]), **stated))
+    return Followed(SelfHealing(placeholders=frozenset([*named[NAMES[0]], *named[NAMES[1]]]), **stated))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -118,7 +126,7 @@ async def test_explain_shows_the_placeholders_that_stayed(starts: "Starter", cap
 async def test_a_dead_node_is_refused_in_filter_and_preempt(
     starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
 ) -> None:
-    dead = NoSelfHealing(SelfHealing(refused={"node-00001": "4 of 4 peers lost it"}))
+    dead = Followed(SelfHealing(refused={"node-00001": "4 of 4 peers lost it"}))
     bound = {"delay_node-00000": "25"}
     async with starts(measured, self_healing=dead) as extender:
         refused = await extender.asked("/filter", labelled(captured("names-3-filter"), bound))
@@ -130,7 +138,7 @@ async def test_a_dead_node_is_refused_in_filter_and_preempt(
 
 
 async def test_held_room_refuses_a_stranger_by_filter_and_by_preempt(starts: "Starter", captured: "Captured") -> None:
-    held = NoSelfHealing(SelfHealing(holds={"node-00001": (RoomHold(OWNER, time.monotonic() + 3600.0),)}))
+    held = Followed(SelfHealing(holds={"node-00001": (RoomHold(OWNER, time.monotonic() + 3600.0),)}))
     async with starts(self_healing=held) as extender:
         refused = await extender.asked("/filter", captured("names-3-filter"))
         stranger = await extender.asked("/preempt", captured("preempt-names"))

@@ -7,12 +7,14 @@ from pathlib import Path
 from msgspec import Struct
 from prometheus_client.core import Metric
 
+from leadsman.decision.policy import Policy
 from leadsman.sources.delay import metrics
-from leadsman.sources.delay.estimator import CurrentPolicySource, Estimator, SnapshotSource
+from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
 from leadsman.sources.delay.groups import DelayGroups
 from leadsman.sources.delay.matrix_files import MatrixFiles
 from leadsman.sources.delay.node_names import NodeNames
+from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
 
 
@@ -47,8 +49,8 @@ class DelaySources:
     def __init__(
         self,
         settings: DelaySettings,
-        state: SnapshotSource,
-        policy: CurrentPolicySource,
+        state: Source[Snapshot],
+        policy: Source[Policy],
         addresses: Callable[[], Mapping[str, str]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from leadsman.decision.policy import Policy, Statistic
 from leadsman.network.fitting import FitBudget
@@ -20,6 +20,7 @@ from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimat
 from leadsman.sources.delay.groups import DelayGroups, group_nodes
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.sources.delay.measurements import Measurements, MeasurementView, gather_measurements
+from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -39,34 +40,6 @@ class FitSchedule(NamedTuple):
     pause_ratio: float = 10.0
     min_changed_share: float = 0.02
     max_interval_seconds: float = 120.0
-
-
-class SnapshotSource(Protocol):
-    """Has the newest Snapshot of the state."""
-
-    @property
-    def current(self) -> Snapshot: ...
-
-
-class CurrentPolicySource(Protocol):
-    """Has the policy in use."""
-
-    @property
-    def current(self) -> Policy: ...
-
-
-class MeasurementSource(Protocol):
-    """Has the newest measurements of Goldpinger; None before the first."""
-
-    @property
-    def current(self) -> MeasurementView | None: ...
-
-
-class MatrixSource(Protocol):
-    """Has the delay matrix in use."""
-
-    @property
-    def current(self) -> DelayMatrix: ...
 
 
 class FitInputs(NamedTuple):
@@ -111,10 +84,10 @@ class Estimator:
 
     def __init__(
         self,
-        state: SnapshotSource,
-        policy: CurrentPolicySource,
-        measurement_sources: Sequence[MeasurementSource] = (),
-        matrices: Sequence[MatrixSource] = (),
+        state: Source[Snapshot],
+        policy: Source[Policy],
+        measurement_sources: Sequence[Source[MeasurementView | None]] = (),
+        matrices: Sequence[Source[DelayMatrix]] = (),
         *,
         estimates: bool = True,
         initial_layers_ms: Sequence[float] = (),

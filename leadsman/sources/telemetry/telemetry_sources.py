@@ -1,11 +1,11 @@
 """Builds and runs the telemetry sources that an operator chose: policies, and metric sources in order."""
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import AsyncExitStack
-from typing import Protocol, Self
+from typing import Self
 
 from msgspec import Struct
-from prometheus_client.core import Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.decision.telemetry.model import (
     DEFAULT_MAX_AGE_SECONDS,
@@ -16,9 +16,9 @@ from leadsman.decision.telemetry.model import (
 )
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.sources.source import Source
 from leadsman.sources.telemetry import custom_metrics, prometheus
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
-from leadsman.sources.telemetry.metrics import telemetry_metrics
 from leadsman.sources.telemetry.polling import POLL_INTERVAL_SECONDS, MetricPoller, Samples
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
 from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
@@ -52,13 +52,6 @@ class TelemetrySettings(Struct, frozen=True):
                 f"metric values count for {self.age_seconds:g} s (--metric-age-seconds) and are polled every "
                 f"{self.poll_interval_seconds:g} s (--sync-seconds); they must count for two polls at least"
             )
-
-
-class MetricSource(Protocol):
-    """Has a newest table of metrics, which is replaced and never altered."""
-
-    @property
-    def current(self) -> PolledMetrics | SnapshotMetrics: ...
 
 
 class AgentMetrics(Struct, frozen=True):
@@ -103,7 +96,7 @@ class TelemetrySources:
         """For metrics."""
         return telemetry_metrics(self.policies.current, self.pollers.values(), self._clock())
 
-    def _source(self, name: str, settings: TelemetrySettings) -> MetricSource:
+    def _source(self, name: str, settings: TelemetrySettings) -> Source[PolledMetrics | SnapshotMetrics]:
         if name == AGENTS_SOURCE:
             return AgentMetrics()
         return self.pollers.setdefault(name, self._poller(name, settings))
@@ -136,3 +129,32 @@ class TelemetrySources:
     def _poll_soon(self) -> None:
         for poller in self.pollers.values():
             poller.poll_soon()
+
+
+def telemetry_metrics(policies: TasPolicies, pollers: Iterable[MetricPoller], now: float) -> Iterator[Metric]:
+    """now: monotonic seconds, on the pollers' clock."""
+    policy_counts = GaugeMetricFamily(
+        "leadsman_telemetry_policies",
+        "Telemetry policies in use, and telemetry policies whose newest version was refused.",
+        labels=["state"],
+    )
+    policy_counts.add_metric(["used"], len(policies.used))
+    policy_counts.add_metric(["refused"], len(policies.refused))
+    yield policy_counts
+    metrics = GaugeMetricFamily(
+        "leadsman_telemetry_metrics",
+        "Metrics that telemetry policies name, by whether the last poll read them.",
+        labels=["source", "state"],
+    )
+    age = GaugeMetricFamily(
+        "leadsman_telemetry_age_seconds",
+        "Seconds since the oldest value of the metric source was read.",
+        labels=["source"],
+    )
+    for poller in pollers:
+        metrics.add_metric([poller.name, "read"], len(poller.current.columns.keys() - poller.errors.keys()))
+        metrics.add_metric([poller.name, "failed"], len(poller.errors))
+        oldest = min((column.oldest_read_at for column in poller.current.columns.values()), default=now)
+        age.add_metric([poller.name], max(0.0, now - min(oldest, now)))
+    yield metrics
+    yield age
