@@ -3,26 +3,27 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import file_to_write, one_of, positive_int, positive_number
+from leadsman.cli.flags.values import one_of, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.movable import why_never_moved
+from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
 from leadsman.simulator.placement.edge_rule import EdgeRule
 from leadsman.simulator.placement.offline import Offline
 from leadsman.simulator.placement.online import Online
 from leadsman.simulator.placement.outcome import Outcome, compare
-from leadsman.simulator.placement.picture import as_svg
-from leadsman.simulator.placement.placement import Policy
-from leadsman.simulator.placement.report import as_builtins, as_text, places_of
+from leadsman.simulator.placement.placement import Placement, Policy
 from leadsman.simulator.placement.spreading import default_spreading
+
+HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS", "REMARK")
 
 POLICIES = ("online", "offline", "edge", "edge-clusters", "spreading")
 
@@ -58,7 +59,6 @@ def _placement_options(add: Options) -> None:
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )
     add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
-    add.parser.add_argument("--svg", type=file_to_write, metavar="FILE", help="draw the last run into this file")
 
 
 def _policies(text: str) -> tuple[str, ...]:
@@ -77,15 +77,14 @@ def main(args: argparse.Namespace) -> int:
         found = compare(policies, cluster, given.inputs, _cpu_seconds)
         for name, (_, outcome) in found.items():
             outcomes[name].append(outcome)
-    if args.svg is not None:
-        args.svg.write_text(as_svg(found, given.source), encoding="utf-8")
     if args.json:
-        plain = as_builtins(outcomes)
-        for name, (placement, _) in found.items():
-            plain[name]["places"] = places_of(placement)
+        plain = {
+            name: {**_shares_of(runs), "runs": [asdict(run) for run in runs], "places": _places_of(found[name][0])}
+            for name, runs in outcomes.items()
+        }
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n")
     else:
-        sys.stdout.write(as_text(outcomes))
+        sys.stdout.write(_as_text(outcomes))
     return 0
 
 
@@ -126,3 +125,34 @@ def _cpu_seconds() -> float:
     """Of this process and of those that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def _as_text(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
+    """A line for each policy, its runs taken together."""
+    rows: list[tuple[str, ...]] = [HEADER]
+    for name, runs in outcomes.items():
+        shares = (f"{100 * share:.1f}" for share in _shares_of(runs).values())
+        moves, seconds = sum(run.moves for run in runs) / len(runs), sum(run.seconds for run in runs) / len(runs)
+        remark = runs[0].remark if len(runs) == 1 else ""
+        rows.append((name, *shares, f"{moves:g}", f"{seconds:.1f}", remark))
+    return "\n".join(align_columns(rows)) + "\n"
+
+
+def _places_of(placement: Placement) -> dict[str, dict[str, str]]:
+    """Pod → its node and its backup; "": it has none."""
+    backups = placement.backups.backups
+    return {
+        f"{pod.namespace}/{pod.name}": {"node": pod.node, "backup": backups[uid].node if uid in backups else ""}
+        for uid, pod in placement.cluster.pods.items()
+    }
+
+
+def _shares_of(runs: Sequence[Outcome]) -> dict[str, float]:
+    """Of all runs together: the accepted of the waiting pods, the reserve of the memory of pods that it is for, the
+    lost of the falling pods, and the lost of those that had a backup."""
+    return {
+        "accepted": sum(run.accepted for run in runs) / max(sum(run.pods for run in runs), 1),
+        "reserved": sum(run.reserved_bytes for run in runs) / max(sum(run.pod_bytes for run in runs), 1),
+        "lost": sum(run.lost for run in runs) / max(sum(run.falling for run in runs), 1),
+        "lost_of_covered": sum(run.lost_covered for run in runs) / max(sum(run.covered for run in runs), 1),
+    }

@@ -81,7 +81,6 @@ def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
         (["plan", "drain", "edge-1", "--generate", "zones=1", "-o"], "-o/--output"),
         (["plan", "optimise", "--generate", "zones=1", "-o"], "-o/--output"),
         (["snapshot", "--generate", "zones=1", "-o"], "-o/--output"),
-        (["simulate", "placement", "--generate", "zones=1", "--svg"], "--svg"),
     ],
 )
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
