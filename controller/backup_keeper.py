@@ -22,6 +22,7 @@ from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
+from leadsman.kube.resources import Resource
 from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
 from leadsman.planning.backups.model import BackupPlan
 from leadsman.planning.backups.placeholders import (
@@ -43,14 +44,6 @@ _log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_SECONDS = 10.0
 """Between writes of what the next leader must know."""
-
-
-class _ApiResource(Struct):
-    name: str
-
-
-class _ApiResources(Struct):
-    resources: tuple[_ApiResource, ...] = ()
 
 
 class BackupsStatus(Struct, frozen=True):
@@ -228,11 +221,10 @@ class BackupKeeper(Keeper):
     async def _offers_resize(self) -> bool:
         """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287). Without it pods are replaced."""
         try:
-            offered = await self.tools.client.get("/api/v1", _ApiResources)
+            return await self.tools.client.serves(Resource("v1", "pods/resize"))
         except ApiError as error:
             _log.warning("cannot ask whether pods can be resized; placeholders are replaced instead: %s", error)
             return False
-        return any(resource.name == "pods/resize" for resource in offered.resources)
 
     def _tell(self, cluster: Cluster) -> None:
         """An Event on each pod whose backup is another one, or that has none for another reason."""

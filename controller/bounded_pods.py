@@ -19,7 +19,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.workloads import workload_name
 from leadsman.kube.events import LONGEST_NOTE_BYTES
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.objects import Condition, ObjectReference, PendingPod, Pod
+from leadsman.kube.objects import Condition, ObjectMeta, ObjectReference, PendingPod, Pod
 from leadsman.kube.owners import pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
@@ -85,10 +85,7 @@ class BoundPodObject(Struct, gc=False):
 
 
 def _bound_pod(meta: MetadataFields, node: str, conditions: Iterable[Condition]) -> BoundPod | None:
-    excess = meta.labels.excess or meta.annotations.excess
-    owner = pod_owner(meta.name, meta.owner_references)
-    workload = workload_name(owner.kind, owner.name, meta.labels)
-    info = PodInfo(meta.namespace, meta.name, meta.uid, meta.labels, meta.used_annotations(), workload, excess)
+    info = _pod_info(meta, meta.used_annotations())
     if not info.has_delay_bounds or meta.deletion_timestamp:
         return None
     at: datetime | None = next((each.last_transition_time for each in conditions if each.type == "PodScheduled"), None)
@@ -236,19 +233,11 @@ def waiting_pods(pods: Sequence[Pod]) -> list[WaitingPod]:
         WaitingPod(info, created.timestamp() if (created := pod.metadata.creation_timestamp) else None)
         for pod in pods
         if pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
-        if (info := _pod_info(pod)).has_delay_bounds
+        if (info := _pod_info(pod.metadata, pod.metadata.annotations)).has_delay_bounds
     ]
 
 
-def _pod_info(pod: Pod) -> PodInfo:
-    meta = pod.metadata
+def _pod_info(meta: ObjectMeta | MetadataFields, annotations: Mapping[str, str]) -> PodInfo:
     owner = pod_owner(meta.name, meta.owner_references)
-    return PodInfo(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        meta.labels,
-        meta.annotations,
-        workload_name(owner.kind, owner.name, meta.labels),
-        meta.labels.excess or meta.annotations.excess,
-    )
+    workload, excess = workload_name(owner.kind, owner.name, meta.labels), meta.labels.excess or meta.annotations.excess
+    return PodInfo(meta.namespace, meta.name, meta.uid, meta.labels, annotations, workload, excess)

@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from controller.backup_keeper import BackupKeeper
 from controller.healed_cluster import MOVE_HOLD_PREFIX, HealedCluster
 from controller.keeper import Actions, Keeper, Tools, counter, gauge
-from controller.replacement import Replacement
+from controller.moves import Replacement
 from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.objects import ObjectReference

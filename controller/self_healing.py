@@ -6,9 +6,8 @@ from typing import Any
 from controller.backup_keeper import BackupKeeper
 from controller.healed_cluster import HealedCluster
 from controller.keeper import Keeper, Tools
+from controller.moves import Rebalancer, Replacement
 from controller.node_recovery import NodeRecovery
-from controller.rebalancer import Rebalancer
-from controller.replacement import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.planning.failover.model import NodeVerdict
 

@@ -17,6 +17,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import (
     ApiError,
+    NotFound,
     ResponseTooLarge,
     TooManyRequests,
     Unauthorized,
@@ -26,6 +27,7 @@ from leadsman.kube.errors import (
 from leadsman.kube.http_session import follow_tls, open_session
 from leadsman.kube.line_reader import LONGEST_LINE_BYTES
 from leadsman.kube.objects import IdentifiedObject
+from leadsman.kube.resources import Resource
 from leadsman.runtime.client_tls import ClientTls
 from leadsman.runtime.redaction import hide_credentials
 
@@ -70,6 +72,14 @@ class ApiRequest(Struct, frozen=True):
     max_bytes: int = LARGEST_RESPONSE_BYTES
 
 
+class _ServedResource(Struct):
+    name: str
+
+
+class _ServedResources(Struct):
+    resources: tuple[_ServedResource, ...] = ()
+
+
 class ApiClient:
     """A client of one API server. Use it with `async with`, or close it.
 
@@ -112,6 +122,14 @@ class ApiClient:
     async def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
         """GET, decoded as `kind`. ApiError, as every call."""
         return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
+
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the API server has this resource."""
+        try:
+            served = await self.get(resource.root, _ServedResources)
+        except NotFound:
+            return False
+        return any(each.name == resource.plural for each in served.resources)
 
     async def create(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
         """POST; the object as it was created."""

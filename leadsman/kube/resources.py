@@ -15,12 +15,16 @@ class Resource(Struct, frozen=True):
     api_version: str
     plural: str
 
+    @property
+    def root(self) -> str:
+        """The path below which the API server serves it, and lists what it serves there."""
+        return f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of one object; without a name, of all. Parts are quoted, so that no name can change the path."""
-        root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
         within = ("namespaces", namespace) if namespace else ()
         parts = (*within, self.plural, *filter(None, (name, subresource)))
-        return "/".join((root, *(quote(part, safe="") for part in parts)))
+        return "/".join((self.root, *(quote(part, safe="") for part in parts)))
 
 
 PODS = Resource("v1", "pods")

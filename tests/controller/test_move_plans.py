@@ -12,7 +12,7 @@ import pytest
 
 from controller.config_maps import DocumentObject
 from controller.healed_cluster import HealedCluster
-from controller.replacement import Replacement
+from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.cli.plan_status import ask_controller
 from leadsman.decision.inputs import DecisionInputs

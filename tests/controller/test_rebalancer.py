@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from controller.config_maps import DocumentObject
 from controller.healed_cluster import HealedCluster
-from controller.rebalancer import Rebalancer
+from controller.moves import Rebalancer
 from controller.settings import SelfHealingSettings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy

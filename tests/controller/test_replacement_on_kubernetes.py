@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.healed_cluster import HealedCluster
-from controller.replacement import Replacement
+from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs

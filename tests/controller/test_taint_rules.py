@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from controller.taint_rules import TaintRuleClient, rule_body, rule_name
+from controller.device_health import TaintRuleClient, rule_body, rule_name
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
