@@ -251,7 +251,7 @@ def report(usage: Usage, checkout: str) -> None:
 def imported_megabytes(environ: Mapping[str, str], checkout: Path = Path()) -> float:
     """RSS of a process that has imported what an agent imports."""
     program = (
-        "from leadsman.cli import main; from leadsman.runtime import import_trim; import_trim.import_libraries(); "
+        "from leadsman.cli import main; from leadsman.runtime.lean_aiohttp import import_aiohttp; import_aiohttp(); "
         "main.build_parser({}, 'agent'); import agent.run, psutil; print(psutil.Process().memory_info().rss)"
     )
     environ = {**environ, "PYTHONPATH": str(checkout.resolve())}

@@ -13,6 +13,7 @@ the dearer case, and 1 the cheaper one. Full nodes are offered in one.
 import argparse
 import gzip
 import json
+import os
 import socket
 import statistics
 import subprocess
@@ -26,6 +27,8 @@ from urllib.request import Request, urlopen
 
 import psutil
 from msgspec import Struct
+
+from tests.dockerfile import environ_of
 
 CAPTURES = Path(__file__).parents[1] / "tests" / "data" / "captures"
 ROUNDS = 5
@@ -138,7 +141,8 @@ def next_uid() -> bytes:
 @contextmanager
 def start_server(module: str, *arguments: str) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-m", module, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    malloc = {name: value for name, value in environ_of("").items() if name.startswith("MALLOC_")}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | malloc) as process:
         assert process.stdout
         made = MeasuredServer(psutil.Process(process.pid), int(process.stdout.readline()))
         try:

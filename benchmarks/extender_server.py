@@ -3,10 +3,6 @@
 Each node knows 16 peers and seven hardware values, and 200 nodes a second report, as agents of a large cluster do.
 """
 
-from leadsman.runtime import import_trim
-
-import_trim.import_libraries()  # As `leadsman extender` does, before anything else imports aiohttp.
-
 import argparse
 import asyncio
 import gc
@@ -22,7 +18,6 @@ from extender.metrics import ExtenderMetrics
 from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.malloc_limits import limit_malloc
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.state import metric_names
@@ -78,7 +73,6 @@ METRICS = [
 
 async def main(nodes: int) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    limit_malloc()
     gc.freeze()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None

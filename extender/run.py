@@ -36,7 +36,6 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.drain import Drain
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.malloc_limits import limit_malloc
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
@@ -104,7 +103,6 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     cannot be, and OSError when a port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    limit_malloc()
     parts = ExtenderParts(settings)
     gc.freeze()  # What is there now stays; looking through it again stopped answers for 48 ms.
     async with contextlib.AsyncExitStack() as stack:

@@ -1,7 +1,6 @@
 """The OpenAPI document, made of the routes and the types. https://spec.openapis.org/oas/v3.1.0"""
 
 import re
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -9,6 +8,7 @@ import msgspec
 from extender.api.contract.common import ErrorBody
 from extender.api.contract.overview import ChangeEvent
 from extender.api.routes import PREFIX, ROUTES, Route
+from leadsman.runtime.version import VERSION
 
 _REFERENCE = "#/components/schemas/{name}"
 _WHOLE_NUMBERS = ("limit", "row_offset", "column_offset", "rows", "columns")
@@ -26,7 +26,7 @@ def openapi_document() -> dict[str, Any]:
     paths[f"{PREFIX}/events"] = {"get": _events(schema_of)}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Leadsman", "version": version("leadsman"), "summary": "What the extender sees and decides."},
+        "info": {"title": "Leadsman", "version": VERSION, "summary": "What the extender sees and decides."},
         "paths": paths,
         "components": {
             "schemas": components,

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib.metadata import version
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from extender.api.history import NodeShift
 from extender.api.moments import iso
 from extender.api.node_rows import STATUS
 from extender.api.sources import ApiSources
+from leadsman.runtime.version import VERSION
 
 
 def overview(
@@ -36,7 +36,7 @@ def overview(
     return Overview(
         at=iso(view.at),
         replica=sources.replica,
-        version=version("leadsman"),
+        version=VERSION,
         revision=view.snapshot.revision,
         history_since=iso(history_since),
         nodes=_node_counts(view),

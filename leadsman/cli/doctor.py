@@ -5,7 +5,6 @@ Exit code: 0: nothing is wrong; 1: something is; warnings alone leave it 0.
 
 import argparse
 import sys
-from importlib.metadata import version
 
 from leadsman.cli import kubectl, output
 from leadsman.cli.diagnosis import checks, gathering
@@ -13,6 +12,7 @@ from leadsman.cli.diagnosis.model import Finding, Status
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_folder
 from leadsman.cli.kubectl import Kubectl
+from leadsman.runtime.version import VERSION
 
 
 def options(add: Options) -> None:
@@ -28,7 +28,7 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     seen = gathering.look(Kubectl.of(args), args.extender_namespace, args.certs)
-    findings = checks.diagnose(seen, version("leadsman"))
+    findings = checks.diagnose(seen, VERSION)
     if args.output in ("json", "yaml"):
         print(output.document(findings, args.output), end="")
     else:

@@ -1,7 +1,6 @@
 """`leadsman COMMAND`. Settings come from flags and environment here, once, and are passed down."""
 
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ from leadsman.cli.flags import log_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.cli.parser import CommandParser
-from leadsman.runtime import import_trim
+from leadsman.runtime.lean_aiohttp import import_aiohttp
 from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.version import VERSION
 
@@ -57,12 +56,6 @@ GROUPS = {
 """Commands by what they are for, as the help lists them. Each is the module leadsman.cli.<command>."""
 
 COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
-
-ALLOCATIONS_WHILE_IMPORTING = 10_000
-"""Between two garbage collections. Modules stay, and with Python's 700 an eighth of an import looks through them."""
-
-TRIMMED = ("agent", "extender")
-"""Commands that import their libraries without what they do not use."""
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
@@ -112,16 +105,12 @@ def named_command(words: Sequence[str]) -> str:
 
 def _module(command: str) -> ModuleType:
     """ValueError where its packages are not installed: the agent's image leaves out what an agent never imports."""
-    collects = gc.get_threshold()
-    gc.set_threshold(ALLOCATIONS_WHILE_IMPORTING)
     try:
         return import_module(f"leadsman.cli.{command.replace('-', '_')}")
     except ModuleNotFoundError as error:
         raise ValueError(
             f"this installation has only the agent (no module {error.name}): use the image leadsman or pip install it"
         ) from error
-    finally:
-        gc.set_threshold(*collects)
 
 
 def kubectl_plugin() -> int:
@@ -141,8 +130,8 @@ def main(
     if not given or given[0] == "help":
         given = [*given[1:], "--help"]
     named = named_command(given)
-    if named in TRIMMED:
-        import_trim.import_libraries()
+    if named == "agent":
+        import_aiohttp()
     try:
         args = build_parser(environ, named, program).parse_args(given)
         log_flags.start_logging(args)

@@ -293,7 +293,7 @@ def _renewed_context(ca_file: str, urls: Sequence[str]) -> TlsSetting:
 
 
 def _ssl_context(ca_file: str, urls: Iterable[str]) -> TlsSetting:
-    """Created here and not by aiohttp, which creates its own when it is imported: leadsman.runtime.import_trim."""
+    """Created here, since aiohttp's own has no CAs in an agent: leadsman.runtime.lean_aiohttp."""
     try:
         needed = ca_file or any(url.startswith("https:") for url in urls)
         return ssl.create_default_context(cafile=ca_file or None) if needed else True

@@ -9,7 +9,6 @@ NEVER = (
     "difflib",
     "extender",
     "fractions",
-    "http.server",
     "importlib.metadata",
     "kubernetes",
     "leadsman.decision",
@@ -18,12 +17,10 @@ NEVER = (
     "leadsman.testbed",
     "multiprocessing",
     "numpy",
-    "prometheus_client.asgi",
     "pynvml",
     "sqlite3",
     "statistics",
     "unittest",
-    "wsgiref",
     "yaml",
     "zipfile",
 )
@@ -31,8 +28,8 @@ NEVER = (
 PROGRAM = """
 import sys
 from leadsman.cli import main
-from leadsman.runtime import import_trim
-import_trim.import_libraries()
+from leadsman.runtime.lean_aiohttp import import_aiohttp
+import_aiohttp()
 main.build_parser({}, "agent")
 import agent.run
 print(*sys.modules)

@@ -7,8 +7,6 @@ NEVER = (
     "cel",
     "controller",
     "cryptography",
-    "extender.api.handlers",
-    "http.server",
     "importlib.metadata",
     "kubernetes",
     "leadsman.testbed",
@@ -23,8 +21,6 @@ NEVER = (
 
 PROGRAM = """
 import asyncio, sys, time
-from leadsman.runtime import import_trim
-import_trim.import_libraries()
 from leadsman.cli import main
 main.build_parser({}, "extender")
 from extender.decider import filter_nodes, score_nodes

@@ -41,7 +41,7 @@ def options(add: Options, default: str | None = "http://127.0.0.1:2379") -> None
 
 def settings(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
     """The etcd that the flags name. ValueError when its password file holds no password."""
-    # Not at the top: it imports aiohttp, which an agent must do first: leadsman.runtime.import_trim.
+    # Not at the top: it imports aiohttp, which an agent must do first: leadsman.runtime.lean_aiohttp.
     from leadsman.state.etcd_http import EtcdAccess
 
     # In an order of its own, so that a thousand agents do not all call the first member.

@@ -8,7 +8,6 @@ reporter whose newest ping stays the same for as long as data may be old has sto
 import asyncio
 import logging
 import random
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
 
@@ -110,8 +109,7 @@ class GoldpingerPoller:
     async def run(self) -> None:
         """Polls until cancelled. The first poll is at once; polls do not overlap."""
         timeout = aiohttp.ClientTimeout(total=self._settings.deadline_seconds)
-        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())  # aiohttp's has no CAs: import_trim.
-        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self.poll(session)
                 await asyncio.sleep(self._settings.interval_seconds * self._rng.uniform(0.9, 1.1))

@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import Readings
 from leadsman.runtime.decode_errors import UNREADABLE
+from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.sources.recording.messages import (
     ESTIMATES,
@@ -110,7 +110,7 @@ class RequestDecoder:
         if begin.format != FORMAT:
             raise BadRecording(
                 f"the recording has format {begin.format}, written by leadsman {begin.leadsman}; leadsman"
-                f" {version('leadsman')} reads format {FORMAT}: replay it with that version"
+                f" {VERSION} reads format {FORMAT}: replay it with that version"
             )
         self.begin = begin
         self._names: list[str] = []

@@ -10,7 +10,6 @@ are 25 million pairs. Nodes' names in requests are numbers: 5,000 candidates are
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from importlib.metadata import version
 from itertools import count
 from typing import Any, get_type_hints
 
@@ -25,6 +24,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.telemetry.model import Readings
 from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.decided_request import READ_ANNOTATIONS, DecidedRequest
 from leadsman.sources.recording.tables import (
     FIELDS,
@@ -141,7 +141,7 @@ class RequestEncoder:
         self._fields: dict[str, Any] = {}
         self._tables: dict[str, Table] = {}
         self._rows: defaultdict[str, set[str]] = defaultdict(set)
-        return _ENCODER.encode(Begin(FORMAT, version("leadsman"), now, unix_now))
+        return _ENCODER.encode(Begin(FORMAT, VERSION, now, unix_now))
 
     @property
     def is_full(self) -> bool:

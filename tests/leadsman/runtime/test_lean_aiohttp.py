@@ -1,6 +1,4 @@
-"""The agent's import of aiohttp: lean, without C++, and TLS with the system's CAs works all the same. And of
-prometheus-client, without its servers.
-"""
+"""The agent's import of aiohttp: lean, without C++, and TLS with the system's CAs works all the same."""
 
 import os
 import subprocess
@@ -12,9 +10,9 @@ from leadsman.cli.certs import authority as certs
 
 SAID = """
 import os, ssl
-from leadsman.runtime import import_trim
+from leadsman.runtime.lean_aiohttp import import_aiohttp
 before = dict(os.environ)
-import_trim.import_aiohttp()
+import_aiohttp()
 from aiohttp import connector
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 own = EtcdTransport(EtcdAccess(("https://etcd:2379",)))._tls.current
@@ -42,19 +40,3 @@ def test_the_command_line_itself_imports_no_aiohttp_so_that_an_agent_is_first() 
     asked = "import sys, leadsman.cli.main; print('aiohttp' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"
-
-
-SCRAPED = """
-from leadsman.runtime import import_trim
-import_trim.import_libraries()
-from prometheus_client import generate_latest
-from leadsman.runtime.scrape import create_registry
-print(b"leadsman_build_info" in generate_latest(create_registry()))
-import http.server, wsgiref.simple_server
-print(issubclass(wsgiref.simple_server.WSGIServer, http.server.HTTPServer))
-"""
-
-
-def test_metrics_are_written_and_who_needs_the_servers_of_the_standard_library_later_gets_them() -> None:
-    ran = subprocess.run([sys.executable, "-c", SCRAPED], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["True", "True"]
