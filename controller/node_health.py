@@ -257,7 +257,6 @@ class NodeConditions(Keeper):
 
     uid: of a node by its name; "" when it is gone.
     rate: of patches.
-    results: done, gone or failed → patches.
     """
 
     name = "publish node health"
@@ -270,7 +269,6 @@ class NodeConditions(Keeper):
         rate: TokenBucket,
     ) -> None:
         super().__init__(tools)
-        self.results: Counter[str] = Counter()
         self._verdicts, self._uid, self._rate = verdicts, uid, rate
         self._published: dict[str, Published] | None = None
         self._problem = ProblemLog(
@@ -320,15 +318,8 @@ class NodeConditions(Keeper):
         path = NODES.path("", verdict.node, "status")
         try:
             await self.tools.client.patch(path, body, PatchType.STRATEGIC)
-        except NotLeader:
+        except (NotFound, NotLeader):
             return
-        except NotFound:
-            self.results["gone"] += 1
-            return
-        except ApiError:
-            self.results["failed"] += 1
-            raise
-        self.results["done"] += 1
         self._published[verdict.node] = Published(status, verdict.reason)
         about = ObjectReference("Node", "", verdict.node, self._uid(verdict.node))
         is_warning = verdict.state is not NodeHealth.HEALTHY

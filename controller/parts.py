@@ -69,7 +69,7 @@ class ControllerParts:
             event_rate = TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST)
             self.event_writer = EventWriter(self.client, event_rate, settings.identity)
         inputs = self.followed_sources.input_sources.current_inputs
-        self.tools = Tools(self.client, self.is_leader, inputs, self.event_writer, settings.self_healing.namespace)
+        self.tools = Tools(self.client, self.is_leader, inputs, self.event_writer, settings.lease[0])
         nodes = ListOptions(NODES, metadata_only=True)
         pending = ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending")
         labelled = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)

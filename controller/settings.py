@@ -57,7 +57,6 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: when pods are moved to other nodes while all nodes live; None: never.
     move_plans: whether plans that are handed over are carried out, which needs `replacement`; None: they are not.
     rebalance: when pods are moved to nodes that serve them better, which needs `move_plans`; None: never.
-    namespace: Leadsman's own, where the state is published.
     """
 
     enabled: bool = False
@@ -67,7 +66,6 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: ReplacementSettings | None = None
     move_plans: MovePlanLimits | None = None
     rebalance: RebalanceSettings | None = None
-    namespace: str = "leadsman"
 
 
 class ControllerSettings(Struct, frozen=True):
@@ -77,7 +75,7 @@ class ControllerSettings(Struct, frozen=True):
     identity: of this process, in the Lease and in Events.
     policy, delays: the extender's, so that the requeue plan filters as it does.
     limits: of label changes.
-    lease: namespace and name.
+    lease: its namespace, which is Leadsman's own, and its name.
     patches_per_second: most patches of nodes a second.
     listen: host and port of metrics, health and plan.
     dry_run: show the plan and write nothing, not even the Lease.

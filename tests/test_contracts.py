@@ -71,6 +71,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
             "Detection reads one way",
         ),
         ("agent/settings.py", "from leadsman.decision import policy", "The agent measures and never decides"),
+        ("extender/decider.py", "from leadsman.planning import requeue", "The extender decides and never plans"),
         ("agent/pods/incidents.py", "from agent.hardware import samples", "The agent's rooms do not know each other"),
         ("agent/new_module.py", "", "The agent's rooms do not know each other"),
         ("agent/pods/incident_ledger.py", "import time", "The agent's rules are pure"),

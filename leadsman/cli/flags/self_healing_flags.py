@@ -170,5 +170,4 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         replacement=replacement if args.replacement or args.move_plans else None,
         move_plans=move_plans if args.move_plans else None,
         rebalance=rebalance if args.rebalance else None,
-        namespace=args.lease_namespace,
     )
