@@ -12,7 +12,6 @@ ROOMS = (
     "leadsman/cli/demo",
     "leadsman/cli/diagnosis",
     "leadsman/cli/evaluation",
-    "leadsman/cli/uninstalling",
     "leadsman/cluster",
     "leadsman/decision",
     "leadsman/planning",

@@ -11,14 +11,20 @@ from leadsman.cli.flags import (
     decision_flags,
     delay_flags,
     etcd_flags,
-    label_limit_flags,
     log_flags,
-    node_health_flags,
     self_healing_flags,
     telemetry_flags,
 )
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import listen_address, namespace_name, object_name, positive_number, split_host_port
+from leadsman.cli.flags.values import (
+    listen_address,
+    namespace_name,
+    object_name,
+    positive_int,
+    positive_number,
+    split_host_port,
+)
+from leadsman.planning.labels.model import LabelLimits
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 
@@ -28,8 +34,8 @@ def options(add: Options) -> None:
     add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
     acting_options(add.group("acting"))
     decision_flags.options(add.group("deciding, as the extender does"))
-    label_limit_flags.options(add.group("limits"))
-    node_health_flags.options(add.group("node health (docs/self-healing.md)"))
+    label_limit_options(add.group("limits"))
+    self_healing_flags.node_health_options(add.group("node health (docs/self-healing.md)"))
     self_healing_flags.options(add.group("self-healing (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
@@ -70,7 +76,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         identity=f"{socket.gethostname()}-{uuid4().hex[:8]}",
         policy=args.policy,
         delays=delay_flags.settings(args),
-        limits=label_limit_flags.settings(args),
+        limits=label_limits(args),
         lease=(args.lease_namespace, args.lease_name),
         patches_per_second=args.patches_per_second,
         listen=split_host_port(args.listen),
@@ -79,7 +85,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         self_healing=self_healing_flags.settings(args),
         devices=args.devices,
         device_health=DeviceHealthMode(args.device_health),
-        node_health=node_health_flags.settings(args),
+        node_health=self_healing_flags.node_health_settings(args),
     )
 
 
@@ -87,6 +93,60 @@ def telemetry_settings(args: argparse.Namespace) -> TelemetrySettings:
     """Where policies and metrics come from. ApiAccessError, a ValueError, when no API server is configured."""
     api = api_server_flags.settings(args)
     return telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api)
+
+
+def label_limit_options(add: Options) -> None:
+    """Flags of LabelLimits, which documents each."""
+    limits = LabelLimits()
+    add.flag(
+        "max-marked-ratio",
+        "share of all nodes that may carry a deschedule mark; one node always may (default {default})",
+        limits.max_marked_ratio,
+        positive_number,
+    )
+    add.flag(
+        "marks-per-second",
+        "largest number of new deschedule marks a second (default {default})",
+        limits.marks_per_second,
+        positive_number,
+    )
+    add.flag(
+        "hold-seconds",
+        "shortest time for which a label stays (default {default})",
+        limits.hold_seconds,
+        positive_number,
+    )
+    add.flag(
+        "recovery-ratio",
+        "a node's violation of threshold T ends when the metric is below RATIO x T (default {default}; 1: at T)",
+        limits.leave_ratio,
+        positive_number,
+    )
+    add.flag(
+        "max-flips-per-hour",
+        "changes of a label, or of all of a node, after which it is frozen (default {default})",
+        limits.max_flips_per_hour,
+        positive_int,
+    )
+    add.flag(
+        "min-fresh-ratio",
+        "share of the nodes with a metric that must be fresh; below it no label changes (default {default})",
+        limits.min_fresh_ratio,
+        positive_number,
+    )
+    add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
+
+
+def label_limits(args: argparse.Namespace) -> LabelLimits:
+    return LabelLimits(
+        args.max_marked_ratio,
+        args.marks_per_second,
+        args.hold_seconds,
+        args.recovery_ratio,
+        args.max_flips_per_hour,
+        args.min_fresh_ratio,
+        args.adopt,
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from leadsman.cli.evaluation import input_files, report
-from leadsman.cli.evaluation.documents import STANDARD_INPUT
+from leadsman.cli.evaluation.input_files import STANDARD_INPUT
 from leadsman.cli.evaluation.report import EvaluationReport
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder

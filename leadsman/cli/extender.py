@@ -11,12 +11,13 @@ from leadsman.cli.flags import (
     delay_flags,
     etcd_flags,
     log_flags,
-    mutual_tls_flags,
     recording_flags,
     telemetry_flags,
 )
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import Options, not_given
 from leadsman.cli.flags.values import (
+    client_names,
+    existing_file,
     listen_address,
     loopback_address,
     namespace_name,
@@ -28,6 +29,7 @@ from leadsman.cli.flags.values import (
 )
 from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.kube.objects import ObjectReference
+from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
 
 DRAIN_SECONDS = 10.0
@@ -37,7 +39,7 @@ iptables take long to write. The manifest's terminationGracePeriodSeconds has ro
 
 def options(add: Options) -> None:
     serving_options(add.group("serving"))
-    mutual_tls_flags.options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
+    tls_options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
     deciding_options(add.group("deciding"))
     delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
@@ -126,7 +128,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         names_only=args.names_only,
         api=api,
         bind=args.bind,
-        tls=mutual_tls_flags.settings(args),
+        tls=tls_files(args),
         probe_requests_per_second=args.probe_requests_per_second,
         delays=delay_flags.settings(args),
         telemetry=telemetry_flags.settings(args, api),
@@ -141,11 +143,6 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
     )
 
 
-def main(args: argparse.Namespace) -> int:
-    extender_settings = settings(args)
-    return run_until_stopped(lambda stop: run(extender_settings, stop))
-
-
 def _api(args: argparse.Namespace) -> ApiAccess | None:
     """None when no API server is configured: workload locations are then unknown."""
     try:
@@ -154,3 +151,36 @@ def _api(args: argparse.Namespace) -> ApiAccess | None:
         if args.bind:
             raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error
         return None
+
+
+TLS_FLAGS = ("--tls-cert", "--tls-key", "--tls-client-ca")
+
+
+def tls_options(add: Options) -> None:
+    add.flag("tls-cert", "the extender's certificate", None, existing_file)
+    add.flag("tls-key", "the certificate's private key", None, existing_file)
+    add.flag("tls-client-ca", "CA that clients' certificates must chain to", None, existing_file)
+    add.flag(
+        "tls-client-name",
+        "common or alternative names of the clients that are answered, exact (default {default})",
+        "kube-scheduler",
+        client_names,
+    )
+    add.switch("plain-http", "serve without TLS: any client that reaches the port is answered")
+
+
+def tls_files(args: argparse.Namespace) -> TlsFiles | None:
+    """None: plain HTTP. ValueError when neither that nor all files are given, or both."""
+    missing = not_given(args, *TLS_FLAGS)
+    if args.plain_http and len(missing) < len(TLS_FLAGS):
+        raise ValueError("--plain-http and certificates exclude each other; leave one out")
+    if args.plain_http:
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(missing)} not given; make them with `leadsman certs`, or pass --plain-http")
+    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
+
+
+def main(args: argparse.Namespace) -> int:
+    extender_settings = settings(args)
+    return run_until_stopped(lambda stop: run(extender_settings, stop))

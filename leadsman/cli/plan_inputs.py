@@ -1,6 +1,8 @@
 """What every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
 
 import argparse
+import asyncio
+import contextlib
 import gzip
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,9 +10,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cli import live_cluster
+from leadsman.cli.command_failed import CommandFailed
+from leadsman.cli.flags import api_server_flags, etcd_flags, telemetry_flags
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import existing_file, label_key
+from leadsman.cli.flags.values import existing_file, label_key, namespace_name, optional_url
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -19,10 +22,15 @@ from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import FIELDS, MADE_UP, BadSpec, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
-from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
+from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot
+from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.sources.delay.matrix import BadMatrix, parse_round_trips
+from leadsman.sources.live_snapshot import CannotRead, take_snapshot
 from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
+from leadsman.sources.wiring import SourceSettings
+from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.snapshot import Snapshot
 
 POLICY_FILE_HELP = "the extender's policy file (default: that of the snapshot, or every default)"
@@ -82,7 +90,7 @@ def plan_input_options(add: Options) -> None:
         label_key,
     )
     planned.argument("policy", POLICY_FILE_HELP, None, existing_file)
-    live_cluster.options(add)
+    live_cluster_options(add)
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:
@@ -92,7 +100,7 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
         "--generate": args.generate is not None,
         "--cluster": args.cluster is not None,
         "--nodes and --pods": args.nodes is not None or args.pods is not None,
-        "--kubeconfig or --kube-api": live_cluster.is_named(args),
+        "--kubeconfig or --kube-api": names_a_cluster(args),
     }
     given = [name for name, is_given in sources.items() if is_given]
     has_delays = args.delay_matrix is not None or args.metadata is not None
@@ -102,7 +110,7 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
         raise ValueError(
             f"--delay_matrix and --metadata have no effect with {given[0]}, which has delays; leave them out"
         )
-    if live_cluster.is_named(args) or not (given or has_delays):
+    if names_a_cluster(args) or not (given or has_delays):
         return _read_live(args)
     return _with_policy(_read_offline(args), args.policy)
 
@@ -122,7 +130,7 @@ def _with_policy(given: PlanInput, file: Path | None) -> PlanInput:
 
 
 def _read_live(args: argparse.Namespace) -> PlanInput:
-    taken = live_cluster.read(args)
+    taken = read_cluster_now(args)
     return PlanInput(taken.cluster, _with_estimates(taken.inputs), taken.taken_at, "the live cluster", taken.missing)
 
 
@@ -176,3 +184,60 @@ def _path(text: str) -> Path:
     if not path.exists():
         raise argparse.ArgumentTypeError(f"{text!r}: no such file or folder")
     return path
+
+
+def live_cluster_options(add: Options) -> None:
+    """Adds the flags of access to the live cluster; in its pods, the environment names it."""
+    api_server_flags.operator_options(add)
+    etcd_flags.options(add, default=None)
+    followed = add.group("what else the live cluster's extender follows")
+    followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
+    followed.flag("goldpinger-names", 'JSON {"host IP, pod IP or pod": "node"}, for Goldpinger', None, existing_file)
+    followed.flag(
+        "self-healing-namespace",
+        "namespace that the controller publishes in (default {default})",
+        "leadsman",
+        namespace_name,
+    )
+    telemetry_flags.options(followed)
+
+
+def names_a_cluster(args: argparse.Namespace) -> bool:
+    """Whether the flags or the environment name an API server from outside a cluster."""
+    return bool(args.kubeconfig or args.kube_api or args.context)
+
+
+def read_cluster_now(args: argparse.Namespace) -> ClusterSnapshot:
+    """ValueError when the flags do not fit together; CommandFailed when the cluster cannot be read."""
+    try:
+        return asyncio.run(_take_snapshot(args))
+    except CannotRead as error:
+        raise CommandFailed(str(error)) from error
+
+
+async def _take_snapshot(args: argparse.Namespace) -> ClusterSnapshot:
+    settings = _live_settings(args)
+    async with contextlib.AsyncExitStack() as stack:
+        store = EtcdStore(etcd_flags.settings(args)) if args.etcd else None
+        if store is not None:
+            stack.push_async_callback(store.close)
+        return await take_snapshot(store, settings)
+
+
+def _live_settings(args: argparse.Namespace) -> SourceSettings:
+    if (args.delay_matrix is None) is not (args.metadata is None):
+        raise ValueError("--delay_matrix and --metadata belong together; give both or neither")
+    api = api_server_flags.operator_settings(args)
+    return SourceSettings(
+        policy=args.policy,
+        api=api,
+        delays=DelaySettings(
+            goldpinger_url=args.goldpinger,
+            goldpinger_names_file=args.goldpinger_names,
+            matrix=args.delay_matrix,
+            metadata=args.metadata,
+            estimates=False,
+        ),
+        telemetry=telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api),
+        self_healing_namespace=args.self_healing_namespace,
+    )

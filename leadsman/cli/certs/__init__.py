@@ -77,7 +77,7 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     try:
         from leadsman.cli.certs import actions, cluster
-        from leadsman.cli.certs.certificate_files import CertsError
+        from leadsman.cli.certs.actions import CertsError
     except ImportError as error:
         raise ValueError(f"the package {error.name} is missing; run pip install 'leadsman[setup]'") from error
     try:

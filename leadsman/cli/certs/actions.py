@@ -1,6 +1,10 @@
-"""What `leadsman certs` does: create, renew, show, secrets."""
+"""What `leadsman certs` does: create, renew, show, secrets; and its files, <name>.crt and <name>.key for each pair.
+
+A key is readable by its owner alone from its first byte. A file is replaced as a whole or not at all.
+"""
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,17 +14,7 @@ import yaml
 
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, authority, default_server_names, etcd_certificates
 from leadsman.cli.certs.authority import CertificatePair
-from leadsman.cli.certs.certificate_files import (
-    PAIR_NAMES,
-    CertsError,
-    load_pair,
-    pair_path,
-    read_password,
-    write_pairs,
-    write_password,
-)
-from leadsman.cli.certs.etcd_certificates import EtcdSecrets
-from leadsman.cli.certs.kubernetes_objects import tls_secret
+from leadsman.cli.certs.etcd_certificates import EtcdSecrets, tls_secret
 
 
 def run(args: argparse.Namespace, now: datetime) -> int:
@@ -91,3 +85,68 @@ def _show(folder: Path, now: datetime) -> int:
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
     return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
+
+
+PAIR_NAMES = ("ca", "server", "client")
+"""Those of extender and scheduler; etcd's are in `etcd_certificates`."""
+
+_PASSWORD_FILE = "etcd-root-password"
+
+
+class CertsError(Exception):
+    """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
+
+
+def pair_path(folder: Path, name: str, ending: str) -> Path:
+    return folder / f"{name}.{ending}"
+
+
+def load_pair(folder: Path, name: str) -> CertificatePair:
+    """The pair of this name. CertsError when its files are missing or do not match."""
+    certificate, key = pair_path(folder, name, "crt"), pair_path(folder, name, "key")
+    try:
+        return authority.pair_from_pem(certificate.read_bytes(), key.read_bytes())
+    except FileNotFoundError as error:
+        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs create`") from error
+    except ValueError as error:
+        raise CertsError(f"{certificate}, {key}: {error}; want a pair that `leadsman certs create` made") from error
+
+
+def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
+    """Writes all pairs, keys first. CertsError, with nothing written, when a file exists and `replace` is off."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    files = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
+    files |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
+    existing = [str(path) for path in files if path.exists()]
+    if existing and not replace:
+        raise CertsError(f"{', '.join(existing)} would be overwritten; use renew, another --dir, or --force")
+    for path, (content, mode) in files.items():
+        _replace(path, content, mode)
+
+
+def read_password(folder: Path) -> bytes:
+    """The password of etcd's user root. CertsError when its file is missing."""
+    try:
+        return (folder / _PASSWORD_FILE).read_bytes()
+    except FileNotFoundError as error:
+        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs renew`") from error
+
+
+def write_password(folder: Path, password: bytes, replace: bool) -> None:
+    """Writes the password, unless there is one and `replace` is off: etcd knows that one."""
+    file = folder / _PASSWORD_FILE
+    if replace or not file.exists():
+        _replace(file, password, 0o600)
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
+    new = target.with_name(f".{target.name}.new")
+    new.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)

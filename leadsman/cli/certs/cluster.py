@@ -14,10 +14,9 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, authority, default_server_names, etcd_certificates
+from leadsman.cli.certs.actions import CertsError
 from leadsman.cli.certs.authority import CertificatePair
-from leadsman.cli.certs.certificate_files import CertsError
-from leadsman.cli.certs.etcd_certificates import EtcdSecrets
-from leadsman.cli.certs.kubernetes_objects import tls_secret
+from leadsman.cli.certs.etcd_certificates import EtcdSecrets, tls_secret
 from leadsman.cli.flags import api_server_flags
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, NotFound

@@ -4,14 +4,14 @@ etcd's members have a CA of their own, which signs nothing else that a client ma
 of etcd.
 """
 
+import base64
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from leadsman.cli.certs import authority
 from leadsman.cli.certs.authority import CertificatePair
-from leadsman.cli.certs.kubernetes_objects import config_map, opaque_secret, tls_secret
 
 MOST_MEMBERS = 5
 """As many as the chart allows."""
@@ -66,3 +66,34 @@ def manifests(of: EtcdSecrets, namespace: str) -> Iterator[dict[str, Any]]:
     yield tls_secret(ISSUER_SECRET, namespace, "etcd-issuer", of.issuer, ca)
     yield opaque_secret(ROOT_SECRET, namespace, "etcd", {"password": of.root_password})
     yield config_map(TRUST_CONFIG_MAP, namespace, "etcd", {"ca.crt": ca.decode()})
+
+
+def tls_secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
+    """A pair, and the certificate of the CA that its clients or servers must chain to."""
+    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
+    return _object("Secret", name, namespace, component) | {"type": "kubernetes.io/tls", "data": _encoded(content)}
+
+
+def opaque_secret(name: str, namespace: str, component: str, content: Mapping[str, bytes]) -> dict[str, Any]:
+    return _object("Secret", name, namespace, component) | {"type": "Opaque", "data": _encoded(content)}
+
+
+def config_map(name: str, namespace: str, component: str, content: Mapping[str, str]) -> dict[str, Any]:
+    return _object("ConfigMap", name, namespace, component) | {"data": dict(content)}
+
+
+def _encoded(content: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: base64.b64encode(value).decode() for key, value in content.items()}
+
+
+def _object(kind: str, name: str, namespace: str, component: str) -> dict[str, Any]:
+    labels = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
+    return {
+        "apiVersion": "v1",
+        "kind": kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()},
+        },
+    }

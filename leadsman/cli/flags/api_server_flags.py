@@ -1,5 +1,8 @@
 """Flags of access to Kubernetes' API server.
 
+Credentials of a kubeconfig's exec plugin, such as those of EKS, GKE and AKS, come through the `kubernetes` client,
+which is imported only for a kubeconfig that names a plugin.
+
 A process of a pod (`options`, `settings`) asks the server that its flags name, or its own cluster's. A command on
 somebody's machine (`operator_options`, `operator_settings`) also finds the cluster that kubectl means there.
 """
@@ -9,11 +12,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from leadsman.cli import exec_credential
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, optional_url
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url, in_cluster_access
+from leadsman.kube.kubeconfig import ExecCredential
 
 
 def options(add: Options, default: str = "that of the cluster in which this pod runs") -> None:
@@ -44,7 +47,7 @@ def settings(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) 
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
         context = getattr(args, "context", "")
-        return kubeconfig.read(args.kubeconfig, context, run_exec_plugin=exec_credential.load)
+        return kubeconfig.read(args.kubeconfig, context, run_exec_plugin=run_exec_plugin)
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:
@@ -66,3 +69,32 @@ def _kubectls_file(environ: Mapping[str, str]) -> Path | None:
     named = environ.get("KUBECONFIG") or "~/.kube/config"
     files = (Path(each).expanduser() for each in named.split(os.pathsep) if each)
     return next((file for file in files if file.is_file()), None)
+
+
+def run_exec_plugin(path: Path, context: str) -> ExecCredential:
+    """Runs the plugin of this context's user. Its token is made again shortly before it expires.
+
+    ApiAccessError when the client is missing or the plugin gives no credential; the client logs the plugin's own error.
+    """
+    try:
+        from kubernetes.client import Configuration
+        from kubernetes.config import ConfigException, load_kube_config
+    except ImportError as error:
+        raise ApiAccessError(
+            f"kubeconfig {path}: its exec plugin needs the package {error.name}; run pip install 'leadsman[kubeconfig]'"
+        ) from error
+    configuration = Configuration()
+    try:
+        load_kube_config(str(path), context, configuration, persist_config=False)
+    except ConfigException as error:
+        raise ApiAccessError(f"kubeconfig {path}: {error}") from error
+    if configuration.cert_file and configuration.key_file:
+        certificate, key = (Path(file).read_text() for file in (configuration.cert_file, configuration.key_file))
+        return ExecCredential(certificate=certificate, key=key)
+
+    def token() -> str:
+        return str(configuration.get_api_key_with_prefix("BearerToken") or "").removeprefix("Bearer ")
+
+    if not token():
+        raise ApiAccessError(f"kubeconfig {path}: the exec plugin gave no token and no certificate; its error is above")
+    return ExecCredential(token_source=token)

@@ -1,8 +1,17 @@
-"""Flags of self-healing: backups, failover, re-placement, plans of moves, re-balancing. Each is off by default."""
+"""Flags of node health and of self-healing: backups, failover, re-placement, plans of moves, re-balancing.
+
+Each is off by default.
+"""
 
 import argparse
 
-from controller.settings import NodeHealthMode, PlaceholderSettings, SelfHealingSettings
+from controller.settings import (
+    DeviceHealthMode,
+    NodeHealthMode,
+    NodeHealthSettings,
+    PlaceholderSettings,
+    SelfHealingSettings,
+)
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     image_reference,
@@ -13,6 +22,7 @@ from leadsman.cli.flags.values import (
     positive_number,
 )
 from leadsman.planning.backups.model import BackupScope, BackupSettings
+from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
@@ -171,3 +181,34 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         move_plans=move_plans if args.move_plans else None,
         rebalance=rebalance if args.rebalance else None,
     )
+
+
+def node_health_options(add: Options) -> None:
+    add.flag(
+        "node-health",
+        "off, or report: which nodes are suspect, cut off or dead is shown as the condition LeadsmanUnreachable, in "
+        "Events and metrics; needs the component node-health (default {default})",
+        NodeHealthMode.OFF.value,
+        one_of(*(mode.value for mode in NodeHealthMode)),
+        metavar="MODE",
+    )
+    add.flag(
+        "device-health",
+        "off, dry-run, or act: pods are kept off devices of which dcgm-exporter reports faults, by DeviceTaintRules or "
+        "a label of the node; needs --telemetry prometheus=URL and the component device-health (default {default})",
+        DeviceHealthMode.OFF.value,
+        one_of(*(mode.value for mode in DeviceHealthMode)),
+        metavar="MODE",
+    )
+    add.flag(
+        "agent-call-timeout-seconds",
+        "--call-timeout-seconds of the agents: a heartbeat may stand still for two push intervals and this "
+        "(default {default})",
+        DetectionRules().call_timeout_seconds,
+        positive_number,
+    )
+
+
+def node_health_settings(args: argparse.Namespace) -> NodeHealthSettings:
+    rules = DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
+    return NodeHealthSettings(NodeHealthMode(args.node_health), rules)
