@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from controller.healed_cluster import HealedCluster
 from controller.keeper import Tools
 from controller.node_patcher import NodeCache
 from leadsman.decision.inputs import DecisionInputs
@@ -64,6 +65,15 @@ def node_cache(*names: str, **meta: Any) -> NodeCache:
     """Nodes that are listed."""
     nodes = {name: ObjectMeta(name, uid=f"uid-of-{name}", labels=BoundedLabels({}), **meta) for name in names}
     return NodeCache(listed({("", name): PartialObjectMetadata(each) for name, each in nodes.items()}))
+
+
+class KnownHolds(HealedCluster):
+    """Of which extenders know each hold of a move at once, unless they are said not to."""
+
+    known = True
+
+    def publishes_hold_of_move(self, _: str) -> bool:
+        return self.known
 
 
 @asynccontextmanager

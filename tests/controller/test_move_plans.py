@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.config_maps import DocumentObject
-from controller.healed_cluster import HealedCluster
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.cli.plan_status import ask_controller
@@ -31,7 +30,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import followed, tools
+from tests.controller.followed import KnownHolds, followed, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -83,13 +82,6 @@ class MortalClient(ApiClient):
         return await super().send(call)
 
 
-class Published(HealedCluster):
-    """Extenders know of each hold at once."""
-
-    def publishes_hold_of_move(self, _: str) -> bool:
-        return True
-
-
 class Cluster:
     """Two nodes, two pods on edge-1, and a controller that carries out plans.
 
@@ -122,7 +114,7 @@ class Cluster:
             lambda: self.now,
         )
         replacement = ReplacementSettings(mends=False)
-        healed = Published(given, SelfHealingSettings(replacement=replacement, move_plans=MovePlanLimits()), dict)
+        healed = KnownHolds(given, SelfHealingSettings(replacement=replacement, move_plans=MovePlanLimits()), dict)
         healed.follower = self.follower
         return Replacement(given, healed, replacement)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.healed_cluster import HealedCluster
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.decision.delay.views import SourceRow
@@ -23,7 +22,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import followed, tools
+from tests.controller.followed import KnownHolds, followed, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -49,22 +48,11 @@ class Delays:
         return SourceRow(forward=self.ms if reference == "edge-1" else {})
 
 
-class Published(HealedCluster):
-    """What re-placement looks at: the test's cluster, whose holds extenders know as the test says."""
-
-    def __init__(self, test: "Cluster", *given: Any) -> None:
-        super().__init__(*given)
-        self.test, self.follower = test, test.follower
-
-    def publishes_hold_of_move(self, _: str) -> bool:
-        return self.test.publishes
-
-
 class Cluster:
     """Three nodes, a pod on edge-2 bound to edge-1 within 5 ms, and re-placement that follows it."""
 
     def __init__(self, api: FakeApiServer, client: ApiClient, *, dry_run: bool) -> None:
-        self.api, self.client, self.leads, self.now, self.publishes = api, client, True, 1000.0, True
+        self.api, self.client, self.leads, self.now = api, client, True, 1000.0
         self.delays = Delays(edge_2=9.0, edge_3=3.0)
         self.recorder = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
         self.follower = ClusterFollower(client)
@@ -83,7 +71,9 @@ class Cluster:
             lambda: self.now,
         )
         moving = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0)
-        return Replacement(given, Published(self, given, SelfHealingSettings(replacement=moving), dict), moving)
+        self.healed = KnownHolds(given, SelfHealingSettings(replacement=moving), dict)
+        self.healed.follower = self.follower
+        return Replacement(given, self.healed, moving)
 
     async def step(self, seconds: float = 3.0) -> None:
         self.now += seconds
@@ -173,11 +163,11 @@ async def test_a_move_holds_room_then_evicts_then_releases(started: Start, until
 async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(started: Start, until: "Until") -> None:
     async with started() as one:
         await one.held(until)
-        one.publishes = False
+        one.healed.known = False
         await one.step()
         assert one.replacement.actions.results["EvictPod", "waits"] == 1
         assert [(hold.node, hold.owner_uid) for hold in one.replacement.holds] == [("edge-3", "rs")]
-        one.publishes = True
+        one.healed.known = True
         await one.step()
         assert one.replacement.actions.results["EvictPod", "done"] == 1
 

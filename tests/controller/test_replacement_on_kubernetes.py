@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.healed_cluster import HealedCluster
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.decision.delay.views import SourceRow
@@ -28,7 +27,7 @@ from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
-from tests.controller.followed import tools
+from tests.controller.followed import KnownHolds, tools
 from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
@@ -103,13 +102,6 @@ def pod(name: str, bound_ms: int, nodes: list[str], gib: int = 6) -> dict[str, A
     }
 
 
-class Published(HealedCluster):
-    """Extenders know of each hold at once."""
-
-    def publishes_hold_of_move(self, _: str) -> bool:
-        return True
-
-
 class Story:
     """Re-placement that runs, a kubelet that ends what is being deleted, and an owner that makes req1 again."""
 
@@ -124,7 +116,7 @@ class Story:
             ),
         )
         settings = ReplacementSettings(hold_seconds=0.0)
-        healed = Published(given, SelfHealingSettings(replacement=settings), dict)
+        healed = KnownHolds(given, SelfHealingSettings(replacement=settings), dict)
         healed.follower = self.follower
         self.replacement = Replacement(given, healed, settings)
 

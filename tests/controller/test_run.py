@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from controller.parts import ControllerParts
+from controller.settings import ControllerSettings
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.errors import NotLeader
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -70,6 +76,17 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, r
                 plan = json.loads((await page(port, "/plan"))[1])
     assert [(action["node"], action["label"], action["value"]) for action in plan["actions"]] == [("n1", "hot", None)]
     assert set(api.verbs()) <= {"list", "watch"}
+
+
+async def test_a_dry_run_cannot_write_even_where_a_keeper_tried(api: FakeApiServer) -> None:
+    telemetry = TelemetrySettings(("agents",), ApiAccess(api.url))
+    parts = ControllerParts(ControllerSettings(EtcdAccess(("http://127.0.0.1:1",)), telemetry, "one", dry_run=True))
+    async with parts.client, parts.health_client, parts.lease_client:
+        for client in (parts.client, parts.health_client):
+            with pytest.raises(NotLeader):
+                await client.patch(NODES.path("", "n1"), {})
+    await parts.store.close()
+    assert api.requests == []
 
 
 async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(

@@ -46,6 +46,20 @@ MUTATIONS = (
         "controller/test_keeper.py::test_the_leader_acts_and_the_other_replicas_forget",
     ),
     Mutation(
+        "a dry run cannot write",
+        "controller/parts.py",
+        "return self.leader_elector is not None and self.leader_elector.is_leader",
+        "return True",
+        "controller/test_run.py::test_a_dry_run_cannot_write_even_where_a_keeper_tried",
+    ),
+    Mutation(
+        "a document fits into its ConfigMap",
+        "leadsman/published/documents.py",
+        "if len(data) > MAX_BYTES:",
+        "if False:",
+        "leadsman/published/test_self_healing.py::test_a_state_that_no_config_map_holds_is_neither_written_nor_read",
+    ),
+    Mutation(
         "retries of pods are limited in rate",
         "controller/requeuer.py",
         "if self._touch and self._rate.try_take():",

@@ -97,4 +97,32 @@ MUTATIONS = (
         "if",
         "controller/test_replacement.py::test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_server_says",
     ),
+    Mutation(
+        "a Lease that ran out is read although peers hear the node",
+        VERDICTS,
+        "return (*accused, *(node for node in alive if node in run_out))",
+        "return accused",
+        AT_DETECTION + "test_a_node_whose_kubelet_alone_stopped_is_suspect_once_its_lease_has_run_out",
+    ),
+    Mutation(
+        "Leases that all ran out are not read one by one",
+        VERDICTS,
+        "if len(run_out) - 1 > (1.0 - rules.renewed_ratio) * (len(leases) - 1):",
+        "if False:",
+        AT_DETECTION + "test_leases_that_all_stand_still_are_not_read_one_by_one",
+    ),
+    Mutation(
+        "nothing is done about a dead node before extenders can know",
+        "controller/node_recovery.py",
+        "await self._publish(state)",
+        "pass",
+        "controller/test_self_healing.py::test_nothing_is_done_before_the_state_is_written",
+    ),
+    Mutation(
+        "room is held before a pod is evicted, and both are written down first",
+        "controller/moves.py",
+        "await self._state.write(plan.memory.state)",
+        "pass",
+        "controller/test_replacement.py::test_nothing_is_done_while_the_state_cannot_be_written",
+    ),
 )
