@@ -123,6 +123,6 @@ MUTATIONS = (
         "controller/moves.py",
         "await self._state.write(plan.memory.state)",
         "pass",
-        "controller/test_replacement.py::test_nothing_is_done_while_the_state_cannot_be_written",
+        "controller/test_replacement.py::test_nothing_is_done_before_the_state_is_written",
     ),
 )
