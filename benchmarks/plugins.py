@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from random import Random
 
 import aiohttp
 from msgspec import Struct
 
+from benchmarks.extender_server import ChangingState
 from extender.app import create_app
 from extender.decider import DecisionCore
 from extender.metrics import ExtenderMetrics
@@ -30,9 +30,6 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
-from leadsman.state import metric_names
-from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
 
 SOURCE = """
 import math, os, time
@@ -66,8 +63,6 @@ class Nan(Good):
 TARGET_MS = 200.0
 """Of every answer, as every decision."""
 
-METRICS = (metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names.LOAD_PER_CPU)
-
 HOSTILE = ("loops", "sleeps", "exits", "eats", "nan")
 
 
@@ -89,31 +84,14 @@ def install(folder: Path) -> None:
     sys.path.insert(0, str(folder))
 
 
-def snapshot(count: int) -> Snapshot:
-    """Each node reports hardware and 16 peers, and stays fresh."""
-    rng, now = Random(1), time.monotonic()
-    return Snapshot({f"node-{number}": random_state(number, count, rng, now) for number in range(count)})
-
-
-def random_state(node: int, count: int, rng: Random, now: float) -> NodeState:
-    peers = {f"node-{(node + step) % count}": random_window(rng) for step in range(1, 17)}
-    hardware = Hardware({metric: rng.random() for metric in METRICS})
-    return NodeState(None, Heartbeat(1, 1, 3600.0), Latency(peers), hardware, now)
-
-
-def random_window(rng: Random) -> PeerLatency:
-    ms = rng.lognormvariate(2, 1)
-    return PeerLatency(30, 30, ms, ms * 1.2, ms * 0.9)
-
-
 async def measure(names: tuple[str, ...], count: int, seconds: float) -> tuple[list[float], float]:
     """Milliseconds of each answer, and how many were made without a decision at their deadline."""
     policy = Policy(plugins=PluginsPolicy(scores=tuple(ScorePluginPolicy(name) for name in names)))
-    sources = InputSources(Fixed(snapshot(count)), Fixed(policy), time.monotonic)  # type: ignore[arg-type]
+    sources = InputSources(Fixed(ChangingState(count).current), Fixed(policy), time.monotonic)  # type: ignore[arg-type]
     host = PluginHost(lambda: policy, sources.current_inputs)
     metrics, workers = ExtenderMetrics(), WorkerPool()
     core = DecisionCore(host.filter_nodes, host.score_nodes)
-    body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": [f"node-{n}" for n in range(count)]})
+    body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": [f"node-{n:05}" for n in range(count)]})
     gc.collect()  # The nodes of the last case are no work of this one's.
     gc.freeze()  # As the extender does.
     running = asyncio.create_task(host.run())
