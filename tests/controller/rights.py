@@ -32,11 +32,11 @@ def used_rights(audit_log: Path) -> set[Right]:
     }
 
 
-def granted_rights(*components: str) -> set[Right]:
-    """By the roles of these components."""
+def granted_rights(*files: str) -> set[Right]:
+    """By the roles in these files of the components, as "backups/rbac"."""
     objects: list[dict[str, Any]] = []
-    for name in components:
-        objects += yaml.safe_load_all((COMPONENTS / name / "rbac.yaml").read_text())
+    for name in files:
+        objects += yaml.safe_load_all((COMPONENTS / f"{name}.yaml").read_text())
     return {
         (verb, resource, one["metadata"].get("namespace", ""))
         for one in objects

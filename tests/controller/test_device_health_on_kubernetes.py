@@ -152,7 +152,7 @@ async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_t
             await until(lambda: successor.recorder.written == 2)
             assert successor.recorder.dropped == 0
         assert UNHEALTHY_DEVICES_KEY not in api.call("GET", "/api/v1/nodes/n1")["metadata"].get("labels", {})
-    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller", "device-health")
+    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller/rbac", "device-health/rbac")
 
 
 async def test_without_the_gate_the_node_is_labelled_and_the_label_is_taken_off_again(
@@ -170,4 +170,4 @@ async def test_without_the_gate_the_node_is_labelled_and_the_label_is_taken_off_
             assert "at most 1 may be" in health.keeper.page()["withheld"]["GPU-3"]
             await health.measure(seconds=62)
             assert UNHEALTHY_DEVICES_KEY not in api.call("GET", "/api/v1/nodes/n1")["metadata"].get("labels", {})
-    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller", "device-health")
+    assert used_rights(tmp_path / "audit.log") <= granted_rights("controller/rbac", "device-health/rbac")

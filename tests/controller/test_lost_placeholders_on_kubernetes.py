@@ -32,7 +32,7 @@ from tests.testbed.kube_scheduler import KubeScheduler
 pytestmark = pytest.mark.slow
 
 PLACEHOLDERS, SHOP = "/api/v1/namespaces/leadsman-placeholders/pods", "/api/v1/namespaces/shop/pods"
-ROLES = ("cluster-model", "backups")
+ROLES = ("backups/cluster-model", "backups/rbac")
 SEEN_AND_REPLANNED_SECONDS = 10.0
 """The promise: from the loss until the room is held again, by a placeholder that kube-scheduler bound."""
 
@@ -45,7 +45,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}) as one:
         for namespace in ("leadsman", "shop"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        files = ["backups/namespace", "backups/priority", *(f"{name}/rbac" for name in ("controller", *ROLES))]
+        files = ["backups/namespace", "backups/priority", "controller/rbac", *ROLES]
         for file in files:
             command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
             subprocess.run(command, check=True, capture_output=True)

@@ -79,8 +79,8 @@ def api_server(binaries: Path, folder: Path) -> Iterator[KubeApiServer]:
     with KubeApiServer(binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: (), OPERATOR: ()}) as one:
         for namespace in ("leadsman", "shop", "leadsman-placeholders"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        granted = ("cluster-model", "backups", "move-plans", "self-healing-extender")
-        for file in (*(f"{name}/rbac" for name in granted), "backups/priority"):
+        granted = ("backups/cluster-model", "backups/rbac", "backups/extender", "move-plans/rbac")
+        for file in (*granted, "backups/priority"):
             command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
             subprocess.run(command, check=True, capture_output=True)
         grant_operator(one)

@@ -67,7 +67,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Itera
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users=users, flags=flags) as one:
         for namespace in ("leadsman", "shop", "leadsman-placeholders"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        for file in ("cluster-model/rbac", "backups/priority", "backups/rbac", "replacement/rbac"):
+        for file in ("backups/cluster-model", "backups/priority", "backups/rbac", "replacement/rbac"):
             command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
             subprocess.run(command, check=True, capture_output=True)
         for namespace in ("shop", "leadsman-placeholders"):
@@ -167,8 +167,8 @@ async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound_by_th
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    of_others = {*granted_rights("cluster-model"), ("create", "configmaps", "leadsman")}
+    of_others = {*granted_rights("backups/cluster-model"), ("create", "configmaps", "leadsman")}
     evicted = {("create", "pods/eviction", "shop")}  # granted for the whole cluster
-    used, granted = used_rights(audit_log) - of_others, granted_rights("replacement")
+    used, granted = used_rights(audit_log) - of_others, granted_rights("replacement/rbac")
     assert granted - used == {("create", "pods/eviction", "")}
     assert used - granted == evicted

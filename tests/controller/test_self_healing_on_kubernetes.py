@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-ROLES = ("cluster-model", "backups", "failover")
+ROLES = ("backups/cluster-model", "backups/rbac", "failover/rbac")
 PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
 SHOP = "/api/v1/namespaces/shop/pods"
 
@@ -53,7 +53,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Itera
         for namespace in ("leadsman", "shop"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         files = [COMPONENTS / "backups/namespace.yaml", COMPONENTS / "backups/priority.yaml"]
-        for file in (*files, *(COMPONENTS / name / "rbac.yaml" for name in ("controller", *ROLES))):
+        for file in (*files, *(COMPONENTS / f"{name}.yaml" for name in ("controller/rbac", *ROLES))):
             subprocess.run(
                 ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", file], check=True, capture_output=True
             )

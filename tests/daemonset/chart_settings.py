@@ -13,7 +13,6 @@ SETTINGS_OF = {
     "bind": "extender.bind=true",
     "telemetry": "telemetry.enabled=true",
     "controller": "controller.enabled=true",
-    "cluster-model": "controller.clusterModel=true",
     "node-health": "selfHealing.nodeHealth=true",
     "backups": "selfHealing.backups=true",
     "failover": "selfHealing.failover=true",
@@ -25,7 +24,6 @@ SETTINGS_OF = {
     "devices": "extender.devices=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
-    "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""
 EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]

@@ -17,9 +17,8 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
 CHART = ROOT / "charts/leadsman"
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
-_BACKUPS_NEED = ["controller", "cluster-model", "node-health"]
+_BACKUPS_NEED = ["controller", "node-health"]
 REQUIRED = {
-    "cluster-model": ["controller"],
     "node-health": ["controller"],
     "device-health": ["controller"],
     "placement-events": ["controller"],

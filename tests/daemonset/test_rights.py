@@ -34,7 +34,6 @@ ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-
 COMPONENTS_WITH_ROLES = (
     "telemetry",
     "controller",
-    "self-healing-extender",
     "second-scheduler",
     "devices",
     "etcd-locked",
@@ -70,7 +69,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
         for o in objects_named(objects, "Deployment", "leadsman-extender")
         for argument in o["spec"]["template"]["spec"]["containers"][0]["args"]
     ]
-    assert bool(roles) == (build_name in builds_with("self-healing-extender"))
+    assert bool(roles) == (build_name in builds_with("backups"))
     assert ("--self-healing" in arguments) == (bool(roles) and build_name != "files"), "files: no patch is applied"
     for role in roles:
         [rule] = role["rules"]
@@ -81,7 +80,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
 
 
 def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:
-    if build_name not in builds_with("cluster-model"):
+    if build_name not in builds_with("backups"):
         return
     [rules] = [
         o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller-cluster-model" and "rules" in o

@@ -26,7 +26,7 @@ TEST_PODS = 8
 NODE_METRIC = {"edge-1": 5, "edge-2": 50, "edge-3": 120, "cloud-1": 20}
 """Below 10: dontschedule; above 100: labelled; the largest is the best; -1: deschedule."""
 
-SELF_HEALING = ("cluster-model", "node-health", "backups", "replacement", "self-healing-extender")
+SELF_HEALING = ("node-health", "backups", "replacement")
 EDGE_FILES = ("delays.txt", "rows.json")
 
 _MEASURES_NOTHING = """\

@@ -60,7 +60,7 @@ class FullCluster:
         for file in (
             manifests / "backups" / "namespace.yaml",
             manifests / "backups" / "priority.yaml",
-            manifests / "self-healing-extender" / "rbac.yaml",
+            manifests / "backups" / "extender.yaml",
             MANIFESTS / "base" / "serviceaccounts.yaml",
         ):
             for one in yaml.safe_load_all(file.read_text()):

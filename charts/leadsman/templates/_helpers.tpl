@@ -4,13 +4,11 @@
 {{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
 {{- $backups := or $heal.backups $heal.failover $heal.replacement $movePlans -}}
 {{- $nodeHealth := or $heal.nodeHealth $backups -}}
-{{- $clusterModel := or .Values.controller.clusterModel $backups -}}
 agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
 etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
-controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
-clusterModel: {{ $clusterModel }}
+controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $nodeHealth }}
 nodeHealth: {{ $nodeHealth }}
 deviceHealth: {{ .Values.controller.deviceHealth.enabled }}
 backups: {{ $backups }}
@@ -18,7 +16,6 @@ failover: {{ $heal.failover }}
 replacement: {{ $heal.replacement }}
 movePlans: {{ $movePlans }}
 rebalance: {{ .Values.planning.rebalance }}
-selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
