@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
-from leadsman.sources.recording.segments import BEGINS, GOES_ON, HEAD, LARGEST_BLOCK_BYTES, checksum, segment_paths
+from leadsman.sources.recording.segments import BEGINS, GOES_ON, HEAD, LARGEST_BLOCK_BYTES, segment_paths
 
 _SEARCHED_BYTES = 1 << 20
 """Read at a time when the next beginning is searched for behind a damaged block."""
@@ -102,20 +102,18 @@ def _block_at(file: BinaryIO, at: int) -> tuple[bytes, int] | None:
     head = file.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
-    mark, length, crc = HEAD.unpack(head)
+    mark, length = HEAD.unpack(head)
     if mark not in (BEGINS, GOES_ON) or length > LARGEST_BLOCK_BYTES:
         raise DamagedBlock
     packed = file.read(length)
     if len(packed) < length:
         return None
-    if checksum(mark, packed) != crc:
-        raise DamagedBlock
     unpacker = zlib.decompressobj()
     try:
         block = unpacker.decompress(packed, LARGEST_BLOCK_BYTES)
     except zlib.error as error:
         raise DamagedBlock from error
-    if not unpacker.eof:
+    if not unpacker.eof or unpacker.unused_data:
         raise DamagedBlock
     return block, at + HEAD.size + length
 

@@ -1,6 +1,6 @@
 """Writes the files of a recording: blocks are appended to the newest segment, and the oldest goes to make room.
 
-    block   mark, length, CRC-32 of mark, length and content (4 bytes each, big-endian), content compressed by zlib
+    block   mark, length (4 bytes each, big-endian), content compressed by zlib, which ends it with a checksum
 
 At a block with the mark BEGINS a reader can begin: the full state of the cluster stands there, and the blocks behind it
 say what changed since. The state is written again when those are 4 times as large, then when they are 8, 16 and 32
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 BEGINS, GOES_ON = b"LEAD", b"SMAN"
-HEAD = struct.Struct(">4sII")
+HEAD = struct.Struct(">4sI")
 
 LARGEST_BLOCK_BYTES = 16 << 20
 """Compressed or not: a reader takes no larger one, whatever a file says. Most are of 64 KiB, before compression."""
@@ -45,10 +45,6 @@ class RingFolderError(ValueError):
 def segment_paths(folder: Path) -> Sequence[Path]:
     """The oldest first."""
     return sorted(folder.glob("segment-*.rec"))
-
-
-def checksum(mark: bytes, packed: bytes) -> int:
-    return zlib.crc32(packed, zlib.crc32(mark + len(packed).to_bytes(4, "big")))
 
 
 class SegmentRing:
@@ -92,7 +88,7 @@ class SegmentRing:
         packed = zlib.compress(block, _LEVEL)
         if max(len(block), len(packed)) > LARGEST_BLOCK_BYTES:
             raise OSError(f"a block of {len(block):,} bytes is too large for a recording")
-        self._append(HEAD.pack(self._mark, len(packed), checksum(self._mark, packed)) + packed)
+        self._append(HEAD.pack(self._mark, len(packed)) + packed)
         self._mark = GOES_ON
 
     def close(self) -> None:
