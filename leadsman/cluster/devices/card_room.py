@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.cluster.devices.cards import (
-    NVIDIA_CARD,
     NVIDIA_MEMORY,
     Card,
     CardRequest,
@@ -20,7 +19,7 @@ from leadsman.cluster.devices.cards import (
     fits,
     usable_cards,
 )
-from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.demand import NVIDIA_CARD, DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
 _ALL_OF_A_CARD = 2**63

@@ -13,16 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
-from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.demand import CARD_RESOURCES, INTEL_CARDS, NVIDIA_CARD, DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
 INTEL_PREFIX = "gpu.intel.com/"
-INTEL_CARDS = (f"{INTEL_PREFIX}i915", f"{INTEL_PREFIX}xe")
 INTEL_MEMORY = f"{INTEL_PREFIX}memory.max"
 INTEL_TILES = f"{INTEL_PREFIX}tiles"
-NVIDIA_CARD = "nvidia.com/gpu"
 NVIDIA_MEMORY = "nvidia.com/gpu.memory"
-CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
 
 _MOST_TILES = 64
 """Of a card; real ones have up to two."""

@@ -18,6 +18,11 @@ from leadsman.kube.names import (
     GAS_SINGLE_NUMA_KEY,
 )
 
+INTEL_CARDS = ("gpu.intel.com/i915", "gpu.intel.com/xe")
+NVIDIA_CARD = "nvidia.com/gpu"
+CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
+"""Of these, and of no other, labels of a node say what one card has."""
+
 _BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
 _BANDWIDTH = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kMGT]?bit)", re.ASCII)
 LARGEST_BANDWIDTH_BITS = 10**15
@@ -25,7 +30,7 @@ LARGEST_BANDWIDTH_BITS = 10**15
 
 
 class BadDemand(ValueError):
-    """An annotation cannot be read. Names it, the value and what is allowed."""
+    """An annotation cannot be read, or asks for what nobody counts. Names it, the value and what is allowed."""
 
 
 class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
@@ -100,7 +105,7 @@ def device_demand(
     asks = any(containers)
     return DeviceDemand(
         containers if asks else (),
-        _memory_bytes(annotations.get(DEVICE_MEMORY_ANNOTATION)),
+        _memory_bytes(annotations.get(DEVICE_MEMORY_ANNOTATION), containers),
         _bandwidth_bits(annotations),
         _container_cards(annotations.get(GAS_CARDS_KEY, "")) if asks else (),
         claims.names,
@@ -136,10 +141,19 @@ def _bandwidth_bits(annotations: Mapping[str, str]) -> int | None:
     return None
 
 
-def _memory_bytes(text: str | None) -> int | None:
+def _memory_bytes(text: str | None, containers: tuple[Mapping[str, int], ...]) -> int | None:
     if text is None:
         return None
-    return _within_limits(DEVICE_MEMORY_ANNOTATION, text, _quantity(text), "a quantity of bytes, as in 5Gi", 2**63 - 1)
+    allowed = "a quantity of bytes, as in 5Gi"
+    amount = _within_limits(DEVICE_MEMORY_ANNOTATION, text, _quantity(text), allowed, 2**63 - 1)
+    if not any(container.get(card) for container in containers for card in CARD_RESOURCES):
+        asked = ", ".join(sorted({name for container in containers for name in container})) or "no card"
+        *others, last = CARD_RESOURCES
+        raise BadDemand(
+            f"annotation {DEVICE_MEMORY_ANNOTATION} asks for memory of a card, and the pod requests {asked[:200]};"
+            f" what one card has is known of {', '.join(others)} or {last} only"
+        )
+    return amount
 
 
 def _within_limits(annotation: str, text: str, amount: int, allowed: str, largest: int = LARGEST_BANDWIDTH_BITS) -> int:

@@ -8,9 +8,8 @@ SR-IOV: nodes with virtual functions are last for it.
 
 from collections.abc import Mapping, Sequence
 
-from leadsman.cluster.devices.cards import CARD_RESOURCES
 from leadsman.cluster.devices.claims import NO_DEVICE, fit_claims
-from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.demand import CARD_RESOURCES, DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
 from leadsman.decision.devices.claim_requests import PodRequests, pod_requests
 from leadsman.decision.devices.evaluation import asks_link

@@ -2,7 +2,14 @@
 
 import pytest
 
-from leadsman.cluster.devices.demand import BadDemand, DeviceDemand, PodClaims, device_demand, extended_requests
+from leadsman.cluster.devices.demand import (
+    BadDemand,
+    DeviceDemand,
+    PodClaims,
+    device_demand,
+    extended_requests,
+    readable_demand,
+)
 from leadsman.sources.cluster.pod_fields import ResourceClaimFields
 
 BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
@@ -79,3 +86,14 @@ def test_a_claim_of_a_template_has_its_name_from_the_status() -> None:
 
 def test_a_pod_that_asks_for_nothing_has_no_demand() -> None:
     assert device_demand(({}, {}), {"gas-container-cards": "card0"}) == DeviceDemand()
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/gpu", "example.com/x"])
+def test_memory_of_a_card_that_nobody_counts_is_refused_with_the_cards_that_are(resource: str) -> None:
+    for containers in (({resource: 1},), ()):
+        demand, problem = readable_demand(containers, {"leadsman.dev/device-memory": "5Gi"})
+        assert "leadsman.dev/device-memory" in problem
+        assert "gpu.intel.com/i915, gpu.intel.com/xe or nvidia.com/gpu" in problem
+        assert demand.memory_bytes is None
+    asks_one = ({resource: 1}, {"nvidia.com/gpu": 1})
+    assert device_demand(asks_one, {"leadsman.dev/device-memory": "5Gi"}).memory_bytes == 5 << 30
