@@ -1,8 +1,8 @@
 """What devices cost a request, in CPU time: `python -m benchmarks.devices`.
 
 Each node has eight cards and four pods on them. A pod that asks for a part of a card, one for whole cards and one for
-bandwidth, beside one that asks for nothing while devices are not followed; and the part of a card again while other
-pods were promised parts, on whichever node. Filter and prioritize together. The ways are measured in turn; the devices
+bandwidth, beside one that asks for nothing while devices are not followed; and the part of a card again while parts are
+reserved for other pods, on whichever node. Filter and prioritize together. The ways are measured in turn; the devices
 of 1 % of the nodes change between two rounds and are prepared as the follower does it, off the request. "first": after
 a start.
 """
@@ -17,7 +17,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import DeviceInputs, Reservation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
@@ -36,11 +36,11 @@ WAYS = {
     "nothing": (DeviceDemand(), 0),
     "whole cards": (DeviceDemand(({CARD: 8},)), 0),
     "a part of a card": (PART, 0),
-    "… and 4 promised": (PART, 4),
-    "… and 16 promised": (PART, 16),
+    "… and 4 reserved": (PART, 4),
+    "… and 16 reserved": (PART, 16),
     "bandwidth": (DeviceDemand(({FUNCTION: 1},), bandwidth_bits=2 * 10**9), 0),
 }
-"""What a pod asks, and how many pods were promised a part of a card."""
+"""What a pod asks, and for how many pods a part of a card is reserved."""
 
 
 def node_devices(number: int) -> NodeDevices:
@@ -82,9 +82,10 @@ def measure(count: int, requests: int) -> None:
         changed = nodes[turn % 100 :: 100]
         table = table | {node: node_devices(at) for at, node in enumerate(changed)}
         prepare(table[node] for node in changed)
-        for name, (demand, promised) in WAYS.items():
-            grants = tuple(TentativeGrant(f"promised-{at}", PART) for at in range(promised))
-            seen = DeviceInputs() if name == NOTHING else DeviceInputs(followed=True, nodes=table, grants=grants)
+        for name, (demand, reserved) in WAYS.items():
+            reservations = tuple(Reservation(f"reserved-{at}", PART) for at in range(reserved))
+            followed = DeviceInputs(followed=True, nodes=table, reservations=reservations)
+            seen = DeviceInputs() if name == NOTHING else followed
             inputs = DecisionInputs(snapshot, POLICY, NOW, caches[name], devices=seen)
             pod = PodInfo("shop", "web", devices=demand)
             began = time.thread_time()

@@ -14,7 +14,6 @@ from controller.labels import LabelReconciler
 from controller.node_health import NodeConditions, NodeHealthReporter, NodeLeases
 from controller.node_patcher import NodeCache, NodePatcher
 from controller.policies import MissingPolicyReporter, PolicyStatusWriter
-from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing
 from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
@@ -29,6 +28,7 @@ from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.failover.model import NodeVerdict
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+from leadsman.sources.device_reservations import READ_TIMEOUT_SECONDS, DeviceReservations
 from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.etcd_store import EtcdStore
@@ -93,8 +93,10 @@ class ControllerParts:
     def _reporters(self) -> Iterator[Keeper]:
         """What has refused pods retried, and what says something of pods and policies."""
         tools, nodes, pending = self.tools, self.node_cache, self.pending_pods_reflector
-        promised = PromisedInputs(self.store, self.followed_sources.input_sources).current
-        yield Requeuer(tools, pending, nodes, promised, TokenBucket(TOUCHES_PER_SECOND, 1))
+        sources = self.followed_sources.input_sources
+        reservations = DeviceReservations(self.store, sources.devices, READ_TIMEOUT_SECONDS)
+        inputs = lambda: reservations.read(sources.current_inputs())  # noqa: E731
+        yield Requeuer(tools, pending, nodes, inputs, TokenBucket(TOUCHES_PER_SECOND, 1))
         yield BindFailureCounter(tools, pending, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST))
         yield UncheckedPodReporter(tools, tells_placements=self.settings.placement_events)
         yield WaitingPodReporter(tools, pending, nodes, TokenBucket(WAITING_EVENTS_PER_SECOND, WAITING_EVENTS_BURST))

@@ -29,7 +29,7 @@ MAX_PLAN_SECONDS = 5.0
 class Requeuer(Keeper):
     """Plans and touches nodes.
 
-    inputs: of decisions, with what was promised to other pods.
+    inputs: of decisions, with what is reserved for other pods.
     rate: of touches.
     touched: nodes touched so far.
     """

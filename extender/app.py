@@ -12,7 +12,6 @@ from extender.bind_failures import BindFailureReporter
 from extender.body_limits import BodyReader
 from extender.client_errors import Handler, map_client_errors
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
-from extender.device_grants import DeviceGrants
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -28,6 +27,7 @@ from leadsman.runtime import ops_server
 from leadsman.runtime.http_server import track_request
 from leadsman.runtime.ops_server import Health, HealthCheck, good_unless
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def create_app(
     bind_failures: BindFailureReporter | None = None,
     tls_problem: ProblemLog | None = None,
     observers: Sequence[Observer] = (),
-    device_grants: DeviceGrants | None = None,
+    reservations: DeviceReservations | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /decisions, /state
     and /rewards.
@@ -56,7 +56,7 @@ def create_app(
     bind_failures: receives the binds that failed.
     tls_problem: why the newest certificates are not in use, for /state.
     observers: receive each decided request.
-    device_grants: what pods were promised of devices; None: nothing is.
+    reservations: of devices for pods; None: there are none.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
@@ -69,7 +69,7 @@ def create_app(
         core=core,
         request_probes=request_probes,
         observers=observers,
-        device_grants=device_grants,
+        reservations=reservations,
     )
     verbs, pages = (
         VerbHandlers(decider, bodies),

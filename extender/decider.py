@@ -16,14 +16,13 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from extender.brief_decisions import is_brief
-from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.delay import bounds
-from leadsman.decision.devices.evaluation import needs_grant
+from leadsman.decision.devices.evaluation import needs_reservation
 from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
@@ -31,6 +30,7 @@ from leadsman.decision.policy import EstimateMode, Policy
 from leadsman.decision.telemetry import pod_policy
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.state.snapshot import Snapshot
@@ -83,14 +83,14 @@ class Decider:
         core: DecisionCore = DEFAULT_CORE,
         request_probes: RequestProbes | None = None,
         observers: Sequence[Observer] = (),
-        device_grants: DeviceGrants | None = None,
+        reservations: DeviceReservations | None = None,
     ) -> None:
         """request_probes: called after each answer with the node pairs to measure. observers: called with each
-        decided request; they return at once and never raise. device_grants: None: nothing of devices is granted."""
+        decided request; they return at once and never raise. reservations: None: nothing of devices is reserved."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self.core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
-        self._observers, self._device_grants = observers, device_grants
+        self._observers, self._reservations = observers, reservations
         self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
         self._snapshot, self._snapshot_until = Snapshot(), float("-inf")
 
@@ -99,14 +99,14 @@ class Decider:
         if pod_policy.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
         order = 0
-        if self._device_grants:
-            inputs, order = await self._device_grants.reserve(pod, inputs)
+        if self._reservations:
+            inputs, order = await self._reservations.reserve(pod, inputs)
         filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
-        if self._device_grants and order:
-            if not filter_result.kept and await self._device_grants.wait_for_change(inputs):
-                inputs = await self._device_grants.read(pod, inputs, order)
+        if self._reservations and order:
+            if not filter_result.kept and await self._reservations.wait_for_change(inputs):
+                inputs = await self._reservations.read(inputs, order)
                 filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
-            await self._device_grants.settle(pod, order, filter_result.kept)
+            await self._reservations.settle(pod, order, filter_result.kept)
         self.journal.record_filter(pod, nodes, filter_result, inputs)
         self._probe_on_demand.request_after_filter(pod, filter_result, inputs)
         self._observe(DecidedRequest("filter", pod, nodes, inputs, filter_result, fault))
@@ -136,8 +136,8 @@ class Decider:
         always recorded, as no filter call says so.
         """
         inputs = self._current_inputs()
-        if self._device_grants:
-            inputs = await self._device_grants.read(pod, inputs)
+        if self._reservations and needs_reservation(pod, inputs):
+            inputs = await self._reservations.read(inputs)
         protected = protected_placeholders(pod, victims, inputs)
         self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
         filter_result, fault = await self._filter_result(
@@ -259,7 +259,7 @@ def _also_refused(refused: Mapping[str, Refusal], filter_result: FilterResult) -
 
 def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:
     strict = _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs)
-    if strict or (inputs.devices.followed and needs_grant(pod.devices, inputs)):
+    if strict or (inputs.devices.followed and pod.bad_demand) or needs_reservation(pod, inputs):
         return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", reason)))
     return FilterResult(nodes, {})
 

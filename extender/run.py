@@ -22,7 +22,6 @@ from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.brief_decisions import is_brief
 from extender.config_page import add_config_page
 from extender.decider import DecisionCore
-from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.plugins.events import PluginEvents
@@ -39,6 +38,7 @@ from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
@@ -143,7 +143,7 @@ class ExtenderParts:
             on_change=self.plugin_events.plugin_changed,
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
-        self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
+        self.reservations = DeviceReservations(self.store, self.followed.input_sources.devices)
         self.api_server = ApiServer(self.api_sources())
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
@@ -152,7 +152,7 @@ class ExtenderParts:
             self.probe_requests,
             self.recorder,
             self.plugins,
-            self.device_grants,
+            self.reservations,
         )
         for part in shown:
             if part is not None:
@@ -179,7 +179,7 @@ class ExtenderParts:
             bind_failures=self.bind_failures,
             tls_problem=self.tls.problem if self.tls else None,
             observers=[self.recorder.observe] if self.recorder else [],
-            device_grants=self.device_grants,
+            reservations=self.reservations,
         )
         app.on_response_prepare.append(self.drain.close_connection)
         return app

@@ -12,7 +12,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
-from leadsman.decision.devices.model import AskedDevices, DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs, Reservation
 from leadsman.decision.healing.model import RoomHold, SelfHealing
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -215,10 +215,10 @@ def _devices(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
     new = AskedDevices(claims, claims, {"example.com/gpu": "class gpu"}, {"class other": "it does not exist"})
     nodes = {**inputs.devices.nodes, rng.choice(NODES): node}
     nodes.pop(rng.choice(NODES), None)
-    grants = (TentativeGrant("uid-9", DeviceDemand(bandwidth_bits=10**9), frozenset(NODES[: rng.randrange(3)])),)
+    reservations = (Reservation("uid-9", DeviceDemand(bandwidth_bits=10**9), frozenset(NODES[: rng.randrange(3)])),)
     problem = rng.choice(["", "etcd is away"])
     of_claims = rng.choice([new, inputs.devices.asked])
-    return structs.replace(inputs, devices=DeviceInputs(True, nodes, grants, problem, of_claims))
+    return structs.replace(inputs, devices=DeviceInputs(True, nodes, reservations, problem, of_claims))
 
 
 CHANGES = (

@@ -41,7 +41,7 @@ class DecisionInputs(Struct, frozen=True):
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.
     node_labels: None: they are not followed, as the policy names no plugin, or not listed yet.
-    devices: of nodes, and what is promised of them.
+    devices: of nodes, and what is reserved of them.
     """
 
     snapshot: Snapshot

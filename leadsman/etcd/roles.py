@@ -2,8 +2,8 @@
 
     agent/<node>   reads and writes the node's records and its entry on the ring, reads the ring and its probe
                    requests, reads and deletes its failed binds
-    extender       reads all nodes' records; reads and writes probe requests, failed binds and grants of devices
-    controller     reads all nodes' records and grants of devices
+    extender       reads all nodes' records; reads and writes probe requests, failed binds and reservations of devices
+    controller     reads all nodes' records and reservations of devices
 
 Source of the keys: `leadsman.state.keys`.
 """
@@ -49,6 +49,6 @@ def _under(kind: str, prefix: str) -> Permission:
 
 
 _NODES = _under(READ, keys.NODES_PREFIX)
-_EXTENDERS_OWN = (keys.PROBES_PREFIX, keys.BIND_FAILURES_PREFIX, keys.GRANTS_PREFIX)
+_EXTENDERS_OWN = (keys.PROBES_PREFIX, keys.BIND_FAILURES_PREFIX, keys.RESERVATIONS_PREFIX)
 EXTENDER = EtcdRole("extender", frozenset({_NODES, *(_under(READ_WRITE, prefix) for prefix in _EXTENDERS_OWN)}))
-CONTROLLER = EtcdRole("controller", frozenset({_NODES, _under(READ, keys.GRANTS_PREFIX)}))
+CONTROLLER = EtcdRole("controller", frozenset({_NODES, _under(READ, keys.RESERVATIONS_PREFIX)}))

@@ -14,7 +14,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.device_promises import promised_uids
+from leadsman.sources.device_reservations import reserved_uids
 from leadsman.sources.input_sources import (
     InputSources,
     NoBackups,
@@ -66,7 +66,7 @@ class FollowedSources:
                 lambda: self.policy_file.current.plugins.are_used,
                 settings.devices,
                 settings.claims,
-                partial(promised_uids, store),
+                partial(reserved_uids, store),
             )
             if settings.api
             else None

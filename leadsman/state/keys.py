@@ -6,7 +6,7 @@
     /leadsman/v1/ring/<position>/<node>        position: hash of the name, 16 hexadecimal digits
     /leadsman/v1/probes/<node>/<target>        a pair to measure now
     /leadsman/v1/binds/<node>/<pod's UID>      a bind that failed, until the node's agent has counted it
-    /leadsman/v1/grants/<pod's UID>            what a pod was promised of devices, until it is seen bound
+    /leadsman/v1/reservations/<pod's UID>      what is reserved of devices for a pod, until it is seen bound
 
 Each has one prefix for a node, also on the ring, where the position follows from the name. So an etcd role can confine
 an agent to its own keys.
@@ -26,7 +26,7 @@ RING_END = "/leadsman/v1/ring0"
 """The first key after all ring keys."""
 PROBES_PREFIX = "/leadsman/v1/probes/"
 BIND_FAILURES_PREFIX = "/leadsman/v1/binds/"
-GRANTS_PREFIX = "/leadsman/v1/grants/"
+RESERVATIONS_PREFIX = "/leadsman/v1/reservations/"
 RING_SIZE = 1 << 64
 """Positions on the ring. Two of 10,000 nodes share one in 1 of 10^11 clusters, and are then merely neighbours."""
 
@@ -218,9 +218,9 @@ def bind_failure_key(node: str, uid: str) -> str:
     return f"{bind_failures_prefix(node)}{_checked_uid(uid)}"
 
 
-def grant_key(uid: str) -> str:
-    """The key of what a pod was promised of devices. ValueError when the UID cannot be part of a key."""
-    return f"{GRANTS_PREFIX}{_checked_uid(uid)}"
+def reservation_key(uid: str) -> str:
+    """The key of what is reserved of devices for a pod. ValueError when the UID cannot be part of a key."""
+    return f"{RESERVATIONS_PREFIX}{_checked_uid(uid)}"
 
 
 def _checked_uid(uid: str) -> str:

@@ -225,8 +225,8 @@ class BindFailure(Record, frozen=True):
     cause: Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class DeviceGrant(Record, frozen=True):
-    """What a pod was promised of devices, from the answer to kube-scheduler until it is seen bound.
+class DeviceReservation(Record, frozen=True):
+    """What is reserved of devices for a pod, from the answer to kube-scheduler until it is seen bound.
 
     containers: of each, extended resource → amount.
     bandwidth_bits: per second. memory_bytes: of each single device.
@@ -264,6 +264,6 @@ AnyRecord = (
     | RingEntry
     | ProbeRequest
     | BindFailure
-    | DeviceGrant
+    | DeviceReservation
     | CountedTotalsShard
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
@@ -161,7 +160,11 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     pod = PendingPod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_n00": "30"})), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
-        facts, estimator = PromisedInputs(world.store, gathering.input_sources).current, gathering.delays.estimator
+        sources, estimator = gathering.input_sources, gathering.delays.estimator
+
+        async def facts():
+            return sources.current_inputs()
+
         pending = listed({("ns", "p"): pod})
         waker = Requeuer(tools(client, Told()), pending, node_cache("n05"), facts, TokenBucket(1e9, 1))
 

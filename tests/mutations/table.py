@@ -5,6 +5,7 @@ from tests.mutations.rows import (
     connections,
     controller,
     deciding,
+    devices,
     healing,
     plugins,
     recording,
@@ -13,6 +14,6 @@ from tests.mutations.rows import (
     state,
 )
 
-SUBJECTS = (connections, requests, deciding, state, reports, agent, controller, healing, plugins, recording)
+SUBJECTS = (connections, requests, deciding, devices, state, reports, agent, controller, healing, plugins, recording)
 
 MUTATIONS = tuple(mutation for subject in SUBJECTS for mutation in subject.MUTATIONS)

@@ -14,6 +14,6 @@ def options(add: Options) -> None:
     )
     add.switch(
         "devices",
-        "follow the devices of nodes and pods: an extender grants bandwidth and parts of devices, and a controller has "
+        "follow the devices of nodes and pods: an extender reserves bandwidth and parts of devices, a controller has "
         "refused pods tried again when there is room (docs/devices.md)",
     )

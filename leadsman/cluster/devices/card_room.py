@@ -1,7 +1,8 @@
-"""Whether what a pod asks of single cards fits on a node beside what other pods were promised, which may go anywhere.
+"""Whether what a pod asks of single cards fits on a node beside what is reserved for others, which may go anywhere.
 
-Placing every promise on each of 5,000 nodes takes a quarter of a second. Mostly it does not matter where they go, and
-how many promises certainly leave room is computed once for the pods of a template, and kept with the node's devices.
+Placing every reservation on each of 5,000 nodes takes a quarter of a second. Mostly it does not matter where they go,
+and how many reservations certainly leave room is computed once for the pods of a template,
+and kept with the node's devices.
 """
 
 import math
@@ -25,13 +26,13 @@ from leadsman.cluster.devices.node_devices import NodeDevices
 _ALL_OF_A_CARD = 2**63
 
 MAX_KEPT = 16
-"""Rooms of one node: of so many templates of pods, beside so many kinds of promises."""
+"""Rooms of one node: of so many templates of pods, beside so many kinds of reservations."""
 
 
 class CardRoom(Struct, frozen=True):
     """What a node's cards have for a pod, beside its bound pods.
 
-    fits: whether it fits while nobody was promised anything. beside: how many times promised pods may take of a card so
+    fits: whether it fits while nothing is reserved. beside: how many times pods with reservations may take of a card so
     that it certainly fits, wherever they take it; negative: it does not fit, or only where they take nothing.
     """
 
@@ -42,12 +43,12 @@ class CardRoom(Struct, frozen=True):
 class CardQuestion:
     """Asks nodes for room for one pod.
 
-    resource: the cards' own. requests: of the pod's containers; one at least. promised: what others were promised.
+    resource: the cards' own. requests: of the pod's containers; one at least. reserved: for others.
     """
 
-    def __init__(self, resource: str, requests: Sequence[CardRequest], promised: Iterable[DeviceDemand]) -> None:
+    def __init__(self, resource: str, requests: Sequence[CardRequest], reserved: Iterable[DeviceDemand]) -> None:
         self.resource, self.requests = resource, requests
-        self._largest = largest_request(promised, resource)
+        self._largest = largest_request(reserved, resource)
         self._key = msgspec.msgpack.encode((resource, requests, sorted(self._largest.items())))
 
     @property
@@ -74,9 +75,9 @@ class CardQuestion:
             node.rooms[self._key] = room
         return room
 
-    def fits_after(self, node: NodeDevices, promised: Sequence[DeviceDemand]) -> bool:
+    def fits_after(self, node: NodeDevices, reserved: Sequence[DeviceDemand]) -> bool:
         """Whether the pod fits when these are placed on the node first, each where it fits tightest."""
-        return fits(cards_left(node, self.resource, promised) or (), self.requests)
+        return fits(cards_left(node, self.resource, reserved) or (), self.requests)
 
 
 def largest_request(demands: Iterable[DeviceDemand], resource: str) -> Mapping[str, int]:

@@ -10,7 +10,7 @@ from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
 from leadsman.cluster.devices.card_room import CardQuestion
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
-from leadsman.decision.devices.model import TentativeGrant
+from leadsman.decision.devices.model import Reservation
 from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
@@ -48,45 +48,43 @@ def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict
     """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
-    promises = _Promises([grant for grant in inputs.devices.grants if grant.uid != pod.uid], card)
+    reservations = _Reservations([each for each in inputs.devices.reservations if each.uid != pod.uid], card)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
-    question = CardQuestion(card, requests, promises.demands) if requests else None
+    question = CardQuestion(card, requests, reservations.demands) if requests else None
     fits = dict[str, NodeFit]()
     for name in nodes:
         node = inputs.devices.nodes.get(name, NO_DEVICES)
-        promised = promises.on(name, node)
-        fit = _link_fit(name, node, pod.devices, promised.demands, inputs) if link else _FITS
-        fits[name] = _card_fit(node, question, promised, fit) if question and fit.refusal is None else fit
+        reserved = reservations.on(name, node)
+        fit = _link_fit(name, node, pod.devices, reserved.demands, inputs) if link else _FITS
+        fits[name] = _card_fit(node, question, reserved, fit) if question and fit.refusal is None else fit
     return fits
 
 
-class _Promised(NamedTuple):
+class _Reserved(NamedTuple):
     """cards: how many they ask for together."""
 
     demands: Sequence[DeviceDemand]
     cards: int
 
 
-class _Promises:
-    """What other pods were promised, by where they may go. card: the resource that is counted."""
+class _Reservations:
+    """What is reserved for other pods, by where they may go. card: the resource that is counted."""
 
-    def __init__(self, grants: Sequence[TentativeGrant], card: str) -> None:
-        self.demands, self._card = [grant.demand for grant in grants], card
-        self._grants, self._uids = grants, {grant.uid for grant in grants}
-        self._named = {node for grant in grants for node in grant.nodes or ()}
-        self._anywhere = self._promised(grant.demand for grant in grants if grant.nodes is None)
+    def __init__(self, reservations: Sequence[Reservation], card: str) -> None:
+        self.demands, self._card = [each.demand for each in reservations], card
+        self._all, self._uids = reservations, {each.uid for each in reservations}
+        self._named = {node for each in reservations for node in each.nodes or ()}
+        self._anywhere = self._reserved(each.demand for each in reservations if each.nodes is None)
 
-    def on(self, name: str, node: NodeDevices) -> _Promised:
+    def on(self, name: str, node: NodeDevices) -> _Reserved:
         """The demands that may come to the node, beside those of its bound pods."""
         if name not in self._named and self._uids.isdisjoint(node.pods):
             return self._anywhere
-        return self._promised(
-            grant.demand for grant in self._grants if grant.uid not in node.pods and grant.may_be_on(name)
-        )
+        return self._reserved(each.demand for each in self._all if each.uid not in node.pods and each.may_be_on(name))
 
-    def _promised(self, demands: Iterable[DeviceDemand]) -> _Promised:
+    def _reserved(self, demands: Iterable[DeviceDemand]) -> _Reserved:
         listed = list(demands)
-        return _Promised(listed, sum(each.amount(self._card) for each in listed))
+        return _Reserved(listed, sum(each.amount(self._card) for each in listed))
 
 
 def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
@@ -96,13 +94,27 @@ def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
     return bool(settings.virtual_functions) and asked is not None and asked >= settings.threshold_bits
 
 
-def needs_grant(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
-    """Whether the answer depends on what other pods were promised, which Kubernetes does not count."""
-    return asks_link(demand, inputs) or bool(cards.asks_of_one_card(demand))
+def needs_reservation(pod: PodInfo, inputs: DecisionInputs) -> bool:
+    """Whether the answer depends on what is reserved for other pods, which Kubernetes does not count."""
+    if pod.bad_demand or not inputs.devices.followed:
+        return False
+    return asks_link(pod.devices, inputs) or bool(cards.asks_of_one_card(pod.devices))
+
+
+def unserved_bandwidth(pod: PodInfo, inputs: DecisionInputs) -> str:
+    """What nobody does for the bandwidth that the pod asks; "" when that is held to it, or it asks for none."""
+    resources = inputs.policy.devices.virtual_functions
+    if pod.devices.bandwidth_bits is None:
+        return ""
+    if not resources:
+        return "not looked at: the policy's devices.virtual_functions is empty"
+    if asks_link(pod.devices, inputs) and not any(map(pod.devices.amount, resources)):
+        return f"only added up for each link: the pod requests none of {', '.join(resources)}, so no rate is set for it"
+    return ""
 
 
 def _link_fit(
-    name: str, node: NodeDevices, demand: DeviceDemand, promised: Sequence[DeviceDemand], inputs: DecisionInputs
+    name: str, node: NodeDevices, demand: DeviceDemand, reserved: Sequence[DeviceDemand], inputs: DecisionInputs
 ) -> NodeFit:
     """kube-scheduler counts the functions that a pod requests itself, with those of pods that it has just placed; here
     only a pod that requests none needs one to be free."""
@@ -114,7 +126,7 @@ def _link_fit(
     headroom = None
     if reading is not None:
         threshold = inputs.policy.devices.threshold_bits
-        sharing = [each for each in (*node.pods.values(), *promised) if _uses_link(each, resources, threshold)]
+        sharing = [each for each in (*node.pods.values(), *reserved) if _uses_link(each, resources, threshold)]
         headroom = link_headroom_bits(reading, sharing, resources)
     if headroom is None:
         return NodeFit(UNKNOWN_HEADROOM)
@@ -138,15 +150,15 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
     return LinkReading(int(headroom), int(limited_bits), int(limited))
 
 
-def _card_fit(node: NodeDevices, question: CardQuestion, promised: _Promised, link: NodeFit) -> NodeFit:
+def _card_fit(node: NodeDevices, question: CardQuestion, reserved: _Reserved, link: NodeFit) -> NodeFit:
     """link: how the pod fits the node's link, which it does."""
     room = question.room_on(node)
     if room is None:
         reason = f"the node's labels do not say how much {question.scarcest} one of its devices has"
         return NodeFit(Refusal(NAME, reason), link.headroom_bits)
-    if promised.cards <= room.beside:
+    if reserved.cards <= room.beside:
         return link
-    if (room.fits or len(question.requests) > 1) and question.fits_after(node, promised.demands):
+    if (room.fits or len(question.requests) > 1) and question.fits_after(node, reserved.demands):
         return link
     allowed = " and that its gas- annotations let it have" if any(each.steered for each in question.requests) else ""
     reason = f"no single device has the {question.scarcest} left that the pod asks of one{allowed}"
@@ -154,8 +166,8 @@ def _card_fit(node: NodeDevices, question: CardQuestion, promised: _Promised, li
 
 
 def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
-    """The most of what the pod asks of one card that a card of each node has left, promises not counted; a node that
-    does not say what its cards have is absent."""
+    """The most of what the pod asks of one card that a card of each node has left, reservations not counted; a node
+    that does not say what its cards have is absent."""
     card = cards.asks_of_one_card(pod.devices)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
     if not requests:

@@ -10,8 +10,8 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
 
-class TentativeGrant(Struct, frozen=True):
-    """What a pod that was answered and is not seen bound yet may have taken, on whichever of these nodes.
+class Reservation(Struct, frozen=True):
+    """What is held for a pod from the answer to kube-scheduler until it is seen bound, on whichever node it goes to.
 
     nodes: those that were kept for it; None: any.
     """
@@ -42,17 +42,17 @@ NOTHING_ASKED = AskedDevices()
 
 
 class DeviceInputs(Struct, frozen=True):
-    """The devices of the cluster, and what is promised of them.
+    """The devices of the cluster, and what is reserved of them.
 
     followed: whether devices are followed at all; if not, nothing is decided on them.
     nodes: node → its devices; replaced, never altered. A node that is absent has none.
-    grants: of other pods, made before this one was asked about, by any replica.
-    grants_problem: why the grants are not known; "" when they are.
+    reservations: for other pods, made before this one was asked about, by any replica.
+    reservations_problem: why they are not known; "" when they are.
     asked: by claims.
     """
 
     followed: bool = False
     nodes: Mapping[str, NodeDevices] = MappingProxyType({})
-    grants: tuple[TentativeGrant, ...] = ()
-    grants_problem: str = ""
+    reservations: tuple[Reservation, ...] = ()
+    reservations_problem: str = ""
     asked: AskedDevices = NOTHING_ASKED

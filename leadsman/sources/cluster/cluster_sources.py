@@ -27,7 +27,7 @@ class ClusterSources:
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
     needs_node_labels: whether the policy names plugins now, which are shown the labels.
     devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
-    promised_uids: the pods that something of devices was promised, as DeviceFollower has it.
+    reserved_uids: the pods that devices were reserved for, as DeviceFollower has it.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ClusterSources:
         needs_node_labels: Callable[[], bool] = lambda: False,
         devices: bool = False,
         claims: bool = True,
-        promised_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
+        reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
@@ -48,7 +48,7 @@ class ClusterSources:
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.devices = (
-            DeviceFollower(self.client, follows_claims=claims, promised_uids=promised_uids) if devices else None
+            DeviceFollower(self.client, follows_claims=claims, reserved_uids=reserved_uids) if devices else None
         )
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:

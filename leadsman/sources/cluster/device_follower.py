@@ -49,13 +49,14 @@ DISCOVERY_SECONDS = 300.0
 """Between two looks whether the API server has resource.k8s.io/v1 by now."""
 
 MAX_DEPARTED = 10_000
-"""Pods that ended lately, whose grants are released."""
+"""Pods that ended lately, whose reservations are released."""
 
 NODES_AT_ONCE = 50
 """Prepared before anything else may run: some 4 ms. Of 5,000 nodes of eight cards it takes 0.3 s at a start."""
 
 MAX_AGE_SECONDS = 90.0
-"""A watch of the API server is confirmed once a minute. Older, a bound pod may be missing, and its grant has ended."""
+"""A watch of the API server is confirmed once a minute. Older, a bound pod may be missing whose reservation
+has ended."""
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +66,8 @@ class DeviceFollower:
 
     clock: monotonic seconds.
     follows_claims: whether ResourceSlices, ResourceClaims, their templates and DeviceClasses are followed too.
-    promised_uids: the pods that something was promised before this process began. It is called once, before pods are
-    listed, so those that the list has not have ended.
+    reserved_uids: the pods that something was reserved for before this process began. It is called once, before pods
+    are listed, so those that the list has not have ended.
     """
 
     def __init__(
@@ -74,9 +75,9 @@ class DeviceFollower:
         client: ApiClient,
         clock: Callable[[], float] = time.monotonic,
         follows_claims: bool = True,
-        promised_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
+        reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
-        self._promised_uids, self._promised_before = promised_uids, frozenset[str]()
+        self._reserved_uids, self._reserved_before = reserved_uids, frozenset[str]()
         self._client, self._clock, self._follows_claims = client, clock, follows_claims
         self._assembly = ClusterAssembly()
         self._changed: set[str] = set()
@@ -102,7 +103,7 @@ class DeviceFollower:
 
     @property
     def current(self) -> DeviceInputs:
-        """The devices now, without grants; the same object while nothing changes."""
+        """The devices now, without reservations; the same object while nothing changes."""
         if self._claims_changed:
             self._update_claims()
         if self._changed:
@@ -120,11 +121,11 @@ class DeviceFollower:
         return ""
 
     def is_settled(self, uid: str) -> bool:
-        """Whether the pod is seen bound, or ended: its grant is confirmed, or released."""
+        """Whether the pod is seen bound, or ended: its reservation is confirmed, or released."""
         pod = self._assembly.cluster.pods.get(uid)
         if pod is not None:
             return bool(pod.node)
-        return self._departed.get(uid) is not None or (self.pods.loaded.is_set() and uid in self._promised_before)
+        return self._departed.get(uid) is not None or (self.pods.loaded.is_set() and uid in self._reserved_before)
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
@@ -140,8 +141,8 @@ class DeviceFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        if self._promised_uids:
-            self._promised_before = frozenset(await self._promised_uids())
+        if self._reserved_uids:
+            self._reserved_before = frozenset(await self._reserved_uids())
         async with asyncio.TaskGroup() as group:
             group.create_task(self.nodes.run(), name="watch the devices of nodes")
             group.create_task(self.pods.run(), name="watch the devices of pods")

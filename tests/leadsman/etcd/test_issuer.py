@@ -61,8 +61,8 @@ async def test_both_read_all_nodes_and_the_extender_asks_for_probes_and_grants_d
     lease = await extender.grant(30)
     await extender.write([Put(keys.probe_request_key("node-a", "node-b"), b"{}")], lease)
     await extender.write([Put(keys.bind_failure_key("node-a", "uid"), b"{}")], lease)
-    await extender.write([Put(f"{keys.GRANTS_PREFIX}uid", b"{}")], lease)
-    assert (await extender.read_prefix(keys.GRANTS_PREFIX)).items
+    await extender.write([Put(f"{keys.RESERVATIONS_PREFIX}uid", b"{}")], lease)
+    assert (await extender.read_prefix(keys.RESERVATIONS_PREFIX)).items
     assert (await extender.read_prefix(keys.NODES_PREFIX)).revision
     assert (await controller.read_prefix(keys.NODES_PREFIX)).revision
 

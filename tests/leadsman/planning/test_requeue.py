@@ -9,7 +9,7 @@ import leadsman.planning.requeue as requeue
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import DeviceInputs, Reservation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
@@ -219,24 +219,24 @@ def pod_for_a_card(requests: Mapping[str, str], annotations: Mapping[str, str] |
     return PendingPod(metadata, spec, PodStatus("Pending", conditions=(UNSCHEDULABLE,)))
 
 
-def with_card(now: float, *bound: str, promised: int = 0) -> DecisionInputs:
-    """Node b has one card, of which each of these pods has half or is promised half."""
+def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
+    """Node b has one card, of which each of these pods has half, or half is reserved for them."""
     demand = DeviceDemand(({CARD: 1, MEMORY: 5},))
     card = NodeDevices({CARD: 20, MEMORY: 10}, {"gpu.intel.com/cards": "card0"}, dict.fromkeys(bound, demand))
-    grants = tuple(TentativeGrant(f"promised-{each}", demand) for each in range(promised))
-    devices = DeviceInputs(followed=True, nodes={"b": card}, grants=grants)
+    reservations = tuple(Reservation(f"reserved-{each}", demand) for each in range(reserved))
+    devices = DeviceInputs(followed=True, nodes={"b": card}, reservations=reservations)
     return structs.replace(inputs(now), devices=devices)
 
 
 @pytest.mark.parametrize(
     "freed",
-    [with_card(100.0, "x"), with_card(100.0, "x", promised=0), with_card(100.0)],
-    ids=["a pod ended", "a promise ended", "both ended"],
+    [with_card(100.0, "x"), with_card(100.0, "x", reserved=0), with_card(100.0)],
+    ids=["a pod ended", "a reservation ended", "both ended"],
 )
 def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: DecisionInputs) -> None:
     memory, pods = NO_MEMORY, [pod_for_a_card(HALF)]
     for now in (0.0, 50.0):
-        full = plan_requeue(pods, NODES, with_card(now, "x", promised=1), memory)
+        full = plan_requeue(pods, NODES, with_card(now, "x", reserved=1), memory)
         assert full.action is None
         memory = full.memory
     plan = plan_requeue(pods, NODES, freed, memory)

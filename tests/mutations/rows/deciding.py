@@ -38,7 +38,7 @@ MUTATIONS = (
     Mutation(
         "a bound that cannot be checked is not met",
         "extender/decider.py",
-        "if strict or (inputs.devices.followed and needs_grant(pod.devices, inputs)):",
+        "if strict or (inputs.devices.followed and pod.bad_demand) or needs_reservation(pod, inputs):",
         "if False:",
         AT_DECIDER + "test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision",
     ),

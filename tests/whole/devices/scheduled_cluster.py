@@ -1,5 +1,6 @@
 """A cluster with kube-scheduler, alone or with two extenders and a controller, and rounds of pods on it."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +26,8 @@ RETRIED_SECONDS = 240.0
 """For a refused pod to be tried again: less than the 300 s after which kube-scheduler alone does so."""
 
 SETTLE_SECONDS = 600.0
-"""For a round to end. It takes a second; under load, where etcd misses the 100 ms that a promise may take to
-be withdrawn, as long as such promises live: 140 s each."""
+"""For a round to end. It takes a second; under load, where etcd misses the 100 ms that a reservation may take to
+be withdrawn, as long as such reservations live: 140 s each."""
 
 
 class Round(Struct, frozen=True):
@@ -52,15 +53,16 @@ class ScheduledCluster:
     ) -> None:
         self._stack, self._start, self._until, self._etcd = stack, start, until, etcd
         self._binaries, self._folder = binaries, cluster.api.folder.parent
-        self._number = 0
+        self._number, self._nodes = 0, 1
         self.cluster = cluster
         self.service: ExtendersInTurn | None = None
 
-    def with_leadsman(self, reported: dict[str, float]) -> ExtendersInTurn:
-        """Two extenders and a controller, as docs/devices.md has them installed, and kube-scheduler. reported: of the
+    def with_leadsman(self, reported: dict[str, float], nodes: Sequence[str] = (NODE,)) -> ExtendersInTurn:
+        """Two extenders and a controller, as docs/devices.md has them installed, and kube-scheduler. reported: of each
         node's links, which may be altered."""
         (self._folder / "policy.yaml").write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
-        self._stack.enter_context(Reports(self._etcd, {NODE: reported}))
+        self._nodes = len(nodes)
+        self._stack.enter_context(Reports(self._etcd, dict.fromkeys(nodes, reported)))
         self.service = self._stack.enter_context(ExtendersInTurn([self.extender(), self.extender()]))
         controller = self._start("controller", *self._flags(CONTROLLER))
         self._until(lambda: controller.get("/readyz")[0] == 200, "the controller is up", SETTLE_SECONDS)
@@ -76,7 +78,7 @@ class ScheduledCluster:
         one = self._start("extender", *self._flags(EXTENDER))
         self._until(lambda: one.get("/readyz")[0] == 200, "an extender is up", SETTLE_SECONDS)
         fresh = 'leadsman_state_nodes{freshness="fresh"}'
-        self._until(lambda: one.metric(fresh) == 1, "the reports are fresh", SETTLE_SECONDS)
+        self._until(lambda: one.metric(fresh) == self._nodes, "the reports are fresh", SETTLE_SECONDS)
         return one
 
     def _flags(self, account: str) -> list[str]:

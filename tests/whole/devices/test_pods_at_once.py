@@ -5,8 +5,10 @@ which counts functions and bytes of the node only. LEADSMAN_DEVICE_ROUNDS=100 ru
 shows what came out.
 """
 
+import itertools
 import os
 import sys
+from collections import Counter
 
 import pytest
 
@@ -66,7 +68,7 @@ def test_kube_scheduler_alone_places_what_it_counts(case: str, scheduled: Schedu
     sys.stdout.write(f"\nkube-scheduler alone, {case}: {placed} pods placed of {each.pods}, {too_many} too many\n")
 
 
-def test_what_an_extender_promised_before_it_was_killed_stays_promised(scheduled: ScheduledCluster) -> None:
+def test_what_an_extender_reserved_before_it_was_killed_stays_promised(scheduled: ScheduledCluster) -> None:
     """It is killed after it has answered, before kube-scheduler has the answer. kube-scheduler alone: as above."""
     scheduled.cluster.node(NODE, {VF: 8})
     service = scheduled.with_leadsman(link(10))
@@ -79,6 +81,25 @@ def test_what_an_extender_promised_before_it_was_killed_stays_promised(scheduled
         service.extenders[alive(service).index(False)] = scheduled.extender()
         scheduled.clear()
     sys.stdout.write(f"\nan extender killed a round: {ROUNDS_OF_A_KILL} rounds, {placed} pods placed, 0 too many\n")
+
+
+MANY_NODES = [f"edge-{number}" for number in range(1, 21)]
+
+
+@pytest.mark.parametrize(("functions", "alone"), [(8, 160), (16, 200)])
+def test_of_200_pods_on_20_links_for_8_each_160_are_placed_while_an_extender_is_killed(
+    functions: int, alone: int, scheduled: ScheduledCluster
+) -> None:
+    """It is killed after its 60th answer, before kube-scheduler has that. alone: how many kube-scheduler counts room
+    for, by functions."""
+    for name in MANY_NODES:
+        scheduled.cluster.node(name, {VF: functions})
+    service = scheduled.with_leadsman(link(8), MANY_NODES)
+    answers = itertools.count(1)
+    service.before_answer = lambda _, extender: extender.kill() if next(answers) == 60 else None
+    scheduled.place(Round(200, {VF: 1}, "1Gbit", room=160, room_alone=alone))
+    assert Counter(scheduled.cluster.bound()) == dict.fromkeys(MANY_NODES, 8)
+    assert sorted(alive(service)) == [False, True]
 
 
 def alive(service: ExtendersInTurn) -> list[bool]:

@@ -220,17 +220,17 @@ def test_a_number_of_cards_is_ours_to_check_only_where_not_any_card_will_do() ->
 
 def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
     node = NodeDevices(ROOM, TWO_CARDS, {"a": asks(5 * GB, given="card0")})
-    promise = asks(4 * GB)
-    first = cards_left(node, I915, [promise])
+    reserved = asks(4 * GB)
+    first = cards_left(node, I915, [reserved])
     assert cards_left(node, I915) == cards_left(NodeDevices(ROOM, TWO_CARDS, dict(node.pods)), I915)
-    assert first == cards_left(node, I915, [promise])
-    assert first == cards_left(NodeDevices(ROOM, TWO_CARDS, {**node.pods, "b": promise}), I915)
+    assert first == cards_left(node, I915, [reserved])
+    assert first == cards_left(NodeDevices(ROOM, TWO_CARDS, {**node.pods, "b": reserved}), I915)
 
 
-def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], promised: Sequence[DeviceDemand]) -> bool:
+def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], reserved: Sequence[DeviceDemand]) -> bool:
     node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
-    left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in promised)
-    return others <= most_beside(left, list(card_requests(demand, I915)), largest_request(promised, I915))
+    left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in reserved)
+    return others <= most_beside(left, list(card_requests(demand, I915)), largest_request(reserved, I915))
 
 
 def test_a_pod_fits_beside_promises_that_cannot_fill_the_cards() -> None:
@@ -243,17 +243,17 @@ some = st.builds(asks, st.integers(1, 9 * GB), st.integers(1, 2), tiles=st.integ
 
 
 @given(some, st.lists(some, max_size=4), st.lists(some, max_size=4))
-def test_what_fits_wherever_promised_pods_go_fits_where_they_are_counted(
-    demand: DeviceDemand, bound: list[DeviceDemand], promised: list[DeviceDemand]
+def test_what_fits_wherever_pods_with_reservations_go_fits_where_they_are_counted(
+    demand: DeviceDemand, bound: list[DeviceDemand], reserved: list[DeviceDemand]
 ) -> None:
-    if beside(demand, bound, promised):
+    if beside(demand, bound, reserved):
         node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
-        left = cards_left(node, I915, promised)
+        left = cards_left(node, I915, reserved)
         assert left is not None
         assert place(left, list(card_requests(demand, I915))) is not None
 
 
-def test_a_promised_pod_that_says_nothing_may_take_a_whole_nvidia_card() -> None:
+def test_a_pod_that_says_nothing_and_has_a_reservation_may_take_a_whole_nvidia_card() -> None:
     node = NodeDevices({"nvidia.com/gpu": 20}, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "8192"})
     left, silent = cards_left(node, "nvidia.com/gpu") or (), DeviceDemand(({"nvidia.com/gpu": 1},))
     [request] = card_requests(DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=GB), "nvidia.com/gpu")

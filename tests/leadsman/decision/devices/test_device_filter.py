@@ -12,7 +12,7 @@ from leadsman.decision.decide import decide
 from leadsman.decision.devices.device_filter import DeviceFilter
 from leadsman.decision.devices.evaluation import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM
 from leadsman.decision.devices.fit_score import FitScore
-from leadsman.decision.devices.model import AskedDevices, DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs, Reservation
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
 from leadsman.decision.model import PodInfo
@@ -64,12 +64,12 @@ def test_the_third_pod_of_5_gb_is_refused_with_the_reason_and_the_explanation_sa
 
 def test_a_pod_that_is_not_seen_bound_yet_counts_on_every_node_where_it_may_be(make: "Make") -> None:
     nodes = {"a": with_pods(CARDS, FIVE_GB), "b": with_pods(CARDS, FIVE_GB)}
-    anywhere, on_a = TentativeGrant("other", FIVE_GB), TentativeGrant("other", FIVE_GB, frozenset({"a"}))
-    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(anywhere,)) == {"a": NO_CARD, "b": NO_CARD}
-    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(on_a,)) == {"a": NO_CARD}
-    own = TentativeGrant("uid-1", FIVE_GB)
-    seen_bound = TentativeGrant("bound-0", FIVE_GB)
-    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(own, seen_bound)) == {}
+    anywhere, on_a = Reservation("other", FIVE_GB), Reservation("other", FIVE_GB, frozenset({"a"}))
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), reservations=(anywhere,)) == {"a": NO_CARD, "b": NO_CARD}
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), reservations=(on_a,)) == {"a": NO_CARD}
+    own = Reservation("uid-1", FIVE_GB)
+    seen_bound = Reservation("bound-0", FIVE_GB)
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), reservations=(own, seen_bound)) == {}
 
 
 def test_a_node_that_does_not_say_what_one_of_its_cards_has_is_refused_as_unknown(make: "Make") -> None:
@@ -109,6 +109,17 @@ def test_a_pod_that_asks_for_bandwidth_and_no_function_needs_one_to_be_free(make
     }
 
 
+def test_the_explanation_says_what_nobody_does_for_the_bandwidth(make: "Make") -> None:
+    def explained(demand: DeviceDemand, policy: Policy) -> str:
+        inputs = make.facts({"a": make.state(metrics=LINK)}, policy, devices=DeviceInputs(True, {"a": FUNCTIONS}))
+        return format_explanation(explain(decide(asking(demand), ["a"], inputs), inputs))
+
+    without_a_function = DeviceDemand(bandwidth_bits=2 * G)
+    assert f"the pod requests none of {VF}, so no rate is set for it" in explained(without_a_function, POLICY)
+    assert "the policy's devices.virtual_functions is empty" in explained(TWO_GBIT, Policy())
+    assert "bandwidth is" not in explained(TWO_GBIT, POLICY)
+
+
 def test_below_the_threshold_nobody_is_refused_and_nodes_with_functions_are_last(make: "Make") -> None:
     small = asking(DeviceDemand(bandwidth_bits=G - 1))
     nodes = {"functions": FUNCTIONS, "plain": NodeDevices()}
@@ -129,11 +140,11 @@ def test_a_value_that_cannot_be_read_is_refused_everywhere(make: "Make") -> None
     assert reasons(pod, {"a": CARDS}, make.facts({})) == {"a": "annotation leadsman.dev/bandwidth is '2G'"}
 
 
-def test_who_asks_for_a_part_is_refused_while_nobody_knows_what_others_were_promised(make: "Make") -> None:
+def test_who_asks_for_a_part_is_refused_while_nobody_knows_what_is_reserved(make: "Make") -> None:
     problem = "etcd does not say"
-    assert reasons(asking(FIVE_GB), {"a": CARDS}, make.facts({}), grants_problem=problem) == {"a": problem}
+    assert reasons(asking(FIVE_GB), {"a": CARDS}, make.facts({}), reservations_problem=problem) == {"a": problem}
     whole = asking(DeviceDemand(({I915: 1},)))
-    assert reasons(whole, {"a": CARDS}, make.facts({}), grants_problem=problem) == {}
+    assert reasons(whole, {"a": CARDS}, make.facts({}), reservations_problem=problem) == {}
 
 
 def test_the_tightest_node_is_first(make: "Make") -> None:

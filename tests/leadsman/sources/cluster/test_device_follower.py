@@ -27,12 +27,12 @@ async def api() -> AsyncIterator[FakeApiServer]:
 
 
 @asynccontextmanager
-async def following(api: FakeApiServer, until: "Until", *promised: str) -> AsyncIterator[DeviceFollower]:
-    async def promised_uids() -> tuple[str, ...]:
-        return promised
+async def following(api: FakeApiServer, until: "Until", *reserved: str) -> AsyncIterator[DeviceFollower]:
+    async def reserved_uids() -> tuple[str, ...]:
+        return reserved
 
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
-        one = DeviceFollower(client, promised_uids=promised_uids)
+        one = DeviceFollower(client, reserved_uids=reserved_uids)
         task = asyncio.create_task(one.run())
         try:
             await until(lambda: one.nodes.loaded.is_set() and one.pods.loaded.is_set())
@@ -94,14 +94,14 @@ async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, un
         assert devices.is_settled("one")
 
 
-async def test_of_pods_promised_before_a_start_those_that_are_gone_have_ended(
+async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(
     api: FakeApiServer, until: "Until"
 ) -> None:
     """Their promises stay in etcd for two minutes, and a new process never sees these pods go."""
     pod(api, "waits", phase="Pending")
     async with following(api, until, "waits", "gone") as devices:
-        settled = {uid: devices.is_settled(uid) for uid in ("waits", "gone", "promised-later")}
-    assert settled == {"waits": False, "gone": True, "promised-later": False}
+        settled = {uid: devices.is_settled(uid) for uid in ("waits", "gone", "reserved-later")}
+    assert settled == {"waits": False, "gone": True, "reserved-later": False}
 
 
 async def test_a_bound_pod_with_a_value_that_cannot_be_read_keeps_its_resources(
@@ -114,7 +114,7 @@ async def test_a_bound_pod_with_a_value_that_cannot_be_read_keeps_its_resources(
         assert (asked.amount(GPU), asked.bandwidth_bits) == (1, None)
 
 
-async def test_before_the_first_list_nothing_can_be_promised() -> None:
+async def test_before_the_first_list_nothing_can_be_reserved() -> None:
     devices = DeviceFollower(ApiClient(ApiAccess("http://127.0.0.1:1")))
     assert "were not listed yet" in devices.problem()
 

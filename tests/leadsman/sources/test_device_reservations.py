@@ -1,7 +1,8 @@
-"""What pods are promised of devices by two replicas that share a store: the later always counts the earlier."""
+"""What is reserved of devices for pods by two replicas that share a store: the later always counts the earlier."""
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import Mapping
 
 import pytest
@@ -9,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from extender import device_grants
-from extender.device_grants import GRANT_SECONDS, LEASE_REUSE_SECONDS, DeviceGrants
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import filter_nodes
@@ -18,7 +17,14 @@ from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
+from leadsman.sources.device_reservations import (
+    LEASE_REUSE_SECONDS,
+    MAX_NODES,
+    RESERVED_SECONDS,
+    DeviceReservations,
+)
 from leadsman.state import keys
+from leadsman.state.key_values import Listing, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.store import Unavailable
@@ -52,27 +58,33 @@ class Devices(Struct):
 
 
 class Replica:
-    """An extender's part that grants and decides, on a clock of the test."""
+    """An extender's part that reserves and decides, on a clock of the test."""
 
     def __init__(self, store: MemoryStore, nodes: int = 1, clock: list[float] | None = None) -> None:
         self.clock = clock or [0.0]
         self.devices = Devices({f"edge-{number}": NODE for number in range(nodes)})
-        self.grants = DeviceGrants(store, self.devices, lambda: self.clock[0])
+        self.reservations = DeviceReservations(store, self.devices, clock=lambda: self.clock[0])
+
+    def inputs(self) -> DecisionInputs:
+        return DecisionInputs(Snapshot(), Policy(), 0.0, devices=self.devices.current)
 
     async def filter(self, uid: str, demand: DeviceDemand = FIVE) -> tuple[str, ...]:
-        pod = PodInfo("shop", uid, uid, devices=demand)
-        inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=self.devices.current)
-        inputs, order = await self.grants.reserve(pod, inputs)
+        pod = pod_of(uid, demand)
+        inputs, order = await self.reservations.reserve(pod, self.inputs())
         kept = filter_nodes(pod, tuple(self.devices.nodes), inputs).kept
-        await self.grants.settle(pod, order, kept)
+        await self.reservations.settle(pod, order, kept)
         return kept
 
 
+def pod_of(uid: str, demand: DeviceDemand = FIVE) -> PodInfo:
+    return PodInfo("shop", uid, uid, devices=demand)
+
+
 async def stored(store: MemoryStore) -> list[str]:
-    return [item.key.rpartition("/")[2] for item in (await store.read_prefix(keys.GRANTS_PREFIX)).items]
+    return [item.key.rpartition("/")[2] for item in (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items]
 
 
-async def test_a_promise_counts_on_the_card_that_the_pod_may_have() -> None:
+async def test_a_reservation_counts_on_the_card_that_the_pod_may_have() -> None:
     """card1 has less left, so a pod that may have any card would be counted there."""
     store = MemoryStore()
     first, second = Replica(store), Replica(store)
@@ -95,6 +107,48 @@ async def test_the_third_pod_is_refused_whichever_replica_is_asked() -> None:
     assert await stored(store) == ["a", "b"], "who was refused holds nothing"
 
 
+@pytest.mark.parametrize("nodes", [2, MAX_NODES, MAX_NODES + 1, 60])
+async def test_whichever_kept_node_is_taken_no_card_is_given_twice_however_many_nodes_are_kept(nodes: int) -> None:
+    """Pods come faster than their binds are seen, and all go to the first node that is kept for them."""
+    store = MemoryStore()
+    replicas = Replica(store, nodes), Replica(store, nodes)
+    on: Counter[str] = Counter()
+    waiting = [f"pod-{number}" for number in range(2 * nodes + 5)]
+    while waiting:
+        kept = {uid: await replicas[at % 2].filter(uid) for at, uid in enumerate(waiting)}
+        bound = {uid: names[0] for uid, names in kept.items() if names}
+        if not bound:
+            break
+        on.update(bound.values())
+        assert max(on.values()) <= 2
+        for replica in replicas:
+            for uid, name in bound.items():
+                replica.devices.bind(uid, name)
+        waiting = [uid for uid in waiting if uid not in bound]
+    assert on == dict.fromkeys(replicas[0].devices.nodes, 2)
+    assert len(waiting) == 5
+
+
+async def test_a_pod_counts_one_that_is_still_being_decided_on_elsewhere() -> None:
+    store = MemoryStore()
+    first, second = Replica(store), Replica(store)
+    asked = [pod_of(uid) for uid in ("a", "b")]
+    for replica, pod in zip((first, second), asked, strict=True):
+        _, order = await replica.reservations.reserve(pod, replica.inputs())
+        assert order
+    assert not await first.filter("c")
+
+
+async def test_a_reservation_counts_however_much_was_written_since() -> None:
+    store = MemoryStore()
+    one = Replica(store, MAX_NODES + 1)
+    for uid in ("a", "b"):
+        assert await one.filter(uid)
+    for _ in range(500):
+        await store.write([Put("/leadsman/v1/nodes/edge-0/heartbeat", b"{}")])
+    assert not await one.filter("c")
+
+
 async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
     store = MemoryStore()
     one, other = Replica(store, nodes=2), Replica(store, nodes=2)
@@ -105,7 +159,7 @@ async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
     assert await other.filter("c") == ("edge-1",), "b may be on edge-0"
 
 
-async def test_a_replica_that_has_not_seen_the_bind_still_counts_the_promise() -> None:
+async def test_a_replica_that_has_not_seen_the_bind_still_counts_the_reservation() -> None:
     store = MemoryStore()
     quick, slow = Replica(store), Replica(store)
     for uid in ("a", "b"):
@@ -129,15 +183,15 @@ async def test_a_pod_that_is_asked_about_again_does_not_stand_in_its_own_way() -
     assert await one.filter("b")
 
 
-async def test_a_promise_ends_by_itself() -> None:
+async def test_a_reservation_ends_by_itself() -> None:
     clock = [0.0]
     store = MemoryStore(lambda: clock[0])
     one = Replica(store, clock=clock)
     assert await one.filter("a")
     assert await one.filter("b")
-    clock[0] = GRANT_SECONDS - 1.0
+    clock[0] = RESERVED_SECONDS - 1.0
     assert not await one.filter("c")
-    clock[0] = GRANT_SECONDS + LEASE_REUSE_SECONDS + 1.0
+    clock[0] = RESERVED_SECONDS + LEASE_REUSE_SECONDS + 1.0
     assert await one.filter("c")
 
 
@@ -158,26 +212,27 @@ async def test_a_view_that_is_too_old_refuses() -> None:
     assert not await one.filter("a")
 
 
-async def test_a_slow_store_costs_no_more_than_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(device_grants, "RESERVE_TIMEOUT_SECONDS", 0.01)
-
+async def test_a_slow_store_costs_no_more_than_its_timeout() -> None:
     class Hanging(MemoryStore):
-        async def read_prefix(self, prefix: str) -> None:  # type: ignore[override]
+        async def read_prefix(self, prefix: str) -> Listing:
             await asyncio.Event().wait()
+            raise AssertionError
 
-    assert not await Replica(Hanging()).filter("a")
+    one = Replica(Hanging())
+    one.reservations = DeviceReservations(Hanging(), one.devices, 0.01)
+    assert not await one.filter("a")
 
 
 async def test_a_change_of_the_nodes_is_waited_for_and_not_too_often() -> None:
     one = Replica(MemoryStore(), clock=[0.0])
     inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=one.devices.current)
-    waiting = asyncio.create_task(one.grants.wait_for_change(inputs))
+    waiting = asyncio.create_task(one.reservations.wait_for_change(inputs))
     await asyncio.sleep(0)
     one.devices.bind("a", "edge-0")
     assert await waiting
     one.clock[0] = 0.0
-    assert await one.grants.wait_for_change(inputs)
-    assert not await one.grants.wait_for_change(inputs), "twice a second"
+    assert await one.reservations.wait_for_change(inputs)
+    assert not await one.reservations.wait_for_change(inputs), "twice a second"
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.booleans()), max_size=12), st.integers(0, 10**6))

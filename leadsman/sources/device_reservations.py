@@ -1,0 +1,230 @@
+"""Reserves bandwidth and parts of devices for pods between the answer to kube-scheduler and the bind, for all replicas.
+
+kube-scheduler asks one replica, takes a node of the answer, and asks for the next pod before the API server shows the
+first one bound. So each pod that asks for bandwidth or for a part of a device is written to etcd before it is decided
+on, and then all that is written is read. A pod counts the reservations of all pods that were written before it, on each
+node where they may go: two replicas write at two revisions, and the later one sees the earlier.
+
+A reservation ends when the pod is seen bound (its node counts it then) or ended, when it was refused everywhere, or
+after RESERVED_SECONDS. docs/decisions/0049.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+from msgspec import structs
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.decision.devices.evaluation import needs_reservation
+from leadsman.decision.devices.model import Reservation
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.input_sources import DeviceSource
+from leadsman.state import codec, keys
+from leadsman.state.key_values import Delete, Put, StoredItem
+from leadsman.state.records import DeviceReservation
+from leadsman.state.store import LeaseLost, Store, StoreError
+
+RESERVED_SECONDS = 120
+"""Longer than a watch of pods may go unconfirmed (device_follower.MAX_AGE_SECONDS)."""
+
+LEASE_REUSE_SECONDS = 20.0
+"""Reservations share a lease, which lives so much longer, so that most need no call for one."""
+
+RESERVE_TIMEOUT_SECONDS = 0.1
+"""For a write and a read of etcd, some 2 ms each. kube-scheduler waits 300 ms for the whole answer."""
+
+READ_TIMEOUT_SECONDS = 1.0
+"""Of a read by who answers nobody."""
+
+WAIT_SECONDS, WAIT_STEP_SECONDS = 0.1, 0.005
+"""For what kube-scheduler has seen already, before a pod is refused everywhere. A watch lags by some 10 ms."""
+
+WAITS_PER_SECOND = 2.0
+"""At most: pods that fit nowhere must not take kube-scheduler's time from all others."""
+
+MAX_NODES = 16
+"""Kept nodes that a reservation names. One of a pod with more counts on every node: it would be a list of thousands,
+read for each pod, and where so many have room, one place less on each is no loss."""
+
+log = logging.getLogger(__name__)
+
+
+async def reserved_uids(store: Store) -> Collection[str]:
+    """The pods that something is reserved for. None of them while etcd does not answer."""
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_SECONDS):
+            items = (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items
+    except (StoreError, TimeoutError) as error:
+        log.info("reservations of devices for pods that have ended since count until they expire: %r", error)
+        return ()
+    return [item.key.removeprefix(keys.RESERVATIONS_PREFIX) for item in items]
+
+
+class DeviceReservations:
+    """Writes and reads the reservations.
+
+    timeout_seconds: of the calls of etcd for one pod.
+    clock: monotonic seconds.
+    made, withdrawn, failures: for metrics.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        source: DeviceSource,
+        timeout_seconds: float = RESERVE_TIMEOUT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.made = self.withdrawn = self.failures = 0
+        self._store, self._source, self._timeout, self._clock = store, source, timeout_seconds, clock
+        self._lease, self._lease_until = 0, float("-inf")
+        self._waits = TokenBucket(WAITS_PER_SECOND, 2, clock)
+        self._problem = ProblemLog(
+            log,
+            "cannot share reservations of devices through etcd; pods that ask for bandwidth or device memory wait",
+            "reservations of devices are shared again",
+        )
+
+    async def reserve(self, pod: PodInfo, inputs: DecisionInputs) -> tuple[DecisionInputs, int]:
+        """The inputs with the reservations that were made before this pod's own, and its order; 0: it needs none."""
+        if not needs_reservation(pod, inputs):
+            return inputs, 0
+        try:
+            async with asyncio.timeout(self._timeout):
+                order = await self._write(pod)
+                items = (await self._store.read_prefix(keys.RESERVATIONS_PREFIX)).items
+            reserved = self._with_reservations(inputs, items, order)
+        except (StoreError, codec.BadRecord, ValueError, TimeoutError) as error:
+            return self._unknown(inputs, error), 0
+        self._problem.clear()
+        self.made += 1
+        return reserved, order
+
+    async def read(self, inputs: DecisionInputs, before: float = float("inf")) -> DecisionInputs:
+        """The inputs with the devices now and the reservations whose order is before this one. Nothing is written.
+
+        While etcd does not say what is reserved, pods that depend on it are refused by these inputs.
+        """
+        if not inputs.devices.followed:
+            return inputs
+        try:
+            async with asyncio.timeout(self._timeout):
+                items = (await self._store.read_prefix(keys.RESERVATIONS_PREFIX)).items
+            return self._with_reservations(inputs, items, before)
+        except (StoreError, codec.BadRecord, TimeoutError) as error:
+            return self._unknown(inputs, error)
+
+    async def wait_for_change(self, inputs: DecisionInputs) -> bool:
+        """Whether the devices of the nodes change within WAIT_SECONDS from what these inputs have.
+
+        kube-scheduler tries a refused pod again when another one is bound or ends. It may see that some milliseconds
+        before this process does, and the pod would then wait for the next such event, or for five minutes.
+        """
+        if not self._waits.try_take():
+            return False
+        until = self._clock() + WAIT_SECONDS
+        while self._source.current.nodes is inputs.devices.nodes:
+            if self._clock() >= until:
+                return False
+            await asyncio.sleep(WAIT_STEP_SECONDS)
+        return True
+
+    async def settle(self, pod: PodInfo, order: int, kept: Sequence[str]) -> None:
+        """Withdraws the reservation of a pod that was refused everywhere, and names the nodes if they are few. What
+        fails here leaves a reservation that counts for too much, until it ends."""
+        if not order or len(kept) > MAX_NODES:
+            return
+        try:
+            async with asyncio.timeout(self._timeout):
+                if kept:
+                    await self._write(pod, tuple(kept), order)
+                else:
+                    await self._store.write([Delete(keys.reservation_key(pod.uid))])
+                    self.withdrawn += 1
+        except (StoreError, codec.BadRecord, TimeoutError) as error:
+            log.info(
+                "a reservation of devices stays wider than it must be, for at most %d s: %s", RESERVED_SECONDS, error
+            )
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        yield CounterMetricFamily(
+            "leadsman_extender_device_reservations",
+            "Pods for which bandwidth or a part of a device was reserved.",
+            self.made,
+        )
+        yield CounterMetricFamily(
+            "leadsman_extender_device_reservations_withdrawn",
+            "Reservations of devices that ended at once because no node had what the pod asked.",
+            self.withdrawn,
+        )
+        yield CounterMetricFamily(
+            "leadsman_extender_device_reservation_failures",
+            "Pods that were refused because etcd did not say what is reserved for other pods.",
+            self.failures,
+        )
+
+    def _with_reservations(self, inputs: DecisionInputs, items: Iterable[StoredItem], before: float) -> DecisionInputs:
+        """With the reservations of pods that are not settled. codec.BadRecord.
+
+        What is settled is looked up in the same moment as the devices: a pod counts in the one or in the other.
+        """
+        reservations = []
+        for item in items:
+            uid, record = item.key.removeprefix(keys.RESERVATIONS_PREFIX), codec.decode(DeviceReservation, item.value)
+            if (record.order or item.mod_revision) < before and not self._source.is_settled(uid):
+                reservations.append(_reservation(uid, record))
+        problem = self._source.problem()
+        devices = structs.replace(self._source.current, reservations=tuple(reservations), reservations_problem=problem)
+        return structs.replace(inputs, devices=devices)
+
+    async def _write(self, pod: PodInfo, nodes: tuple[str, ...] | None = None, order: int = 0) -> int:
+        put = Put(keys.reservation_key(pod.uid), codec.encode(_record(pod.devices, nodes, order)))
+        try:
+            return await self._store.write([put], await self._current_lease())
+        except LeaseLost:
+            self._lease_until = float("-inf")
+            return await self._store.write([put], await self._current_lease())
+
+    async def _current_lease(self) -> int:
+        if self._clock() >= self._lease_until:
+            self._lease = await self._store.grant(RESERVED_SECONDS + int(LEASE_REUSE_SECONDS))
+            self._lease_until = self._clock() + LEASE_REUSE_SECONDS
+        return self._lease
+
+    def _unknown(self, inputs: DecisionInputs, error: Exception) -> DecisionInputs:
+        self.failures += 1
+        self._problem.report(error)
+        reason = "etcd does not say what bandwidth and devices are reserved for other pods; the log has the error"
+        return structs.replace(inputs, devices=structs.replace(inputs.devices, reservations_problem=reason))
+
+
+def _record(demand: DeviceDemand, nodes: tuple[str, ...] | None, order: int) -> DeviceReservation:
+    return DeviceReservation(
+        tuple(map(dict, demand.containers)),
+        demand.bandwidth_bits,
+        demand.memory_bytes,
+        nodes,
+        order,
+        demand.allowed,
+        demand.denied,
+        demand.single_numa,
+    )
+
+
+def _reservation(uid: str, record: DeviceReservation) -> Reservation:
+    demand = DeviceDemand(
+        record.containers,
+        record.memory_bytes,
+        record.bandwidth_bits,
+        allowed=record.allowed,
+        denied=record.denied,
+        single_numa=record.single_numa,
+    )
+    return Reservation(uid, demand, None if record.nodes is None else frozenset(record.nodes))
