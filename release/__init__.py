@@ -1,4 +1,4 @@
-"""Makes a release of this checkout: its version, its notes, its tag, and the dashboards that it carries.
+"""Makes a release of this checkout: its version, its notes and its tag.
 
 It is no part of what is installed.
 """

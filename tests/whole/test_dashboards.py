@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from leadsman.testbed.etcd import free_ports
-from release.dashboards import DASHBOARDS
 from tests.daemonset.conftest import ROOT
+from tests.dashboard_panels import FOLDER, panels_of
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess
@@ -90,19 +90,19 @@ def values(prometheus: str, expression: str) -> list[Any]:
 def test_prometheus_takes_every_query_and_those_that_need_no_traffic_show_something(
     prometheus: str, until: "Until"
 ) -> None:
-    panels = [panel for dashboard in DASHBOARDS for row in dashboard.rows.values() for panel in row]
+    panels = [panel for path in sorted(FOLDER.glob("*.json")) for panel in panels_of(path)]
     until(lambda: query(prometheus, "1")["status"] == "success", "Prometheus answers", PATIENCE_SECONDS)
     refused = {
-        panel.title: answer.get("error")
-        for panel in panels
-        for expression in panel.queries
+        title: answer.get("error")
+        for title, queries in panels
+        for expression in queries
         if (answer := query(prometheus, expression))["status"] != "success"
     }
     assert refused == {}
-    shown = {panel.title: panel for panel in panels if panel.title in NEED_NO_TRAFFIC}
+    shown = {title: queries for title, queries in panels if title in NEED_NO_TRAFFIC}
     assert shown.keys() == set(NEED_NO_TRAFFIC)
-    for title, panel in shown.items():
-        for expression in panel.queries:
+    for title, queries in shown.items():
+        for expression in queries:
             until(lambda expression=expression: values(prometheus, expression), title, PATIENCE_SECONDS)
     rules = json.loads(urlopen(f"{prometheus}/api/v1/rules", timeout=30).read())["data"]["groups"]
     unwell = {rule["name"]: rule["lastError"] for group in rules for rule in group["rules"] if rule.get("lastError")}
