@@ -28,6 +28,7 @@ from leadsman.planning.capacity.failures import losses
 from leadsman.planning.capacity.fit import count_together, only
 from leadsman.planning.capacity.model import PodTemplate, model_capacity
 from leadsman.planning.capacity.reasons import reasons
+from leadsman.planning.situation import Situation
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import parse_spec
@@ -84,10 +85,12 @@ def fit_in_parts(cluster: Cluster, inputs: DecisionInputs) -> None:
     watch = Stopwatch()
     plan: BackupPlan = watch.measured(
         "backups of the pods that run",
-        lambda: plan_backups(cluster, inputs, SETTINGS),
+        lambda: plan_backups(Situation(cluster, inputs), SETTINGS),
         lambda plan: f"{len(plan.backups)} of {len(plan.pods)}",
     )
-    model = watch.measured("model", lambda: model_capacity(cluster, inputs, [web, near], SETTINGS, plan), lambda _: "")
+    model = watch.measured(
+        "model", lambda: model_capacity(Situation(cluster, inputs), [web, near], SETTINGS, plan), lambda _: ""
+    )
     counted = watch.measured(
         "3 web + 1 near", lambda: count_together(model), lambda count: f"{count.sets} sets, at most {count.at_most}"
     )
@@ -113,10 +116,12 @@ def beside_one_at_a_time(cluster: Cluster, inputs: DecisionInputs, most: int) ->
     """Both count the same pods in the same room, without backups."""
     wanted = template("web", 4 * GIB, 500)
     watch = Stopwatch()
-    model = model_capacity(cluster, inputs, [wanted], SETTINGS, backups=False)
+    model = model_capacity(Situation(cluster, inputs), [wanted], SETTINGS, backups=False)
     count = watch.measured("count", lambda: count_together(model), lambda count: f"{count.sets}")
     ours = watch.cpu_seconds
-    watch.measured("one at a time", lambda: one_at_a_time(model.cluster, wanted.pod, most), lambda number: f"{number}")
+    watch.measured(
+        "one at a time", lambda: one_at_a_time(model.situation.cluster, wanted.pod, most), lambda number: f"{number}"
+    )
     theirs = watch.cpu_seconds - ours
     print("\n".join(align_columns(watch.rows)))
     print(f"one at a time takes {theirs / max(ours, 1e-9):.0f} x the CPU; up to {most} pods, of {count.sets}")
@@ -125,7 +130,7 @@ def beside_one_at_a_time(cluster: Cluster, inputs: DecisionInputs, most: int) ->
 def mixes(cluster: Cluster, inputs: DecisionInputs, number: int, seed: int) -> None:
     """Random templates of all sizes, half of them bound."""
     rng, gaps = random.Random(seed), list[float]()
-    plan = plan_backups(cluster, inputs, SETTINGS)
+    plan = plan_backups(Situation(cluster, inputs), SETTINGS)
     nodes = list(cluster.nodes)
     for _ in range(number):
         templates = []
@@ -133,7 +138,7 @@ def mixes(cluster: Cluster, inputs: DecisionInputs, number: int, seed: int) -> N
             bounds = {f"delay_{rng.choice(nodes)}": str(rng.choice((1, 5, 50)))} if rng.random() < 0.5 else {}
             memory, cpu = rng.randint(1, 32) * GIB // 8, rng.randint(1, 20) * 100
             templates.append(replace(template(name, memory, cpu, **bounds), per_set=rng.randint(1, 4)))
-        count = count_together(model_capacity(cluster, inputs, templates, SETTINGS, plan))
+        count = count_together(model_capacity(Situation(cluster, inputs), templates, SETTINGS, plan))
         gaps.append((count.at_most - count.sets) / max(count.at_most, 1))
     exact = sum(not gap for gap in gaps)
     print(f"{exact} of {number} random mixes of two templates are exact; the widest gap is {max(gaps):.2%}")

@@ -35,6 +35,7 @@ from leadsman.planning.backups.placeholders import (
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.remember import remember
 from leadsman.planning.recovery.model import ReleaseRoom
+from leadsman.planning.situation import Situation
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument, DocumentTooLarge
 from leadsman.published.self_healing import Hold
@@ -183,8 +184,9 @@ class BackupKeeper(Keeper):
     ) -> tuple[BackupPlan, BackupMemory]:
         held = _with_holds(cluster, self._healed.holds)
         previous = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
-        plan = plan_backups(held, inputs, self._healed.settings.backups, previous, unhealthy)
-        return plan, remember(plan, cluster, inputs, self.status.memory, unhealthy, self.tools.wall_clock())
+        plan = plan_backups(Situation(held, inputs), self._healed.settings.backups, previous, unhealthy)
+        now_unix = self.tools.wall_clock()
+        return plan, remember(plan, Situation(cluster, inputs), self.status.memory, unhealthy, now_unix)
 
     async def _remember(self) -> bool:
         """Reads what the last leader wrote, once. Without it the plan would move every backup."""

@@ -27,6 +27,7 @@ from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
+from leadsman.planning.situation import Situation
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan
 from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome, PlanProgress, RunState
@@ -210,11 +211,11 @@ class Replacement(Keeper):
     async def _plan(
         self, cluster: Cluster, before: ReplacementMemory, handed_over: HandedOverPlan | None
     ) -> ReplacementPlan:
-        inputs = structs.replace(self.tools.inputs(), cache=self._cache)
+        situation = Situation(cluster, structs.replace(self.tools.inputs(), cache=self._cache))
         limits = self._healed.settings.move_plans or MovePlanLimits()
         now, avoid = self.tools.wall_clock(), self._healed.unhealthy
         return await self.make_plan(
-            lambda: plan_replacements(cluster, inputs, before, self._settings, now, avoid, handed_over, limits)
+            lambda: plan_replacements(situation, before, self._settings, now, avoid, handed_over, limits)
         )
 
     def _propose(self, plan: ReplacementPlan) -> None:
@@ -339,10 +340,10 @@ class Rebalancer(Keeper):
     async def _plan(self, cluster: Cluster) -> MovePlan:
         carried_out = self._replacement.plan
         departures = carried_out.memory.state.departures if carried_out else ()
-        inputs, backups, now = self.tools.inputs(), self._healed.settings.backups, self.tools.wall_clock()
-        unhealthy = self._healed.unhealthy
+        situation, now = Situation(cluster, self.tools.inputs()), self.tools.wall_clock()
+        backups, unhealthy = self._healed.settings.backups, self._healed.unhealthy
         return await self.make_plan(
-            lambda: plan_rebalance(cluster, inputs, departures, self._settings, backups, now, now, unhealthy)
+            lambda: plan_rebalance(situation, departures, self._settings, backups, now, now, unhealthy)
         )
 
 

@@ -123,12 +123,7 @@ def _requests(spec: _Spec | None) -> Mapping[str, int] | None:
         )
     except quantity.BadQuantity:
         return None
-    nanos = {name: amount * quantity.NANO for name, amount in requests.extended.items()}
-    return {
-        "cpu": requests.cpu_millis * quantity.NANO // 1000,
-        "memory": requests.memory_bytes * quantity.NANO,
-        **nanos,
-    }
+    return requests.in_nanos()
 
 
 def _container_request(container: _Container) -> ContainerRequest:

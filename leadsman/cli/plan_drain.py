@@ -41,7 +41,7 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     """ValueError when the input cannot be used, or names no such node."""
     given = read_plan_input(args)
-    drain = plan_drain(given.cluster, given.inputs, args.node, backup_settings(args), given.taken_at, args.at)
+    drain = plan_drain(given.situation, args.node, backup_settings(args), given.taken_at, args.at)
     write_plan(drain.plan, args)
     if not args.json:
         print("\n".join(_remarks(drain, args)))

@@ -22,7 +22,6 @@ from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.capacity.additions import additions
 from leadsman.planning.capacity.failures import losses
 from leadsman.planning.capacity.fit import count_together, only
-from leadsman.planning.capacity.judged import with_workloads
 from leadsman.planning.capacity.model import CapacityModel, PodTemplate, model_capacity
 from leadsman.planning.capacity.removal import removals
 from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
@@ -80,8 +79,7 @@ def _memory_only(template: PodTemplate) -> PodTemplate:
 
 def _report(given: PlanInput, templates: list[PodTemplate], args: argparse.Namespace) -> FitReport:
     settings = BackupSettings(rack_label=args.rack_label)
-    inputs = with_workloads(given.cluster, given.inputs)
-    model = model_capacity(given.cluster, inputs, templates, settings, backups=not args.no_backups)
+    model = model_capacity(given.situation, templates, settings, backups=not args.no_backups)
     costs = _costs(args.node_cost, given.cluster)
     sets = None
     if len(templates) > 1 or templates[0].per_set > 1:
@@ -109,13 +107,12 @@ def _alone(model: CapacityModel, template: int, backups: bool) -> Fit:
 def _without_lower_priority(model: CapacityModel, backups: bool) -> CapacityModel | None:
     """The model without the pods that may be preempted for its template; None: there are none."""
     [template] = model.templates
-    lower = {uid for uid, pod in model.cluster.pods.items() if pod.node and pod.priority < template.pod.priority}
+    pods = model.situation.cluster.pods
+    lower = {uid for uid, pod in pods.items() if pod.node and pod.priority < template.pod.priority}
     if not lower:
         return None
-    cluster = model.cluster.changed(pods=dict.fromkeys(lower))
     kept = BackupPlan({uid: each for uid, each in model.plan.pods.items() if uid not in lower})
-    inputs = with_workloads(cluster, model.inputs)
-    return model_capacity(cluster, inputs, [template], model.settings, kept, backups)
+    return model_capacity(model.situation.changed(dict.fromkeys(lower)), [template], model.settings, kept, backups)
 
 
 def _costs(given: str, cluster: Cluster) -> Mapping[str, float]:

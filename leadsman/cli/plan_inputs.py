@@ -18,6 +18,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
 from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import FIELDS, MADE_UP, BadSpec, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
@@ -53,6 +54,14 @@ class PlanInput(Struct, frozen=True):
     taken_at: float | None
     source: str
     missing: Mapping[str, str] = {}
+
+    @property
+    def situation(self) -> Situation:
+        """What a planner is asked about. Where nothing else says so, pods say where workloads are, and nodes and pods
+        who has which devices: a cluster that was generated or read from a list has no more."""
+        workloads = self.inputs.workloads.loaded
+        inputs = self.inputs if workloads else with_workloads_of(self.cluster, self.inputs)
+        return Situation(self.cluster, with_devices_of(self.cluster, inputs))
 
 
 def plan_input_options(add: Options) -> None:

@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
     began = time.monotonic()
     given = read_plan_input(args)
     settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
-    modelled = model_cluster(given.cluster, given.inputs, settings)
+    modelled = model_cluster(given.situation, settings)
     start = greedy_choices(modelled.problem, modelled.start)
     found = _found(modelled.problem, start, args)
     choices = balanced(modelled.problem, found.choices)
@@ -86,10 +86,10 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
 
 def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> MovePlan:
     """How the pods that have a node get to their new ones. What is left out is said."""
-    before, after = given.cluster.pods, plan.cluster.pods
+    before, after = given.cluster.pods, plan.situation.cluster.pods
     leaving = [uid for uid, pod in before.items() if pod.node and uid in after and after[uid].node != pod.node]
     wishes = [Wish(uid, after[uid].node, "so that less room is reserved") for uid in leaving]
-    ordered = order_moves(given.cluster, given.inputs, wishes, settings)
+    ordered = order_moves(given.situation, wishes, settings)
     for each in ordered.left_out:
         print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
     moves = reserve_gains(ordered, given.cluster).moves

@@ -38,9 +38,7 @@ def main(args: argparse.Namespace) -> int:
     given = read_plan_input(args)
     now = time.time() if given.taken_at is None else given.taken_at
     settings = RebalanceSettings(threshold=args.threshold, max_moves=args.max_moves)
-    plan = plan_rebalance(
-        given.cluster, given.inputs, _departures(args), settings, backup_settings(args), given.taken_at, now
-    )
+    plan = plan_rebalance(given.situation, _departures(args), settings, backup_settings(args), given.taken_at, now)
     write_plan(plan, args)
     return 0
 

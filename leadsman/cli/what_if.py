@@ -9,7 +9,7 @@ from extender.body_limits import RequestRefused
 from extender.pages import render_explain
 from extender.what_if import decide_what_if
 from leadsman.cli import output
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import with_workloads_of
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 

@@ -47,12 +47,14 @@ class Check:
 
     refused: one value a node.
     reason: why, or a function that says why of the node at a position.
+    kind: what it is about, in the same words for every node.
     """
 
-    __slots__ = ("_reason", "refused")
+    __slots__ = ("_reason", "kind", "refused")
 
-    def __init__(self, refused: Mask, reason: str | Callable[[int], str]):
+    def __init__(self, refused: Mask, reason: str | Callable[[int], str], kind: str = ""):
         self.refused, self._reason = refused, reason
+        self.kind = reason if isinstance(reason, str) else kind
 
     def reason(self, position: int) -> str:
         """Why it refuses the node at this position."""

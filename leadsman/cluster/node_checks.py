@@ -30,7 +30,7 @@ def taints(candidate: Candidate) -> Iterator[Check]:
         taint = repelling_taint(candidate.cluster.nodes[candidate.columns.names[position]], tolerations)
         return f"the pod does not tolerate the node's taint {taint.key}={taint.value}:{taint.effect}" if taint else ""
 
-    yield Check(repelled(candidate), reason)
+    yield Check(repelled(candidate), reason, "the node has a taint that the pod does not tolerate")
 
 
 def repelled(candidate: Candidate) -> Mask:
@@ -103,4 +103,4 @@ def _room_of(candidate: Candidate, resource: str, amount: int) -> Check:
         asked, left = amount_text(resource, amount), amount_text(resource, int(free[position]))
         return f"the pod requests {asked}, of which the node has {left} free"
 
-    return Check(amount > free, reason)
+    return Check(amount > free, reason, f"too little {resource} is free")

@@ -20,6 +20,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     labels, constraints: shared by pods of one template. Bounds are the labels `delay_*`, among others.
     labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
     annotations: those that are used here.
+    excess: which labels and annotations that decide are missing here, because there are too many; "" when none is.
     claims: names of its PersistentVolumeClaims, in its namespace; those of ephemeral volumes too.
     local_volumes: whether it keeps data on the node: emptyDir or hostPath.
     phase: Pending, Running or Unknown.
@@ -27,7 +28,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     created_at: Unix seconds, by the API server's clock.
     gated: kube-scheduler does not look at it yet.
     has_deadline: it ends by itself (activeDeadlineSeconds).
-    devices: what it asks of devices; None: nothing.
+    devices: what it asks of devices; None: nothing. bad_demand: why that cannot be read; "" when it can.
     nominated_node: where kube-scheduler has made room for it; "": nowhere.
     """
 
@@ -44,6 +45,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     labels: Mapping[str, str] = {}
     labels_cut: int = 0
     annotations: Mapping[str, str] = {}
+    excess: str = ""
     constraints: PodConstraints = UNCONSTRAINED
     claims: tuple[str, ...] = ()
     local_volumes: bool = False
@@ -55,6 +57,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     has_deadline: bool = False
     nominated_node: str = ""
     devices: DeviceDemand | None = None
+    bad_demand: str = ""
 
     @property
     def mirror(self) -> bool:

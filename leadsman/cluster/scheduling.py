@@ -67,6 +67,15 @@ class Feasibility:
         """The nodes that may have the pod."""
         return tuple(self._columns.names[position] for position in np.flatnonzero(self.allowed))
 
+    def kinds(self) -> dict[str, str]:
+        """Node → the kind of the first reason why it may not have the pod, of the nodes that may not."""
+        found: dict[str, str] = {}
+        left = self._columns.present.copy()
+        for check in self._checks:
+            found |= dict.fromkeys((self.names[at] for at in np.flatnonzero(left & check.refused)), check.kind)
+            left &= ~check.refused
+        return found
+
     def refusals(self, node: str) -> tuple[str, ...]:
         """Every reason why this node may not have the pod; () if it may. KeyError for a node that is not there."""
         position = self._columns.position[node]

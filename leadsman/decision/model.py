@@ -9,6 +9,7 @@ from typing import Self
 from msgspec import Struct
 
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
+from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 
 
@@ -36,6 +37,24 @@ class PodInfo(Struct, frozen=True):
     requests: Mapping[str, int] | None = None
     devices: DeviceDemand = NO_DEMAND
     bad_demand: str = ""
+
+    @classmethod
+    def of(cls, pod: ClusterPod) -> Self:
+        """A pod of the cluster, as kube-scheduler's request shows it."""
+        return cls(
+            pod.namespace,
+            pod.name,
+            pod.uid,
+            pod.labels,
+            pod.annotations,
+            pod.workload,
+            pod.excess,
+            pod.priority,
+            pod.owner_uid,
+            pod.requests.in_nanos(),
+            NO_DEMAND if pod.devices is None else pod.devices,
+            pod.bad_demand,
+        )
 
     @property
     def has_delay_bounds(self) -> bool:

@@ -2,26 +2,25 @@
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import Planner, plan_backups
+from leadsman.planning.situation import Situation
 
 
 def plan_after_move(
-    before: BackupPlan, moved: ClusterPod, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings
+    before: BackupPlan, moved: ClusterPod, situation: Situation, settings: BackupSettings
 ) -> BackupPlan:
     """A plan in which every backup holds. Those of `before` stay where they do, and none is moved to save room.
 
-    moved: the pod as it stands in `cluster`, which is without placeholders. Pods that had no backup are not tried again
-    unless everything has to be.
+    moved: the pod as it stands in the situation, which is without placeholders. Pods that had no backup are not tried
+    again unless everything has to be.
     """
-    plan = None if _touches_all(moved) else _plan_of_touched(before, moved, cluster, inputs, settings)
+    plan = None if _touches_all(moved) else _plan_of_touched(before, moved, situation, settings)
     if plan is not None:
         return plan
     kept = {uid: backup.node for uid, backup in before.backups.items()}
-    return plan_backups(cluster, inputs, replace(settings, max_improvements=0), kept)
+    return plan_backups(situation, replace(settings, max_improvements=0), kept)
 
 
 def _touches_all(moved: ClusterPod) -> bool:
@@ -30,10 +29,10 @@ def _touches_all(moved: ClusterPod) -> bool:
 
 
 def _plan_of_touched(
-    before: BackupPlan, moved: ClusterPod, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings
+    before: BackupPlan, moved: ClusterPod, situation: Situation, settings: BackupSettings
 ) -> BackupPlan | None:
     """None: a pod that did not move needs another backup, so that others may as well."""
-    planner, backups = Planner(cluster, inputs, settings), before.backups
+    planner, backups = Planner(situation, settings), before.backups
     touched = planner.touched_by(moved, backups)
     for pod in planner.order:
         if pod.uid not in touched:

@@ -1,7 +1,7 @@
 """Which failures take a node down, and which nodes a failure takes down."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -32,17 +32,14 @@ class Failure(Struct, frozen=True):
 
 
 class FailureDomains:
-    """The failure domains of a cluster's nodes.
+    """The failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent reports."""
 
-    rack_of: a node's rack, "" where it is unknown.
-    """
-
-    def __init__(self, cluster: Cluster, rack_of: Callable[[ClusterNode], str]) -> None:
+    def __init__(self, cluster: Cluster, inputs: DecisionInputs, rack_label: str) -> None:
         self._cluster = cluster
         self._of_node = {
             node.name: {
                 BackupScope.NODE: node.name,
-                BackupScope.RACK: f"{node.zone}/{rack}" if (rack := rack_of(node)) else "",
+                BackupScope.RACK: f"{node.zone}/{rack}" if (rack := rack_of(node, inputs, rack_label)) else "",
                 BackupScope.ZONE: node.zone,
             }
             for node in cluster.nodes.values()

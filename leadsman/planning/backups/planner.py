@@ -15,12 +15,8 @@ from types import MappingProxyType
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.quotas import replacement_refusals
-from leadsman.cluster.scheduling import refusals as scheduling_refusals
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
-from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure
-from leadsman.planning.backups.domains import Failure, FailureDomains, rack_of
-from leadsman.planning.backups.landing import counts_on_others, stuck_pods
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import (
     Backup,
     BackupPlan,
@@ -31,6 +27,7 @@ from leadsman.planning.backups.model import (
     Uncovered,
 )
 from leadsman.planning.backups.reserves import ReserveLedger
+from leadsman.planning.situation import Situation
 
 NO_BACKUPS: Mapping[str, str] = MappingProxyType({})
 
@@ -39,8 +36,7 @@ _SAVES_SHARE = 1e-9
 
 
 def plan_backups(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     settings: BackupSettings,
     previous: Mapping[str, str] = NO_BACKUPS,
     unhealthy: Set[str] = frozenset(),
@@ -53,8 +49,9 @@ def plan_backups(
 
     Room that placeholders take counts as free: it is what is being planned.
     """
-    planner = Planner(without_placeholders(cluster), inputs, settings, unhealthy)
-    kept = [pod for pod in planner.order if previous.get(pod.uid) in cluster.nodes]
+    placeholders = {uid: None for uid, pod in situation.cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels}
+    planner = Planner(situation.changed(placeholders), settings, unhealthy)
+    kept = [pod for pod in planner.order if previous.get(pod.uid) in situation.cluster.nodes]
     for pod in kept:
         if planner.is_frozen(pod) and previous[pod.uid] not in unhealthy:
             planner.put(pod, previous[pod.uid])
@@ -71,37 +68,27 @@ def without_placeholders(cluster: Cluster) -> Cluster:
     return cluster.changed(pods={uid: None for uid, pod in cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels})
 
 
-def cluster_without(cluster: Cluster, failure: Failure) -> Cluster:
-    """The cluster after the failure, before any pod that fell is made again."""
-    return cluster.changed(nodes=dict.fromkeys(failure.nodes), pods={pod.uid: None for pod in failure.pods})
-
-
 class Planner:
     """The plan in the making, of a cluster without placeholders.
 
     order: the pods that want a backup, as they are asked about one.
     """
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        inputs: DecisionInputs,
-        settings: BackupSettings,
-        unhealthy: Set[str] = frozenset(),
-    ) -> None:
-        self._cluster, self._settings, self._inputs, self._unhealthy = cluster, settings, inputs, unhealthy
+    def __init__(self, situation: Situation, settings: BackupSettings, unhealthy: Set[str] = frozenset()) -> None:
+        self._situation, self._settings, self._unhealthy = situation, settings, unhealthy
+        self._cluster = cluster = situation.cluster
         self._with_quota = {namespace for namespace, _ in cluster.quotas}
-        self._domains = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
-        self._bounds = BoundsAfterFailure(cluster, inputs)
+        self._domains = FailureDomains(cluster, situation.inputs, settings.rack_label)
+        self._bounded = {uid: pod for uid, pod in situation.bounded.items() if pod.node}
         self.uncovered: dict[str, Uncovered] = {}
         self.backups: dict[str, Backup] = {}
         self._survives: dict[str, tuple[FailureDomain, ...]] = {}
-        for pod in self._bounds.bounded.values():
+        for pod in self._bounded.values():
             self._classify(pod)
         survived = {domain for domains in self._survives.values() for domain in domains}
         self._failures = {domain: self._domains.failure(domain) for domain in sorted(survived)}
-        self._after = {domain: cluster_without(cluster, failure) for domain, failure in self._failures.items()}
-        covered = [self._bounds.bounded[uid] for uid in self._survives]
+        self._after = {domain: situation.failed(failure.nodes) for domain, failure in self._failures.items()}
+        covered = [self._bounded[uid] for uid in self._survives]
         free = {node: cluster.free(node) for node in cluster.nodes}
         self.ledger = ReserveLedger(free, (pod.requests for pod in covered))
         self.order = sorted(covered, key=self._difficulty)
@@ -113,14 +100,14 @@ class Planner:
         """UIDs of the pods whose backup may hold no longer now that `moved` came to its node: they count on where
         others are, their room is there, or a bound ties them to it. What `moved` and others need of one failure is
         asked when it is covered itself."""
-        tied = self._bounds.tied_to(moved)
+        tied = self._situation.tied_to(moved)
         return {
             pod.uid
             for pod in self.order
             if pod.uid == moved.uid
             or (pod.namespace, pod.name) in tied
             or (pod.uid in backups and backups[pod.uid].node == moved.node)
-            or counts_on_others(pod)
+            or _counts_on_others(pod)
             or pod.constraints.anti_affinity
         }
 
@@ -130,11 +117,10 @@ class Planner:
         share, left = self.ledger.growth(pod.requests, domains)
         refused = dict.fromkeys(self._unhealthy, "not healthy")
         for domain in domains:
-            failure = self._failures[domain]
-            refused |= dict.fromkeys(failure.nodes, f"in the {domain.scope} that fails")
-            by_bounds = self._bounds.refusals(pod, failure, self.backups)
-            refused |= {node: refusal.reason for node, refusal in by_bounds.items() if node not in refused}
-        candidates = [position for position, node in enumerate(self.ledger.nodes) if node not in refused]
+            refused |= dict.fromkeys(self._failures[domain].nodes, f"in the {domain.scope} that fails")
+        verdicts = [self._after[domain].verdict(pod) for domain in domains]
+        possible = set.intersection(*(set(each.nodes) for each in verdicts)) - refused.keys()
+        candidates = [position for position, node in enumerate(self.ledger.nodes) if node in possible]
         if nodes is not None:
             candidates = [position for position in candidates if self.ledger.nodes[position] in nodes]
         for position in sorted(candidates, key=lambda at: (left[at] < 0, share[at], -left[at])):
@@ -144,12 +130,14 @@ class Planner:
                 self.put(pod, node)
                 return True
             refused[node] = reason
+        for verdict in verdicts:
+            refused |= verdict.kinds(but=refused)
         self.uncovered[pod.uid] = Uncovered(_summary(refused))
         return False
 
     def is_frozen(self, pod: ClusterPod) -> bool:
         """Whether the pod is on an unhealthy node or bound to one."""
-        return pod.node in self._unhealthy or not self._unhealthy.isdisjoint(self._bounds.reference_nodes(pod))
+        return pod.node in self._unhealthy or not self._unhealthy.isdisjoint(self._situation.reference_nodes(pod))
 
     def put(self, pod: ClusterPod, node: str) -> None:
         """Makes the node the pod's backup."""
@@ -201,7 +189,7 @@ class Planner:
         """
         retried, stuck = set[str](), self._stuck()
         while stuck:
-            pods = [self._bounds.bounded[uid] for uid in stuck]
+            pods = [self._bounded[uid] for uid in stuck]
             for pod in pods:
                 self._take(pod)
                 self.uncovered[pod.uid] = Uncovered(f"beside other pods that fall with it: {stuck[pod.uid]}")
@@ -218,7 +206,7 @@ class Planner:
             landing = [
                 (pod, self.backups[pod.uid].node)
                 for pod in self._failures[domain].pods
-                if counts_on_others(pod) and self._is_covered(pod, domain) and not self.is_frozen(pod)
+                if _counts_on_others(pod) and self._is_covered(pod, domain) and not self.is_frozen(pod)
             ]
             found |= stuck_pods(after, landing)
         return found
@@ -228,10 +216,10 @@ class Planner:
         found: dict[str, str] = {}
         for pod in self.order:
             backup = self.backups.get(pod.uid)
-            if backup is None or self.is_frozen(pod) or not any(self._bounds.workloads_bounding(pod)):
+            if backup is None or self.is_frozen(pod) or not self._situation.workloads_bounding(pod):
                 continue
             for domain in backup.domains:
-                refused = self._bounds.refusals(pod, self._failures[domain], self.backups)
+                refused = self._after[domain].bound_refusals(pod)
                 if backup.node in refused:
                     found[pod.uid] = refused[backup.node].reason
         return found
@@ -264,21 +252,21 @@ class Planner:
 
     def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
         """Pods that are bound to no workload come first, then large ones."""
-        to_workloads = len(list(self._bounds.workloads_bounding(pod)))
-        return to_workloads, -self.ledger.share(pod.requests), pod.uid
+        return len(self._situation.workloads_bounding(pod)), -self.ledger.share(pod.requests), pod.uid
 
     def _reason_against(self, pod: ClusterPod, node: str) -> str:
-        """Why the pod could not go to the node after one of the failures; "": it could after each."""
-        backups = self.backups | {pod.uid: Backup(node, self._survives[pod.uid])}
+        """Why the pod could not go to the node after one of the failures, although nothing refuses it there; "": it
+        could after each."""
+        bounds_others = bool(self._situation.dependants(pod))
         for domain in self._survives[pod.uid]:
             if pod.namespace in self._with_quota and (
                 reasons := replacement_refusals(self._cluster, self._remade_with(pod, domain))
             ):
                 return reasons[0]
-            if reasons := scheduling_refusals(self._after[domain], pod, node):
-                return reasons[0]
-            if broken := self._bounds.broken_survivor(pod, self._failures[domain], backups):
-                return f"pod {broken.namespace}/{broken.name} would lose its bound to it"
+            if not bounds_others:
+                continue
+            if lost := self._situation.bound_lost_by(pod, self._after[domain].with_pod(pod, node)):
+                return f"pod {lost.namespace}/{lost.name} would lose its bound to it"
         return ""
 
     def _remade_with(self, pod: ClusterPod, domain: FailureDomain) -> list[ClusterPod]:
@@ -304,6 +292,42 @@ def never_replaced(pod: ClusterPod) -> str:
     if not pod.owner_uid:
         return "it has no controller that would make it again"
     return ""
+
+
+def _counts_on_others(pod: ClusterPod) -> bool:
+    """Whether pods that land later, or elsewhere, may change where this one may go.
+
+    Anti-affinity and host ports are the same seen from both pods, so the one that is placed second has checked them.
+    """
+    return bool(pod.constraints.affinity or pod.constraints.spread)
+
+
+def stuck_pods(after: Situation, landing: Sequence[tuple[ClusterPod, str]]) -> dict[str, str]:
+    """UID → why kube-scheduler would refuse it its backup, of the pods that may never get there.
+
+    after: the situation after the failure, with every covered pod on its backup.
+    landing: the pods with a backup that count on others.
+
+    Nobody knows in which order they come, so each must find its place as the last one. And none may wait for one that
+    waits for it: kube-scheduler tries each again when another one has landed.
+    """
+    as_last = {pod.uid: after.verdict(pod).why_not(node) for pod, node in landing}
+    if late := {uid: reason for uid, reason in as_last.items() if reason}:
+        return late
+    after = after.changed(dict.fromkeys(pod.uid for pod, _ in landing))
+    waiting, reasons = list(landing), dict[str, str]()
+    while waiting:
+        refused = list[tuple[ClusterPod, str]]()
+        for pod, node in waiting:
+            if reason := after.verdict(pod).why_not(node):
+                reasons[pod.uid] = reason
+                refused.append((pod, node))
+            else:
+                after = after.with_pod(pod, node)
+        if len(refused) == len(waiting):
+            return {pod.uid: reasons[pod.uid] for pod, _ in refused}
+        waiting = refused
+    return {}
 
 
 def _summary(refused: Mapping[str, str]) -> str:

@@ -63,7 +63,7 @@ def _alike(model: CapacityModel, costs: Mapping[str, float]) -> list[list[str]]:
     scopes = max(each.scopes for each in model.problem.templates)
     for at, node in enumerate(model.problem.nodes):
         masks = [(each.places[at], each.backups[at]) for each in model.problem.templates]
-        if any(place or backup for place, backup in masks) and not model.cluster.nodes[node].unschedulable:
+        if any(place or backup for place, backup in masks) and not model.situation.cluster.nodes[node].unschedulable:
             spreads = tuple(
                 int(spread.domain_of_node[at])
                 for each in model.problem.templates
@@ -102,10 +102,10 @@ def _fewest(model: CapacityModel, node: str, sets: int) -> int:
 
 def _fresh(model: CapacityModel, node: str) -> list[int]:
     """What a copy of the node has free beside the pods that every node like it gets."""
-    staying = [pod for pod in model.cluster.pods_on(node) if pod.mirror or pod.owner_kind == "DaemonSet"]
-    others = {pod.uid: None for pod in model.cluster.pods_on(node) if pod not in staying}
+    staying = [pod for pod in model.situation.cluster.pods_on(node) if pod.mirror or pod.owner_kind == "DaemonSet"]
+    others = {pod.uid: None for pod in model.situation.cluster.pods_on(node) if pod not in staying}
     columns = Columns([each.pod for each in model.templates])
-    return columns.free(model.cluster.changed(pods=others), node)
+    return columns.free(model.situation.cluster.changed(pods=others), node)
 
 
 def _extended(template: Template, at: int, count: int) -> Template:

@@ -8,8 +8,8 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.targets import TargetName
+from leadsman.decision.model import PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
-from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.planning.backups.model import BackupPlan
 
 
@@ -29,10 +29,13 @@ def _cautions(
     )
     if domains > 1 or (domains and wants_backup):
         yield "it is spread over domains in several ways, or with backups"
-    if constraints.affinity:
-        yield "it has a required pod affinity"
-    if pod.claims:
-        yield "it has claims"
+    for judged, what in (
+        (constraints.affinity, "it has a required pod affinity"),
+        (pod.claims, "it has claims"),
+        (pod.devices, "it asks for devices"),
+    ):
+        if judged:
+            yield what
     others = [each for each in templates if each is not pod]
     if any(_looks_at(pod, other, cluster) or _looks_at(other, pod, cluster) for other in others):
         yield "it and another template have a required affinity, anti-affinity or spread for each other"
@@ -58,7 +61,7 @@ def _looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
 def _is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
     """Whether a bound of the pod names the workload of `other`."""
     own = other.workload.rpartition("/")[2]
-    names = [TargetName.of(bound.reference) for bound in valid_bounds(pod_info(pod))]
+    names = [TargetName.of(bound.reference) for bound in valid_bounds(PodInfo.of(pod))]
     return any(each.name == own and (each.namespace or pod.namespace) == other.namespace for each in names)
 
 

@@ -6,11 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.model import CandidateNodes
-from leadsman.planning.backups.bounds_after_failure import pod_info
-from leadsman.planning.backups.domains import Failure, FailureDomains, rack_of
+from leadsman.planning.backups.domains import Failure, FailureDomains
 from leadsman.planning.backups.model import BackupScope
 from leadsman.planning.backups.planner import never_replaced
 from leadsman.planning.capacity.model import SCOPES, CapacityModel, Columns, without_counted
@@ -49,14 +45,13 @@ class _Failing:
 
     def __init__(self, model: CapacityModel) -> None:
         self._model, self._backups = model, model.plan.backups
-        self.domains = FailureDomains(
-            model.cluster, lambda node: rack_of(node, model.inputs, model.settings.rack_label)
-        )
+        cluster = model.situation.cluster
+        self.domains = FailureDomains(cluster, model.situation.inputs, model.settings.rack_label)
         pods = [each.pod for each in model.templates]
-        self._columns = Columns(pods, model.cluster.pods.values())
+        self._columns = Columns(pods, cluster.pods.values())
         self._nodes = model.problem.nodes
         self._position = {node: number for number, node in enumerate(self._nodes)}
-        rows = [self._columns.free(model.cluster, node) for node in self._nodes]
+        rows = [self._columns.free(cluster, node) for node in self._nodes]
         self._free: Ints = np.array(rows, np.int64).reshape(len(rows), -1)
         self._wanted = [np.array(self._columns.of(pod), np.int64) for pod in pods]
         self._allowed: dict[object, Mask] = {}
@@ -109,10 +104,9 @@ class _Failing:
             pod.workload,
             pod.claims,
             tuple(pod.annotations.items()),
+            id(pod.devices),
         )
         if key not in self._allowed:
-            feasible = Feasibility(self._model.cluster, without_counted(pod))
-            refused = DelayFilter().refusals(pod_info(pod), CandidateNodes.of(self._nodes), self._model.inputs)
-            may = set(feasible.nodes) - refused.keys()
+            may = set(self._model.situation.verdict(without_counted(pod)).nodes)
             self._allowed[key] = np.array([node in may for node in self._nodes], np.bool_)
         return self._allowed[key]

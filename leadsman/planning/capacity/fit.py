@@ -18,11 +18,11 @@ def count_together(model: CapacityModel, work: int = WORK) -> Count:
 def only(model: CapacityModel, template: int) -> CapacityModel:
     """The model of one template alone, one pod a set."""
     alone = replace(model.templates[template], per_set=1)
-    problem = model.problem.only(template)
+    problem, cluster = model.problem.only(template), model.situation.cluster
     return replace(
         model,
         problem=problem,
         templates=(alone,),
         refusals=(model.refusals[template],),
-        cautions=(cautions(alone.pod, problem.templates[0].scopes > 0, [alone.pod], model.cluster, model.plan),),
+        cautions=(cautions(alone.pod, problem.templates[0].scopes > 0, [alone.pod], cluster, model.plan),),
     )

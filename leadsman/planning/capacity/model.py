@@ -18,17 +18,14 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.pod_checks import counts_itself, spread_counts
 from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import ZERO
-from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes
+from leadsman.decision.model import PodInfo
 from leadsman.kube.names import BACKUP_ANNOTATION
-from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, pod_info
-from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
 from leadsman.planning.capacity.coupling import cautions, without_coupling
 from leadsman.planning.capacity.problem import UNKNOWN, Ints, Mask, Problem, QuotaLimit, Spread, Template
+from leadsman.planning.situation import Situation
 
 SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
 
@@ -49,15 +46,14 @@ class PodTemplate(Struct, frozen=True):
 class CapacityModel(Struct, frozen=True):
     """A problem, and what its numbers stand for.
 
-    cluster: without placeholders. plan: the backups of the pods that run.
+    situation: without placeholders. plan: the backups of the pods that run.
     domains: what fails, by the problem's number.
     refusals: template → node → why it may not run it, whatever its room.
     cautions: template → why its packings are judged by what they look at, pod by pod; () when numbers say it all.
     """
 
     problem: Problem
-    cluster: Cluster
-    inputs: DecisionInputs
+    situation: Situation
     settings: BackupSettings
     plan: BackupPlan
     domains: tuple[FailureDomain, ...]
@@ -67,8 +63,7 @@ class CapacityModel(Struct, frozen=True):
 
 
 def model_capacity(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     templates: Sequence[PodTemplate],
     settings: BackupSettings,
     previous: BackupPlan | None = None,
@@ -76,26 +71,26 @@ def model_capacity(
 ) -> CapacityModel:
     """previous: a plan of the pods that run, in place of a new one. backups: False: nothing is reserved for failures,
     and no pod wants a backup."""
-    cluster = without_placeholders(cluster)
-    plan = previous or (plan_backups(cluster, inputs, settings) if backups else BackupPlan())
-    return _Modelling(cluster, inputs, tuple(templates), settings, plan, backups).model()
+    situation = Situation(without_placeholders(situation.cluster), situation.inputs, situation.judge)
+    plan = previous or (plan_backups(situation, settings) if backups else BackupPlan())
+    return _Modelling(situation, tuple(templates), settings, plan, backups).model()
 
 
 class _Modelling:
     def __init__(
         self,
-        cluster: Cluster,
-        inputs: DecisionInputs,
+        situation: Situation,
         templates: tuple[PodTemplate, ...],
         settings: BackupSettings,
         plan: BackupPlan,
         backups: bool,
     ) -> None:
-        self._cluster, self._inputs, self._templates = cluster, inputs, templates
+        self._situation, self._templates = situation, templates
+        self._cluster = cluster = situation.cluster
         self._settings, self._plan, self._with_backups = settings, plan, backups
         self._names = tuple(cluster.nodes)
         self._position = {node: number for number, node in enumerate(self._names)}
-        self._failures = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
+        self._failures = FailureDomains(cluster, situation.inputs, settings.rack_label)
         self._numbers: dict[FailureDomain, int] = {}
         self._amounts = Columns([each.pod for each in templates])
 
@@ -116,8 +111,7 @@ class _Modelling:
         )
         return CapacityModel(
             problem,
-            self._cluster,
-            self._inputs,
+            self._situation,
             self._settings,
             self._plan,
             tuple(self._numbers),
@@ -151,10 +145,8 @@ class _Modelling:
         if reasons := quota_refusals(_without_limit_quotas(self._cluster), pod):
             return dict.fromkeys(self._names, reasons[0])
         pod = without_coupling(pod, [each.pod for each in self._templates], self._cluster)
-        roomless = Feasibility(self._cluster, without_counted(pod))
-        refused = {node: roomless.refusals(node)[0] for node in set(self._names) - set(roomless.nodes)}
-        by_bounds = DelayFilter().refusals(pod_info(pod), CandidateNodes.of(self._names), self._inputs)
-        return {node: each.reason for node, each in by_bounds.items()} | refused
+        verdict = self._situation.verdict(without_counted(pod))
+        return {node: verdict.why_not(node) for node in set(self._names) - set(verdict.nodes)}
 
     def _template(self, template: PodTemplate, refused: Mapping[str, str], domains: Ints) -> Template:
         allowed = np.array([node not in refused for node in self._names], np.bool_)
@@ -177,7 +169,7 @@ class _Modelling:
     def _scopes(self, pod: ClusterPod) -> int:
         """0 for a pod that wants no backup, names no scope that exists, or is never made again."""
         value = pod.annotations.get(BACKUP_ANNOTATION, self._settings.default_scope)
-        wants = self._with_backups and pod_info(pod).has_delay_bounds and not never_replaced(pod)
+        wants = self._with_backups and PodInfo.of(pod).has_delay_bounds and not never_replaced(pod)
         return SCOPES.index(BackupScope(value)) + 1 if wants and value in SCOPES else 0
 
     def _allowed_after(self, pod: ClusterPod, allowed: Mask) -> dict[int, tuple[Mask, bool]]:
@@ -185,20 +177,19 @@ class _Modelling:
         the failures that take replicas that a bound of the pod is to, as those are on their backups then."""
         if not self._with_backups or not allowed.any():
             return {}
-        first = self._names[int(np.flatnonzero(allowed)[0])]
-        bounds = BoundsAfterFailure(self._cluster.with_pod(pod, first), self._inputs)
-        if not any(bounds.workloads_bounding(pod)):
+        if not self._situation.workloads_bounding(pod):
             return {}
         found: dict[int, tuple[Mask, bool]] = {}
-        references, backups = bounds.reference_nodes(pod), self._plan.backups
-        feasible = set(Feasibility(self._cluster, without_counted(pod)).nodes)
+        references, backups = self._situation.reference_nodes(pod), self._plan.backups
         for domain, number in self._numbers.items():
             failure = self._failures.failure(domain)
             if not references.isdisjoint(failure.nodes):
-                refused = bounds.refusals(pod, failure, backups)
-                kept = np.array([node in feasible and node not in refused for node in self._names], np.bool_)
-                falling = [each for each in failure.pods if each.node in references and each.uid in backups]
-                found[number] = kept, any(domain in backups[each.uid].domains for each in falling)
+                falling = [each for each in failure.pods if each.uid in backups and domain in backups[each.uid].domains]
+                landed = {each.uid: replace(each, node=backups[each.uid].node) for each in falling}
+                after = self._situation.failed(failure.nodes).changed(landed)
+                may = set(after.verdict(without_counted(pod)).nodes)
+                kept = np.array([node in may for node in self._names], np.bool_)
+                found[number] = kept, any(each.node in references for each in falling)
         return found
 
     def _spreads(self, pod: ClusterPod) -> Iterator[Spread]:

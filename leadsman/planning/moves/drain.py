@@ -7,13 +7,12 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.model import BackupPlan, BackupSettings, Uncovered
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import is_bystander
 from leadsman.planning.moves.ordering import MAX_GAIN, Wish, order_moves
+from leadsman.planning.situation import Situation, references
 from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 
 
@@ -33,8 +32,7 @@ class DrainPlan(Struct, frozen=True):
 
 
 def plan_drain(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     nodes: Sequence[str],
     backups: BackupSettings | None,
     taken_at: float | None,
@@ -44,9 +42,10 @@ def plan_drain(
 
     not_after: Unix seconds after which no move begins. ValueError when there is no such node.
     """
+    cluster = situation.cluster
     if unknown := [node for node in nodes if node not in cluster.nodes]:
         raise ValueError(f"there is no node {', '.join(unknown)}; there are {_some(sorted(cluster.nodes))}")
-    cordoned = cluster.changed(nodes={node: replace(cluster.nodes[node], unschedulable=True) for node in nodes})
+    cordoned = situation.changed({}, {node: replace(cluster.nodes[node], unschedulable=True) for node in nodes})
     pods = [pod for node in nodes for pod in cluster.pods_on(node) if not is_bystander(pod)]
     staying = [pod for pod in pods if pod.mirror or pod.owner_kind == "DaemonSet"]
     leaving = [pod for pod in pods if pod not in staying]
@@ -54,7 +53,7 @@ def plan_drain(
         Wish(pod.uid, "", f"node {pod.node} is to be empty", MAX_GAIN / sum(pod.node == each.node for each in leaving))
         for pod in sorted(leaving, key=_difficulty)
     ]
-    ordered = order_moves(cordoned, inputs, wishes, backups, frozenset(nodes))
+    ordered = order_moves(cordoned, wishes, backups, frozenset(nodes))
     plan = MovePlan(
         origin=PlanOrigin.DRAIN,
         taken_at=taken_at,
@@ -62,18 +61,18 @@ def plan_drain(
         left_out=ordered.left_out,
         not_after=not_after,
     )
-    before = plan_backups(cluster, inputs, backups) if backups else BackupPlan()
+    before = plan_backups(situation, backups) if backups else BackupPlan()
     return DrainPlan(
         plan,
         tuple(LeftOut(pod.namespace, pod.name, pod.node, _why_stays(pod)) for pod in staying),
-        tuple(_bound_to(cluster, inputs, frozenset(nodes))),
+        tuple(_bound_to(situation, frozenset(nodes))),
         tuple(_losing_backups(cluster, before, ordered.backups[0])),
     )
 
 
 def _difficulty(pod: ClusterPod) -> tuple[bool, int, int, str]:
     """Pods with bounds come first, then the large ones: they have the fewest places."""
-    return not pod_info(pod).has_delay_bounds, -pod.requests.memory_bytes, -pod.requests.cpu_millis, pod.uid
+    return not PodInfo.of(pod).has_delay_bounds, -pod.requests.memory_bytes, -pod.requests.cpu_millis, pod.uid
 
 
 def _why_stays(pod: ClusterPod) -> str:
@@ -82,13 +81,12 @@ def _why_stays(pod: ClusterPod) -> str:
     return "it belongs to a DaemonSet, which has a pod on every node"
 
 
-def _bound_to(cluster: Cluster, inputs: DecisionInputs, nodes: frozenset[str]) -> list[LeftOut]:
-    bounds = SupposedBounds(cluster, inputs)
+def _bound_to(situation: Situation, nodes: frozenset[str]) -> list[LeftOut]:
     return [
         LeftOut(pod.namespace, pod.name, pod.node, f"it has a delay bound to node {name}")
-        for pod in bounds.bounded.values()
+        for pod in situation.bounded.values()
         if not is_bystander(pod)
-        for name in sorted(bounds.reference_names(pod) & nodes)
+        for name in sorted({name for _, name in references(pod)} & nodes)
     ]
 
 

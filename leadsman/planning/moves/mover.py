@@ -15,12 +15,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.scheduling import refusals as scheduling_refusals
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import HELD_FOR_LABEL
-from leadsman.planning.moves.bounds import SupposedBounds, workload_key
 from leadsman.planning.moves.model import (
     EndedMove,
     EvictPod,
@@ -32,6 +28,7 @@ from leadsman.planning.moves.model import (
 )
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
 from leadsman.planning.moves.search import RoomMove, Search
+from leadsman.planning.situation import Situation, violation
 from leadsman.published.moves import Departure, Move, MoverState, MoveStep
 
 
@@ -45,16 +42,15 @@ class Mover:
 
     def __init__(
         self,
-        cluster: Cluster,
-        inputs: DecisionInputs,
+        situation: Situation,
         state: MoverState,
         settings: MoverSettings,
         now: float,
         avoid: frozenset[str],
         running_plan: str = "",
     ) -> None:
-        self.cluster, self.now, self.avoid = cluster, now, avoid
-        self.bounds = SupposedBounds(cluster, inputs)
+        self.situation, self.now, self.avoid = situation, now, avoid
+        self.cluster = cluster = situation.cluster
         self.moves: list[Move] = []
         self.actions: list[MoveAction] = []
         self.ended: list[EndedMove] = []
@@ -121,10 +117,10 @@ class Mover:
             since=self.now,
         )
 
-    def search(self, cluster: Cluster | None = None, *, barred: bool = True) -> Search:
+    def search(self, situation: Situation | None = None, *, barred: bool = True) -> Search:
         """barred: whether nodes that a pod of the same owner left are no places."""
         is_barred = self.is_barred if barred else lambda *_: False
-        return Search(cluster or self.cluster, self.bounds, is_barred, self.avoid)
+        return Search(situation or self.situation, is_barred, self.avoid)
 
     def why_not_now(self, pod: ClusterPod) -> str:
         """Which other move keeps one of this pod from beginning; "": none does."""
@@ -134,7 +130,7 @@ class Mover:
 
     def why_in_flight(self, pod: ClusterPod) -> str:
         """Whether a pod is being moved whose place this one's bounds depend on, or a sibling; "": none is."""
-        if self.bounds.related(pod) & self._workloads_in_flight():
+        if self.situation.related(pod) & self._workloads_in_flight():
             return "a pod of its workload, or of one that bounds tie to it, is being moved"
         return ""
 
@@ -235,8 +231,8 @@ class Mover:
             taken = f"pod {move.for_name} has node {pending.node}" if pending else f"pod {move.for_name} is gone"
             self._end(move, MoveResult.REPLACED, taken)
         elif self.now - move.since >= self._settings.landing_seconds:
-            reasons = scheduling_refusals(self.cluster, pending, move.from_node)
-            why = f": {reasons[0]}" if reasons else ""
+            reason = self.situation.verdict(pending).why_not(move.from_node)
+            why = f": {reason}" if reason else ""
             self._end(move, MoveResult.NOT_LANDED, f"pod {move.for_name} has not taken node {move.from_node}{why}")
         else:
             self.moves.append(move)
@@ -253,7 +249,7 @@ class Mover:
         if move.plan:
             return "" if move.plan == self._running_plan else "its plan does not go on"
         if not move.for_uid:
-            return "" if self.bounds.violation(pod) else "no measured delay is over the bound any more"
+            return "" if violation(self.situation, pod) else "no measured delay is over the bound any more"
         pending = self.cluster.pods.get(move.for_uid)
         if pending is None or pending.terminating:
             return f"pod {move.for_name} is gone"
@@ -261,8 +257,10 @@ class Mover:
 
     def _why_impossible(self, move: Move, pod: ClusterPod) -> str:
         """Why the move may not be made as things are now, its own holding pods left out; "": it may."""
-        own = {each.uid: None for uid in (move.pod_uid, move.for_uid) for each in self._holds.get(uid, ())}
-        search = self.search(self.cluster.changed(pods=own), barred=not move.plan)
+        own: dict[str, ClusterPod | None] = {
+            each.uid: None for uid in (move.pod_uid, move.for_uid) for each in self._holds.get(uid, ())
+        }
+        search = self.search(self.situation.changed(own), barred=not move.plan)
         if reason := why_never_moved(pod):
             return reason
         if not move.for_uid:
@@ -274,8 +272,8 @@ class Mover:
         return "" if possible else f"the move would not make room for pod {move.for_name} any more"
 
     def _workloads_in_flight(self) -> set[tuple[str, str]]:
-        moved = {workload_key(move.namespace, move.workload) for move in self.moves}
-        waiting = {workload_key(move.for_name.partition("/")[0], move.for_workload) for move in self.moves}
+        moved = {(move.namespace, move.workload.partition("/")[2]) for move in self.moves}
+        waiting = {(move.for_name.partition("/")[0], move.for_workload.partition("/")[2]) for move in self.moves}
         return moved | waiting
 
 

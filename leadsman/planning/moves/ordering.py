@@ -15,16 +15,12 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.cluster.scheduling import refusals as scheduling_refusals
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.planning.backups.after_move import plan_after_move
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
-from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.moves.search import Search
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.published.move_plan import LeftOut, PlannedMove
 
 EVICTION_COST = 1.0
@@ -67,8 +63,7 @@ class OrderedMoves(Struct, frozen=True):
 
 
 def order_moves(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     wishes: Sequence[Wish],
     backups: BackupSettings | None,
     avoid: frozenset[str] = frozenset(),
@@ -81,7 +76,7 @@ def order_moves(
     avoid: nodes that nothing goes to.
     through_third_nodes: whether a cycle may be broken by moving a pod twice.
     """
-    ordering = _Ordering(cluster, inputs, backups, avoid)
+    ordering = _Ordering(situation, backups, avoid)
     waiting = [wish for wish in wishes if ordering.is_possible(wish)]
     while waiting:
         blocked = [wish for wish in waiting if not ordering.fulfil(wish)]
@@ -131,16 +126,14 @@ class _Ordering:
     moves: so far. plans: backups before the first and after each.
     """
 
-    def __init__(
-        self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings | None, avoid: frozenset[str]
-    ) -> None:
-        self._before, self._settings, self._avoid = cluster, settings, avoid
-        self._cluster = without_placeholders(cluster) if settings else cluster
-        self._inputs = inputs = with_workloads_of(self._cluster, inputs)
+    def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
+        self._before, self._settings, self._avoid = situation.cluster, settings, avoid
+        cluster = without_placeholders(situation.cluster) if settings else situation.cluster
+        self._situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
         self._arrived_by: dict[str, int] = {}
         self.moves: list[PlannedMove] = []
         self.left_out: list[LeftOut] = []
-        self.plans = [plan_backups(self._cluster, inputs, settings) if settings else BackupPlan()]
+        self.plans = [plan_backups(self._situation, settings) if settings else BackupPlan()]
         self._look()
 
     def is_possible(self, wish: Wish) -> bool:
@@ -174,14 +167,14 @@ class _Ordering:
         for node in islice(self._search.places(pod), MAX_PLACES_TRIED):
             if node == wish.to_node or self._why_not(pod, node):
                 continue
-            undo = self._cluster, self._inputs
+            undo = self._situation
             reason = f"it steps aside for pod {self._cluster.pods[others[0].pod_uid].name}; {wish.reason}"
             if not self._move(pod, node, reason, 0.0):
                 continue
             if any(not self._why_not(self._cluster.pods[each.pod_uid], pod.node) for each in others):
                 self._arrived_by[pod.uid] = len(self.moves) - 1
                 return True
-            self._cluster, self._inputs = undo
+            self._situation = undo
             self.moves.pop()
             self.plans.pop()
             self._look()
@@ -200,8 +193,8 @@ class _Ordering:
 
     def _move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
         """Moves the pod unless another one would lose its backup."""
-        after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
-        plan = self._backups_of(after, inputs, pod.uid)
+        after = self._situation.with_pod(pod, node)
+        plan = self._backups_of(after, pod.uid)
         if not plan.backups.keys() >= self.plans[-1].backups.keys():
             return False
         self.moves.append(
@@ -219,7 +212,7 @@ class _Ordering:
             )
         )
         self.plans.append(plan)
-        self._cluster, self._inputs = after, inputs
+        self._situation = after
         self._look()
         return True
 
@@ -229,35 +222,30 @@ class _Ordering:
             return f"node {node} does not exist"
         if node in self._avoid:
             return f"nothing goes to node {node}"
-        if reasons := scheduling_refusals(self._with_reserves, pod, node):
-            return reasons[0]
-        if refusal := self._bounds.refusals(pod).get(node):
-            return refusal.reason
-        return self._bounds.lost_bound({pod.uid: node})
+        return self._beside_reserves.verdict(pod).why_not(node) or self._situation.lost_bound({pod.uid: node})
 
     def _lost_backup(self, pod: ClusterPod, node: str) -> str:
         """Which pod would lose its backup if this one went to the node."""
-        after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
-        plan = self._backups_of(after, inputs, pod.uid)
+        after = self._situation.with_pod(pod, node)
+        plan = self._backups_of(after, pod.uid)
         lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())
         names = (f"{self._cluster.pods[uid].namespace}/{self._cluster.pods[uid].name}" for uid in lost)
         return f"pod {next(names)} would have no backup" if lost else ""
 
-    def _backups_of(self, cluster: Cluster, inputs: DecisionInputs, moved: str) -> BackupPlan:
+    def _backups_of(self, after: Situation, moved: str) -> BackupPlan:
         """After the pod of this UID was moved."""
         if self._settings is None:
             return BackupPlan()
-        return plan_after_move(self.plans[-1], cluster.pods[moved], cluster, inputs, self._settings)
+        return plan_after_move(self.plans[-1], after.cluster.pods[moved], after, self._settings)
+
+    @property
+    def _cluster(self) -> Cluster:
+        return self._situation.cluster
 
     def _look(self) -> None:
-        """Makes what is asked of the cluster as it is now. A reserve is a pod that takes room."""
-        reserves = {
-            f"reserve of {node}": ClusterPod(f"reserve of {node}", PLACEHOLDER_NAMESPACE, node, node, requests=reserve)
-            for node, reserve in self.plans[-1].reserves.items()
-        }
-        self._with_reserves = self._cluster.changed(pods=reserves)
-        self._bounds = SupposedBounds(self._cluster, self._inputs)
-        self._search = Search(self._with_reserves, self._bounds, lambda *_: False, self._avoid)
+        """Makes what is asked of the cluster as it is now."""
+        self._beside_reserves = self._situation.holding(self.plans[-1].reserves)
+        self._search = Search(self._beside_reserves, lambda *_: False, self._avoid)
 
 
 def _summary(reasons: Mapping[str, str]) -> str:

@@ -181,8 +181,10 @@ class PlanRun:
         mover = self._mover
         if reason := why_not_evictable(pod, mover.cluster) or why_quota_refuses(pod, mover.cluster):
             return reason
-        possible = mover.search(barred=False).is_place(pod, planned.to_node)
-        return "" if possible else f"node {planned.to_node} cannot take the pod now"
+        if mover.search(barred=False).is_place(pod, planned.to_node):
+            return ""
+        reason = mover.situation.verdict(pod).why_not(planned.to_node)
+        return f"node {planned.to_node} cannot take the pod now{reason and f': {reason}'}"
 
     def _wait_or_fail(self, number: int, reason: str) -> None:
         """While other moves are under way, their pods may still make the room."""

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.planning.moves.bounds import NOWHERE_ELSE, Placed, SupposedBounds
+from leadsman.planning.situation import Situation, references, workload_key
 
 WhyNot = Callable[[ClusterPod], str]
 
@@ -20,24 +19,21 @@ class RoomMove(NamedTuple):
 
 
 class Search:
-    """One cluster and its bounds.
+    """Looks in one situation.
 
     is_barred: owner UID and node → whether the owner's pods must not go there, because one was moved away.
     avoid: nodes that are dead or suspect.
     """
 
     def __init__(
-        self,
-        cluster: Cluster,
-        bounds: SupposedBounds,
-        is_barred: Callable[[str, str], bool],
-        avoid: frozenset[str] = frozenset(),
+        self, situation: Situation, is_barred: Callable[[str, str], bool], avoid: frozenset[str] = frozenset()
     ) -> None:
-        self._cluster, self._bounds, self._is_barred, self._avoid = cluster, bounds, is_barred, avoid
+        self._situation, self._cluster = situation, situation.cluster
+        self._is_barred, self._avoid = is_barred, avoid
 
     def places(self, pod: ClusterPod) -> Iterator[str]:
         """The nodes that may take the running pod so that no bound is lost, those with most free memory first."""
-        return self._places(pod, self._cluster, NOWHERE_ELSE)
+        return self._places(pod, None)
 
     def new_place(self, pod: ClusterPod) -> str:
         """The first of `places`; "": there is none."""
@@ -45,12 +41,11 @@ class Search:
 
     def is_place(self, pod: ClusterPod, node: str) -> bool:
         """Whether the node may take the running pod so that no bound is lost."""
-        return node in self._places(pod, self._cluster, NOWHERE_ELSE, node)
+        return node in self._places(pod, None, node)
 
     def fits(self, pod: ClusterPod) -> bool:
         """Whether some node can take the pending pod as everything is."""
-        refused = self._bounds.refusals(pod)
-        return any(node not in refused and node not in self._avoid for node in Feasibility(self._cluster, pod).nodes)
+        return any(node not in self._avoid for node in self._situation.verdict(pod).nodes)
 
     def room_for(self, pending: ClusterPod, why_not: WhyNot) -> RoomMove | None:
         """The cheapest move: of the pod with the lowest priority, then the smallest. None: no single move does it."""
@@ -65,30 +60,39 @@ class Search:
 
     def _movers(self, pending: ClusterPod, why_not: WhyNot) -> Iterator[ClusterPod]:
         """The pods without which their node may have room for the pending one."""
-        refused = self._bounds.refusals(pending)
+        refused, bound_to = self._situation.bound_refusals(pending), set(references(pending))
         for name in self._cluster.nodes:
             if name in self._avoid:
                 continue
             free = self._cluster.free(name)
             for pod in self._cluster.pods_on(name):
                 # Where the pending pod is bound to the workload of the one that moves, its bounds change by the move.
-                can_be_kept = name not in refused or self._bounds.is_bound_to(pending, pod)
+                can_be_kept = name not in refused or workload_key(pod) in bound_to
                 if can_be_kept and pending.requests.fits(free + pod.requests) and not why_not(pod):
                     yield pod
 
     def _landings(self, pending: ClusterPod, moved: ClusterPod, only: str = "") -> Iterator[str]:
         place = moved.node
-        without = Feasibility(self._cluster.without_pod(moved.uid), pending)
-        if without.allowed[without.names.index(place)]:
-            yield from self._places(moved, self._cluster.with_pod(pending, place), {pending.uid: place}, only)
+        if Feasibility(self._cluster.without_pod(moved.uid), pending).refusals(place):
+            return
+        for node in self._places(moved, pending, only):
+            # Again, as where the moved pod lands may decide whether the pending one may take its place.
+            if not self._situation.with_pod(moved, node).verdict(pending).why_not(place):
+                yield node
 
-    def _places(self, pod: ClusterPod, cluster: Cluster, others: Placed, only: str = "") -> Iterator[str]:
-        """The nodes that may take the pod, those with most free memory first. only: the one that is asked about."""
-        refused = self._bounds.refusals(pod, others)
-        feasible = [node for node in Feasibility(cluster, pod).nodes if node not in refused]
-        for node in sorted(feasible, key=lambda name: (-cluster.free(name).memory_bytes, name)):
+    def _places(self, pod: ClusterPod, successor: ClusterPod | None, only: str = "") -> Iterator[str]:
+        """The nodes that may take the pod, those with most free memory first.
+
+        successor: the pod that takes its place; None: none does. only: the node that is asked about.
+        """
+        situation, moved = self._situation, dict[str, str]()
+        if successor is not None:
+            situation, moved = situation.with_pod(successor, pod.node), {successor.uid: pod.node}
+        free = situation.cluster.free
+        for node in sorted(situation.verdict(pod).nodes, key=lambda name: (-free(name).memory_bytes, name)):
             barred = node == pod.node or node in self._avoid or self._is_barred(pod.owner_uid, node)
-            if (not only or node == only) and not barred and not self._bounds.lost_bound({**others, pod.uid: node}):
+            asked = (not only or node == only) and not barred
+            if asked and not self._situation.lost_bound({**moved, pod.uid: node}):
                 yield node
 
     def _cost(self, pod: ClusterPod) -> tuple[int, float, str]:

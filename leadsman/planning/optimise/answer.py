@@ -3,47 +3,48 @@
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.scheduling import refusals as scheduling_refusals
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
-from leadsman.planning.optimise.cluster_problem import ClusterProblem, delay_refusals
+from leadsman.planning.optimise.cluster_problem import ClusterProblem
 from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, Load, PodOptions, Problem, amounts_by_name
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation
 
 
 class OptimisedPlan(Struct, frozen=True):
     """Where every bounded pod is to be.
 
-    cluster, inputs: with the pods there.
+    situation: with the pods there. moved: UIDs of those that were not there before.
     backups: of all bounded pods, and what each node reserves.
     unplaced: UID → why no node of its own keeps its bounds.
     """
 
-    cluster: Cluster
-    inputs: DecisionInputs
+    situation: Situation
+    moved: frozenset[str]
     backups: BackupPlan
     unplaced: Mapping[str, str]
 
 
 def plan_of_choices(modelled: ClusterProblem, choices: Choices) -> OptimisedPlan:
     """The plan that these choices are."""
-    problem, cluster = modelled.problem, modelled.cluster
+    problem, situation = modelled.problem, modelled.situation
+    moved: dict[str, ClusterPod | None] = {}
     backups = {uid: each for uid, each in modelled.plan.pods.items() if uid not in modelled.uids}
     unplaced: dict[str, str] = {}
     for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
         if choice.place not in (NOWHERE, pod.home):
-            cluster = cluster.with_pod(cluster.pods[uid], problem.nodes[choice.place])
+            moved[uid] = replace(situation.cluster.pods[uid], node=problem.nodes[choice.place])
         if pod.is_unplaced(choice):
             unplaced[uid] = "no node that keeps its bounds has room" if pod.backups else "no node keeps its bounds"
         if backup := _backup(modelled, uid, pod, choice):
             backups[uid] = backup
-    inputs = with_workloads_of(cluster, modelled.inputs)
-    return OptimisedPlan(cluster, inputs, BackupPlan(backups, _reserves(problem, choices)), unplaced)
+    return OptimisedPlan(
+        situation.changed(moved), frozenset(moved), BackupPlan(backups, _reserves(problem, choices)), unplaced
+    )
 
 
 def _backup(modelled: ClusterProblem, uid: str, pod: PodOptions, choice: Choice) -> Backup | Uncovered | None:
@@ -73,19 +74,17 @@ def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSetting
 
     chosen: UIDs of the pods whose place was chosen. Empty when the plan is right.
     """
-    cluster, found = plan.cluster, dict[str, str]()
+    cluster, found = plan.situation.cluster, dict[str, str]()
     for node, reserve in plan.backups.reserves.items():
         if not reserve.fits(cluster.free(node)):
             found[node] = f"it reserves {reserve} and has only {cluster.free(node)}"
     for uid in chosen:
         pod = cluster.pods[uid]
         if pod.node and uid not in plan.unplaced:
-            refused = delay_refusals(cluster, plan.inputs, pod)
-            if pod.node in refused:
-                found[uid] = f"{pod.node}: {refused[pod.node]}"
-            elif reasons := scheduling_refusals(cluster, pod, pod.node):
-                found[uid] = f"{pod.node}: {reasons[0]}"
-    domains = FailureDomains(cluster, lambda node: rack_of(node, plan.inputs, settings.rack_label))
+            verdict = plan.situation.verdict(pod).why_not(pod.node) if uid in plan.moved else ""
+            if reason := verdict or plan.situation.why_not_stay(pod):
+                found[uid] = f"{pod.node}: {reason}"
+    domains = FailureDomains(cluster, plan.situation.inputs, settings.rack_label)
     for domain in sorted({domain for backup in plan.backups.backups.values() for domain in backup.domains}):
-        found |= lost_pods(cluster, domains.failure(domain), plan.backups, plan.inputs)
+        found |= lost_pods(plan.situation, domains.failure(domain), plan.backups)
     return found

@@ -15,20 +15,16 @@ from msgspec import Struct
 from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.targets import NoTarget, resolve_target
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes
+from leadsman.decision.model import PodInfo
 from leadsman.kube.names import BACKUP_ANNOTATION
-from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, pod_info
-from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
 from leadsman.planning.optimise.problem import NOWHERE, Amounts, Choice, FixedNeed, PodOptions, Problem
 from leadsman.planning.optimise.restriction import restricted
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of, workload_key
 
 _SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
 
@@ -41,16 +37,15 @@ _WEIGHT_PRECISION = 1_000
 class ClusterProblem(Struct, frozen=True):
     """A problem, and what its numbers stand for.
 
-    cluster, inputs, plan: before anything is chosen: pods that do not choose have their nodes, and all that have a node
-        the backups of plan_backups.
+    situation, plan: before anything is chosen: pods that do not choose have their nodes, and all that have a node the
+        backups of plan_backups.
     uids: of the problem's pods, in its order. start: what they have before anything is chosen.
     domains: what fails, by the problem's number.
     cut: how many pods have more places and backups than the problem looks at.
     """
 
     problem: Problem
-    cluster: Cluster
-    inputs: DecisionInputs
+    situation: Situation
     plan: BackupPlan
     uids: tuple[str, ...]
     start: tuple[Choice, ...]
@@ -58,46 +53,42 @@ class ClusterProblem(Struct, frozen=True):
     cut: int = 0
 
 
-def model_cluster(cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings) -> ClusterProblem:
+def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProblem:
     """The problem of a cluster, in which the room of placeholders is free and workloads are where its pods are."""
-    cluster = without_placeholders(cluster)
-    inputs = with_workloads_of(cluster, inputs)
-    choosing = _choosing(cluster, inputs)
-    cluster, inputs = _settled(cluster, inputs, choosing)
-    plan = plan_backups(cluster, inputs, settings)
+    cluster = without_placeholders(situation.cluster)
+    situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
+    choosing = _choosing(situation)
+    situation = _settled(situation, choosing)
+    cluster = situation.cluster
+    plan = plan_backups(situation, settings)
     pods = [cluster.pods[uid] for uid in sorted(choosing)]
-    domains = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
+    domains = FailureDomains(cluster, situation.inputs, settings.rack_label)
     numbered: dict[FailureDomain, int] = {}
     domains_of_node = tuple(_domains_of(node, domains, numbered) for node in cluster.nodes)
     amounts = _AmountsInUnits(cluster, [pod for pod in cluster.pods.values() if pod.uid in choosing | plan.pods.keys()])
     position = {node: number for number, node in enumerate(cluster.nodes)}
-    staying = cluster.changed(pods=dict.fromkeys(choosing))
+    staying = situation.changed(dict.fromkeys(choosing))
     problem = Problem(
         nodes=tuple(cluster.nodes),
         resources=amounts.resources,
         units=amounts.units,
         weights=amounts.weights,
-        free=tuple(amounts.free(staying, node) for node in cluster.nodes),
+        free=tuple(amounts.free(staying.cluster, node) for node in cluster.nodes),
         domains=domains_of_node,
         fixed_needs=tuple(_fixed_needs(cluster, plan, choosing, amounts, numbered, position)),
-        pods=tuple(_options(pod, staying, inputs, settings, amounts, position) for pod in pods),
+        pods=tuple(_options(pod, staying, settings, amounts, position) for pod in pods),
     )
     backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
     start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
     problem, cut = restricted(problem, start)
-    return ClusterProblem(problem, cluster, inputs, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), cut)
+    return ClusterProblem(problem, situation, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), cut)
 
 
-def delay_refusals(cluster: Cluster, inputs: DecisionInputs, pod: ClusterPod) -> Mapping[str, object]:
-    """Node → why the pod's bounds refuse it."""
-    return DelayFilter().refusals(pod_info(pod), CandidateNodes.of(cluster.nodes), inputs)
-
-
-def _choosing(cluster: Cluster, inputs: DecisionInputs) -> set[str]:
+def _choosing(situation: Situation) -> set[str]:
     """UIDs of the pods that may be judged by themselves."""
-    bounds = BoundsAfterFailure(cluster, inputs)
-    bounded = [pod for pod in cluster.pods.values() if pod_info(pod).has_delay_bounds and not pod.terminating]
-    bounding = {key for pod in bounded for key in bounds.workloads_bounding(pod)}
+    cluster = situation.cluster
+    bounded = [pod for pod in situation.bounded.values() if not pod.terminating]
+    bounding = {key for pod in bounded for key in situation.workloads_bounding(pod)}
     constraints = {id(pod.constraints): pod for pod in cluster.pods.values() if _looks_at_pods(pod.constraints)}
     full = {node for node in cluster.nodes if any(amount < 0 for _, amount in cluster.free(node).items())}
     with_quota = {namespace for namespace, _ in cluster.quotas}
@@ -105,11 +96,12 @@ def _choosing(cluster: Cluster, inputs: DecisionInputs) -> set[str]:
         pod.uid
         for pod in bounded
         if not (_looks_at_pods(pod.constraints) or pod.claims or pod.gated or pod.labels_cut)
+        and pod.devices is None
         and pod.node not in full
         and pod.namespace not in with_quota
         and (not pod.node or pod.node in cluster.nodes)
-        and (pod.namespace, pod.workload.partition("/")[2]) not in bounding
-        and _bound_to_nodes_only(pod, cluster, inputs)
+        and workload_key(pod) not in bounding
+        and _bound_to_nodes_only(pod, situation)
         and not any(_matched(pod, other, cluster) for other in constraints.values())
     }
 
@@ -118,9 +110,9 @@ def _looks_at_pods(constraints: PodConstraints) -> bool:
     return bool(constraints.affinity or constraints.anti_affinity or constraints.spread or constraints.host_ports)
 
 
-def _bound_to_nodes_only(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs) -> bool:
-    info = pod_info(pod)
-    targets = [resolve_target(bound, info, cluster.nodes, inputs) for bound in valid_bounds(info)]
+def _bound_to_nodes_only(pod: ClusterPod, situation: Situation) -> bool:
+    info, nodes = PodInfo.of(pod), situation.cluster.nodes
+    targets = [resolve_target(bound, info, nodes, situation.inputs) for bound in valid_bounds(info)]
     return bool(targets) and all(not isinstance(each, NoTarget) and each.nodes and not each.pods for each in targets)
 
 
@@ -134,36 +126,33 @@ def _matched(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
     return pod.namespace == other.namespace and any(each.matches(pod.labels) for each in selectors)
 
 
-def _settled(cluster: Cluster, inputs: DecisionInputs, choosing: set[str]) -> tuple[Cluster, DecisionInputs]:
-    """Every bounded pod that does not choose and has no node gets the one with the most free memory that takes it."""
-    waiting = [pod for pod in cluster.unbound_pods if pod.uid not in choosing and pod_info(pod).has_delay_bounds]
-    for pod in sorted(waiting, key=lambda pod: (len(valid_bounds(pod_info(pod))), pod.created_at, pod.uid)):
-        refused = delay_refusals(cluster, inputs, pod)
-        allowed = [node for node in Feasibility(cluster, pod).nodes if node not in refused]
-        if allowed:
-            best = max(allowed, key=lambda node: (cluster.free(node).memory_bytes, node))
-            cluster = cluster.with_pod(pod, best)
-            inputs = with_workloads_of(cluster, inputs)
-    return cluster, inputs
+def _settled(situation: Situation, choosing: set[str]) -> Situation:
+    """Every bounded pod that does not choose and has no node gets the one with the most free memory that takes it so
+    that no bound is lost."""
+    waiting = [pod for pod in situation.bounded.values() if not pod.node and pod.uid not in choosing]
+    for pod in sorted(waiting, key=lambda pod: (len(valid_bounds(PodInfo.of(pod))), pod.created_at, pod.uid)):
+        free = situation.cluster.free
+        roomiest = sorted(situation.verdict(pod).nodes, key=lambda node: (-free(node).memory_bytes, node))
+        if best := next((node for node in roomiest if not situation.lost_bound({pod.uid: node})), ""):
+            situation = situation.with_pod(pod, best)
+    return situation
 
 
 def _options(
     pod: ClusterPod,
-    staying: Cluster,
-    inputs: DecisionInputs,
+    staying: Situation,
     settings: BackupSettings,
     amounts: "_AmountsInUnits",
     position: Mapping[str, int],
 ) -> PodOptions:
     """staying: without the pods that choose, so that only what stays takes room."""
-    refused = delay_refusals(staying, inputs, pod)
-    allowed = tuple(position[node] for node in Feasibility(staying, pod).nodes if node not in refused)
+    allowed = tuple(position[node] for node in staying.verdict(pod).nodes)
     home = position.get(pod.node, NOWHERE)
     stays = home != NOWHERE and (pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod))
     return PodOptions(
         requests=amounts.of(pod),
         home=home,
-        home_keeps=home in allowed,
+        home_keeps=home in allowed or (home != NOWHERE and not staying.why_not_stay(pod)),
         places=(home,) if stays else tuple(sorted({*allowed, home} - {NOWHERE})),
         backups=allowed,
         scopes=0 if never_replaced(pod) else _scopes(pod, settings),

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import amount_text
-from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.model import Backup, Uncovered
 from leadsman.planning.optimise.answer import OptimisedPlan
 from leadsman.planning.optimise.cluster_problem import ClusterProblem
@@ -71,7 +71,7 @@ def report_of(
         ended=found.ended,
         work=round(found.work, 6),
         reserves={node: dict(reserve.items()) for node, reserve in sorted(plan.backups.reserves.items())},
-        pods=tuple(sorted(_lines(modelled.cluster, plan), key=lambda line: line.pod)),
+        pods=tuple(sorted(_lines(modelled.situation.cluster, plan), key=lambda line: line.pod)),
     )
 
 
@@ -84,8 +84,8 @@ def _scored(modelled: ClusterProblem, choices: Choices) -> Score:
 
 def _lines(before: Cluster, plan: OptimisedPlan) -> list[PodLine]:
     lines = []
-    for uid, pod in plan.cluster.pods.items():
-        if not pod_info(pod).has_delay_bounds:
+    for uid, pod in plan.situation.cluster.pods.items():
+        if not PodInfo.of(pod).has_delay_bounds:
             continue
         backup, home = plan.backups.pods.get(uid), before.pods[uid].node
         unplaced = plan.unplaced.get(uid, "" if pod.node else "no node takes it that keeps its bounds")

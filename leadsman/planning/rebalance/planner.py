@@ -4,15 +4,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.decide import MAX_SCORE, counted_scores, filter_nodes, score_nodes
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.decide import MAX_SCORE, counted_scores, score_nodes
 from leadsman.decision.model import PluginScore, PodInfo
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
+from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 from leadsman.published.moves import Departure
 
@@ -42,8 +40,7 @@ class _Gain(Struct, frozen=True):
 
 
 def plan_rebalance(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     departures: Sequence[Departure],
     settings: RebalanceSettings,
     backups: BackupSettings | None,
@@ -57,6 +54,7 @@ def plan_rebalance(
     now: Unix seconds, as in departures.
     avoid: dead and suspect nodes.
     """
+    cluster = situation.cluster
     history = _History(departures, settings, now)
     wishes: list[tuple[float, Wish, ClusterPod]] = []
     given_up: list[LeftOut] = []
@@ -65,7 +63,7 @@ def plan_rebalance(
             continue
         if why_never_moved(pod) or why_not_evictable(pod, cluster):
             continue
-        best = _best(pod, cluster, inputs, history, avoid)
+        best = _best(pod, situation, history, avoid)
         if best is None or best.points - move_cost(pod, cluster) < settings.threshold:
             continue
         if reason := history.gave_up(pod):
@@ -73,7 +71,7 @@ def plan_rebalance(
         elif not history.moved_lately(pod):
             wishes.append((best.points - move_cost(pod, cluster), _wish(pod, best), pod))
     chosen = _one_for_each_node(sorted(wishes, key=lambda each: (-each[0], each[2].uid)))[: settings.max_moves]
-    ordered = order_moves(cluster, inputs, chosen, backups, frozenset(avoid), through_third_nodes=False)
+    ordered = order_moves(situation, chosen, backups, frozenset(avoid), through_third_nodes=False)
     return MovePlan(
         origin=PlanOrigin.REBALANCE,
         taken_at=taken_at,
@@ -115,17 +113,13 @@ class _History:
         )
 
 
-def _best(
-    pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs, history: _History, avoid: Set[str]
-) -> _Gain | None:
+def _best(pod: ClusterPod, situation: Situation, history: _History, avoid: Set[str]) -> _Gain | None:
     """The node with the most gain; None: no other node may take the pod."""
-    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload, priority=pod.priority)
-    feasible = filter_nodes(info, Feasibility(cluster, pod).nodes, inputs).kept
     barred = {pod.node, *avoid, *history.left_lately(pod.owner_uid)}
-    others = [node for node in feasible if node not in barred]
+    others = [node for node in situation.verdict(pod).nodes if node not in barred]
     if not others:
         return None
-    scores = counted_scores(score_nodes(info, [*others, pod.node], inputs).plugin_scores)
+    scores = counted_scores(score_nodes(PodInfo.of(pod), [*others, pod.node], situation.inputs).plugin_scores)
     return max(_gains(pod.node, others, scores), key=lambda gain: (gain.points, gain.node))
 
 

@@ -2,10 +2,8 @@
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
@@ -20,6 +18,7 @@ from leadsman.planning.replacement.model import (
     Trouble,
 )
 from leadsman.planning.replacement.no_fix import no_fix
+from leadsman.planning.situation import Situation, violation
 from leadsman.published.move_plan import HandedOverPlan
 from leadsman.published.moves import Move, MoverState, RunState
 
@@ -30,8 +29,7 @@ MAX_SEARCHES = 4
 
 
 def plan_replacements(
-    cluster: Cluster,
-    inputs: DecisionInputs,
+    situation: Situation,
     memory: ReplacementMemory,
     settings: ReplacementSettings,
     now: float,
@@ -45,9 +43,9 @@ def plan_replacements(
     avoid: nodes that are dead or suspect: nothing goes there, and what is on them is left to recovery.
     handed_over: a plan whose moves are made too, after those of re-placement; None: there is none.
     """
-    progress = accept(handed_over, memory.state.progress, cluster, limits, now)
+    progress = accept(handed_over, memory.state.progress, situation.cluster, limits, now)
     running = progress.plan if progress and progress.state is RunState.RUNNING else ""
-    mover = Mover(cluster, inputs, memory.state, settings, now, avoid, running)
+    mover = Mover(situation, memory.state, settings, now, avoid, running)
     for move in memory.state.moves:
         mover.advance(move)
     replacements = Replacements(mover, memory, settings)
@@ -93,13 +91,13 @@ class Replacements:
     def _find_troubles(self) -> None:
         """Remembers since when each pod is over its bound, or pending without room."""
         mover = self._mover
-        for pod in mover.bounds.bounded.values():
+        for pod in mover.situation.bounded.values():
             if is_bystander(pod) or pod.node in mover.avoid:
                 continue
-            violation = mover.bounds.violation(pod) if pod.node in mover.cluster.nodes else None
-            if violation is not None:
-                self._violations[pod.uid] = violation
-            elif pod.node or pod.gated or pod.nominated_node or not valid_bounds(_pod_info(pod)):
+            missed = violation(mover.situation, pod) if pod.node in mover.cluster.nodes else None
+            if missed is not None:
+                self._violations[pod.uid] = missed
+            elif pod.node or pod.gated or pod.nominated_node or not valid_bounds(PodInfo.of(pod)):
                 continue
             self.troubles[pod.uid] = self._before.get(pod.uid, Trouble(mover.now))
 
@@ -128,18 +126,18 @@ class Replacements:
 
     def _new_place(self, pod: ClusterPod) -> Move | NoFix:
         """A move of a pod that is over its bound."""
-        violation, cluster, bounds = self._violations[pod.uid], self._mover.cluster, self._mover.bounds
+        missed, situation = self._violations[pod.uid], self._mover.situation
         gave_up = self._mover.gave_up(pod)
         if reason := gave_up or why_never_moved(pod):
             remedy = "find what brings it back there, then roll the workload out again" if gave_up else ""
-            return no_fix(pod, cluster, bounds, reason, violation, remedy)
+            return no_fix(pod, situation, reason, missed, remedy)
         node = self._mover.search().new_place(pod)
         if not node:
-            return no_fix(pod, cluster, bounds, "no other node can take it", violation)
-        if reason := why_not_evictable(pod, cluster):
-            return no_fix(pod, cluster, bounds, reason, violation, "let the budget allow an eviction")
-        delay = f"{violation.rtt_ms:.3g} ms, over {violation.bound_ms:g} ms" if violation.rtt_ms is not None else ""
-        return self._mover.new_move(pod, node, f"its delay to {violation.to} is {delay}")
+            return no_fix(pod, situation, "no other node can take it", missed)
+        if reason := why_not_evictable(pod, situation.cluster):
+            return no_fix(pod, situation, reason, missed, "let the budget allow an eviction")
+        delay = f"{missed.rtt_ms:.3g} ms, over {missed.bound_ms:g} ms" if missed.rtt_ms is not None else ""
+        return self._mover.new_move(pod, node, f"its delay to {missed.to} is {delay}")
 
     def _room(self, pending: ClusterPod) -> Move | NoFix | None:
         """A move of another pod that makes room for a pending one. None: it needs none."""
@@ -149,7 +147,7 @@ class Replacements:
         found = search.room_for(pending, self._why_stays)
         if found is None:
             why = "it fits on no node, and no single pod can be moved to make room"
-            return no_fix(pending, mover.cluster, mover.bounds, why)
+            return no_fix(pending, mover.situation, why)
         name = f"{pending.namespace}/{pending.name}"
         move = mover.new_move(found.moved, found.to_node, f"it makes room for pod {name}")
         room = free_part(pending.requests, mover.cluster.free(found.moved.node))
@@ -174,7 +172,3 @@ class Replacements:
         if self._mover.is_barred(pod.owner_uid, pod.node):
             return f"a pod of its owner left node {pod.node} lately"
         return why_never_moved(pod) or why_not_evictable(pod, self._mover.cluster)
-
-
-def _pod_info(pod: ClusterPod) -> PodInfo:
-    return PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)

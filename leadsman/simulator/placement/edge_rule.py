@@ -20,12 +20,11 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.delay.bounds import DelayBound, valid_bounds
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.network.layers import build_layers
-from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, FailureDomain, Uncovered
-from leadsman.planning.optimise.cluster_problem import delay_refusals
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placement.placement import Placement
 from leadsman.sources.delay.matrix import DelayMatrix
 
@@ -98,7 +97,7 @@ class _Run:
         pods: dict[str, Backup | Uncovered] = {}
         fallen: dict[str, dict[str, Resources]] = defaultdict(lambda: defaultdict(lambda: ZERO))
         for uid, pod in self.cluster.pods.items():
-            if not pod.node or not pod_info(pod).has_delay_bounds:
+            if not pod.node or not PodInfo.of(pod).has_delay_bounds:
                 continue
             backup = self._backup_of.get(uid)
             if backup is None:
@@ -110,10 +109,10 @@ class _Run:
 
     def _allowed(self, pod: ClusterPod) -> list[str]:
         """The nodes within the pod's first bound; the cloud nodes for a pod without one."""
-        info = pod_info(pod)
+        info = PodInfo.of(pod)
         if not info.has_delay_bounds:
             return [name for name, node in self.cluster.nodes.items() if node.labels.get(ROLE_LABEL) == CLOUD]
-        refused = delay_refusals(self.cluster, self.inputs, pod)
+        refused = Situation(self.cluster, self.inputs).bound_refusals(pod)
         allowed = [node for node in self.cluster.nodes if node not in refused]
         if self._clusters is None:
             return allowed
@@ -142,7 +141,7 @@ class _Run:
         for node in sorted(allowed, key=self._free, reverse=True):
             for other in self.cluster.pods_on(node):
                 enough = self._free(node) + other.requests.memory_bytes >= size
-                if not enough or not pod_info(other).has_delay_bounds:
+                if not enough or not PodInfo.of(other).has_delay_bounds:
                     continue
                 elsewhere = self._allowed(other)
                 room = [to for to in elsewhere if to != node and self._free(to) >= other.requests.memory_bytes]
@@ -155,7 +154,7 @@ class _Run:
         self.inputs = with_workloads_of(self.cluster, self.inputs)
         size = pod.requests.memory_bytes
         self._used[node] += size
-        if not pod_info(pod).has_delay_bounds:
+        if not PodInfo.of(pod).has_delay_bounds:
             return
         growth = {
             other: max(self._needs[other][node] + size - self._placeholder(other), 0)

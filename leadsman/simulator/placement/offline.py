@@ -8,7 +8,7 @@ from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.greedy import balanced, greedy_choices
 from leadsman.planning.optimise.problem import score
 from leadsman.planning.optimise.search import Ended
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placement.placement import Placement, with_placeholders
 from leadsman.simulator.placement.spreading import spread
 from leadsman.simulator.solver import parent
@@ -22,7 +22,7 @@ class Offline:
         self._settings, self._work, self._seed, self._seconds = settings, work, seed, seconds
 
     def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
-        modelled = model_cluster(cluster, inputs, self._settings)
+        modelled = model_cluster(Situation(cluster, inputs), self._settings)
         choices, remark = greedy_choices(modelled.problem, modelled.start), "greedy"
         if self._work and modelled.problem.pods and parent.solver_installed():
             found = parent.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds), quiet=True)
@@ -34,9 +34,9 @@ class Offline:
         choices = balanced(modelled.problem, choices)
         plan = plan_of_choices(modelled, choices)
         at = score(modelled.problem, choices)
-        placed = plan.cluster
+        placed = plan.situation.cluster
         for pod in placed.unbound_pods:
             if pod.uid not in plan.unplaced and (node := spread(with_placeholders(placed, plan.backups.reserves), pod)):
                 placed = placed.with_pod(pod, node)
         moves = at.moves if at else 0
-        return Placement(placed, with_workloads_of(placed, plan.inputs), plan.backups, moves, remark=remark)
+        return Placement(placed, with_workloads_of(placed, inputs), plan.backups, moves, remark=remark)

@@ -9,14 +9,13 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import MAX_SCORE, decide
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.kube.names import ROLE_LABEL
-from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
-from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.search import Search
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placement.placement import Placement, with_placeholders
 from leadsman.simulator.placement.spreading import MAX_NODE_SCORE, least_allocated
 
@@ -49,7 +48,7 @@ class _Run:
         """Gives the pod a node, moving another one away where that alone makes room."""
         node = self._best(pod)
         if not node:
-            search = Search(self.cluster, SupposedBounds(self.cluster, self.inputs), lambda owner, node: False)
+            search = Search(Situation(self.cluster, self.inputs), lambda owner, node: False)
             if move := search.room_for(pod, why_never_moved):
                 node = move.moved.node
                 self._bind(move.moved, move.to_node)
@@ -63,12 +62,12 @@ class _Run:
     def plan_backups(self) -> None:
         """Plans with the backups so far and holds the room of each node by a placeholder."""
         before = {uid: backup.node for uid, backup in self.plan.backups.items()} or NO_BACKUPS
-        self.plan = plan_backups(self.cluster, self.inputs, self._settings, before)
+        self.plan = plan_backups(Situation(self.cluster, self.inputs), self._settings, before)
         self.cluster = with_placeholders(self.cluster, self.plan.reserves)
 
     def _best(self, pod: ClusterPod) -> str:
         """As kube-scheduler adds up: an extender's 0..10 of weight 1 beside its own 0..100; "": no node takes it."""
-        decision = decide(pod_info(pod), Feasibility(self.cluster, pod).nodes, self.inputs)
+        decision = decide(PodInfo.of(pod), Feasibility(self.cluster, pod).nodes, self.inputs)
         scores: Mapping[str, int] = decision.scores
 
         def total(node: str) -> float:

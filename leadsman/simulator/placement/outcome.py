@@ -6,13 +6,11 @@ from msgspec import Struct
 
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.planning.backups.domains import Failure
 from leadsman.planning.backups.model import BackupScope, FailureDomain
-from leadsman.planning.backups.planner import cluster_without
-from leadsman.planning.optimise.cluster_problem import delay_refusals
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placement.placement import Placement, Policy
 
 
@@ -58,7 +56,7 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
     waiting = [placement.cluster.pods[pod.uid] for pod in before.unbound_pods]
     kept = keeping_bounds(placement)
     bounded = [placement.cluster.pods[uid] for uid in kept]
-    bounded = [pod for pod in bounded if pod_info(pod).has_delay_bounds]
+    bounded = [pod for pod in bounded if PodInfo.of(pod).has_delay_bounds]
     covered = placement.backups.backups.keys()
     lost = [uid for node in placement.cluster.nodes for uid in lost_on_failure(placement, node, kept)]
     return Outcome(
@@ -80,26 +78,27 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
 def keeping_bounds(placement: Placement) -> set[str]:
     """UIDs of the pods on a node that keeps their bounds."""
     pods = [pod for pod in placement.cluster.pods.values() if pod.node]
-    return {pod.uid for pod in pods if pod.node not in delay_refusals(placement.cluster, placement.inputs, pod)}
+    situation = Situation(placement.cluster, placement.inputs)
+    return {pod.uid for pod in pods if situation.keeps_bounds(pod, pod.node)}
 
 
 def lost_on_failure(placement: Placement, node: str, kept: set[str]) -> set[str]:
     """UIDs of the pods with a bound, of those in `kept`, that this node's failure leaves without a place."""
     cluster = placement.cluster
     failure = Failure(FailureDomain(BackupScope.NODE, node), frozenset([node]), cluster.pods_on(node))
-    falling = [pod for pod in failure.pods if pod.uid in kept and pod_info(pod).has_delay_bounds]
+    falling = [pod for pod in failure.pods if pod.uid in kept and PodInfo.of(pod).has_delay_bounds]
     covered = {uid for uid, backup in placement.backups.backups.items() if failure.domain in backup.domains}
-    lost = set(lost_pods(cluster, failure, placement.backups, placement.inputs)) & kept
+    lost = set(lost_pods(Situation(cluster, placement.inputs), failure, placement.backups)) & kept
     uncovered = [pod for pod in falling if pod.uid not in covered]
     if placement.reschedule is None:
         return lost | {pod.uid for pod in uncovered}
-    after = cluster_without(cluster, failure)
+    after = cluster.changed(dict.fromkeys(failure.nodes), dict.fromkeys(pod.uid for pod in failure.pods))
     for pod in uncovered:
         if to := placement.reschedule(after, pod):
             after = after.with_pod(pod, to)
-    inputs = with_workloads_of(after, placement.inputs)
+    situation = Situation(cluster, with_workloads_of(after, placement.inputs))
     for pod in uncovered:
         landed = after.pods.get(pod.uid)
-        if landed is None or landed.node in delay_refusals(cluster, inputs, landed):
+        if landed is None or not situation.keeps_bounds(landed, landed.node):
             lost.add(pod.uid)
     return lost

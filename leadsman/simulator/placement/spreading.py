@@ -4,7 +4,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import with_workloads_of
 from leadsman.simulator.placement.placement import Placement
 
 MAX_NODE_SCORE = 100.0

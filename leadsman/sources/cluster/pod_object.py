@@ -101,6 +101,7 @@ class PodObject(Struct, gc=False):
 def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> ClusterPod:
     labels = shared_labels(meta.labels)
     owner, controller = pod_owner(meta.name, meta.owner_references), controller_of(meta.owner_references)
+    devices, bad_demand = _devices(meta, spec, status)
     return ClusterPod(
         uid=meta.uid,
         namespace=intern(meta.namespace),
@@ -115,6 +116,7 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         labels=labels,
         labels_cut=labels.cut,
         annotations=meta.used_annotations(),
+        excess=meta.labels.excess or meta.annotations.excess,
         constraints=_constraints(spec, meta.namespace, labels),
         claims=tuple(spec.claims(meta.name)),
         local_volumes=any(each.empty_dir is not None or each.host_path is not None for each in spec.volumes),
@@ -125,7 +127,8 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         gated=bool(spec.scheduling_gates),
         has_deadline=spec.active_deadline_seconds is not None,
         nominated_node=intern(status.nominated_node_name),
-        devices=_devices(meta, spec, status),
+        devices=devices,
+        bad_demand=bad_demand,
     )
 
 
@@ -137,14 +140,15 @@ def _requests(spec: _SpecFields, status: _StatusFields) -> Resources:
     )
 
 
-def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> DeviceDemand | None:
-    """Of a pod whose annotations cannot be read, its resources: what else it uses is not known."""
+def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
+    """What the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its resources
+    are known."""
     containers = extended_requests(each.resources.requests for each in spec.containers)
     claims = PodClaims.of(spec.resource_claims, status.resource_claim_statuses)
-    demand, _ = readable_demand(containers, meta.annotations, claims)
+    demand, bad_demand = readable_demand(containers, meta.annotations, claims)
     if demand == NO_DEMAND:
-        return None
-    return _DEMANDS.get(msgspec.msgpack.encode(demand), lambda: demand)
+        return None, bad_demand
+    return _DEMANDS.get(msgspec.msgpack.encode(demand), lambda: demand), bad_demand
 
 
 def _constraints(spec: _SpecFields, namespace: str, labels: Mapping[str, str]) -> PodConstraints:

@@ -13,10 +13,10 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups import after_move
 from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.after_move import plan_after_move
-from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.planning.situation import Situation, with_workloads_of
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, random_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
@@ -30,7 +30,7 @@ def moves(seed: int, *, constrained: bool = True) -> Iterator[tuple[BackupPlan, 
     """A few moves one after another, each to a node with room beside what is reserved: the plan before, the pod where
     it is then, the cluster and its inputs."""
     cluster, inputs = random_case(seed, nodes=8, pods=20, constrained=constrained)
-    plan, rng = plan_backups(cluster, inputs, SETTINGS), random.Random(seed)
+    plan, rng = plan_backups(Situation(cluster, inputs), SETTINGS), random.Random(seed)
     for _ in range(4):
         pod, node = cluster.pods[rng.choice(sorted(cluster.pods))], rng.choice(sorted(cluster.nodes))
         reserve = plan.reserves.get(node, ZERO)
@@ -39,22 +39,22 @@ def moves(seed: int, *, constrained: bool = True) -> Iterator[tuple[BackupPlan, 
         cluster = cluster.with_pod(pod, node)
         inputs = with_workloads_of(cluster, inputs)
         yield plan, cluster.pods[pod.uid], cluster, inputs
-        plan = plan_after_move(plan, cluster.pods[pod.uid], cluster, inputs, SETTINGS)
+        plan = plan_after_move(plan, cluster.pods[pod.uid], Situation(cluster, inputs), SETTINGS)
 
 
 def lost(plan: BackupPlan, cluster: Cluster, inputs: DecisionInputs) -> dict[str, str]:
     """UID → why, of pods that the plan covers and a failure loses."""
-    domains = FailureDomains(cluster, lambda one: rack_of(one, inputs, RACK_LABEL))
+    domains = FailureDomains(cluster, inputs, RACK_LABEL)
     found: dict[str, str] = {}
     for domain in {domain for backup in plan.backups.values() for domain in backup.domains}:
-        found |= lost_pods(cluster, domains.failure(domain), plan, inputs)
+        found |= lost_pods(Situation(cluster, inputs), domains.failure(domain), plan)
     return found
 
 
 @pytest.mark.parametrize("seed", range(150))
 def test_no_failure_loses_a_pod_that_is_covered_after_a_move(seed: int) -> None:
     for before, moved, cluster, inputs in moves(seed):
-        plan = plan_after_move(before, moved, cluster, inputs, SETTINGS)
+        plan = plan_after_move(before, moved, Situation(cluster, inputs), SETTINGS)
         assert not lost(plan, cluster, inputs)
         for node, reserve in plan.reserves.items():
             assert reserve.fits(cluster.free(node))
@@ -70,7 +70,7 @@ def test_most_moves_ask_about_few_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     few = 0
     for before, moved, cluster, inputs in made:
         try:
-            plan = plan_after_move(before, moved, cluster, inputs, SETTINGS)
+            plan = plan_after_move(before, moved, Situation(cluster, inputs), SETTINGS)
         except Asked:
             continue
         few += 1

@@ -34,6 +34,7 @@ from leadsman.planning.backups.placeholders import (
     plan_release,
 )
 from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.situation import Situation
 from tests.leadsman.cluster import random_objects
 from tests.leadsman.cluster.random_objects import NAMESPACES, RACK, Object
 from tests.leadsman.cluster.test_against_kube_scheduler import OLDEST_MINOR, read_objects
@@ -130,7 +131,8 @@ class Trial:
             self._create(number)
         cluster = read_objects(self.api)
         settings = BackupSettings(rack_label=RACK)
-        self.plan = plan_backups(cluster, inputs_of(cluster, self._delays()), settings)
+        inputs = inputs_of(cluster, self._delays())
+        self.plan = plan_backups(Situation(cluster, inputs), settings)
         self._hold_room(cluster)
         cluster = read_objects(self.api)
         covered = {
@@ -139,7 +141,7 @@ class Trial:
             if each.state is CoverageState.COVERED and not each.reason
         }
         self._take_the_rest(cluster)
-        domains = FailureDomains(cluster, lambda node: node.rack(RACK))
+        domains = FailureDomains(cluster, inputs, RACK)
         failures = [
             domains.failure(each) for each in sorted({d for b in self.plan.backups.values() for d in b.domains})
         ]

@@ -6,7 +6,9 @@ from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.planning.backups.landing import stuck_pods
+from leadsman.planning.backups.planner import stuck_pods
+from leadsman.planning.situation import Situation
+from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 ROOM = Resources(4000, 2**33, 20)
 
@@ -33,7 +35,7 @@ def stuck(*landing: tuple[str, str, PodConstraints]) -> set[str]:
     after = cluster_of(nodes, ())
     for pod, node in pods:
         after = after.with_pod(pod, node)
-    return set(stuck_pods(after, pods))
+    return set(stuck_pods(Situation(after, inputs_of(after, {})), pods))
 
 
 def test_a_pod_waits_for_the_one_that_it_wants_near() -> None:

@@ -12,6 +12,7 @@ from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
 from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
@@ -21,11 +22,11 @@ NEAR, FAR = 1.0, 50.0
 def lost_in(seed: int, *, constrained: bool = False) -> tuple[int, dict[str, str]]:
     """How many pods the plan of a random cluster covers, and which of them are lost in any one failure."""
     cluster, inputs = random_case(seed, constrained=constrained)
-    plan = plan_backups(cluster, inputs, SETTINGS)
-    domains = FailureDomains(cluster, lambda node: node.rack(RACK_LABEL))
+    plan = plan_backups(Situation(cluster, inputs), SETTINGS)
+    domains = FailureDomains(cluster, inputs, RACK_LABEL)
     lost: dict[str, str] = {}
     for failure in {domain for backup in plan.backups.values() for domain in backup.domains}:
-        lost |= lost_pods(cluster, domains.failure(failure), plan, inputs)
+        lost |= lost_pods(Situation(cluster, inputs), domains.failure(failure), plan)
     return len(plan.backups), lost
 
 
@@ -107,7 +108,7 @@ def test_a_bound_to_a_workload_holds_against_where_its_replica_goes() -> None:
     matrix = distances(cluster, {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-3", "edge-4")})
     full = replace(cluster.nodes["edge-4"], allocatable=Resources(100, 1024 * MIB, 1))
     cluster = cluster.changed(pods=pods, nodes={"edge-4": full})
-    plan = plan_backups(cluster, inputs_of(cluster, matrix), SETTINGS)
+    plan = plan_backups(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
     assert {uid: backup.node for uid, backup in plan.backups.items()} in (
         {"db-1": "edge-3", "web-1": "edge-3"},
         {"db-1": "edge-3", "web-1": "edge-4"},
@@ -122,7 +123,7 @@ def test_a_survivor_s_bound_to_the_fallen_workload_is_kept() -> None:
     near = {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-1", "edge-4"), ("edge-2", "edge-3")}
     full = replace(cluster.nodes["edge-2"], unschedulable=True)
     cluster = cluster.changed(pods=pods, nodes={"edge-2": full})
-    plan = plan_backups(cluster, inputs_of(cluster, distances(cluster, near)), SETTINGS)
+    plan = plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster, near))), SETTINGS)
     assert plan.backups["db-1"].node == "edge-3"
 
 
@@ -132,28 +133,31 @@ def test_a_backup_that_still_holds_stays() -> None:
     other = next(node for node in ("edge-2", "edge-3") if node != first)
     previous = {"web-1": other}
     assert (
-        plan_backups(cluster, inputs_of(cluster, distances(cluster)), SETTINGS, previous).backups["web-1"].node == other
+        plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster))), SETTINGS, previous)
+        .backups["web-1"]
+        .node
+        == other
     )
 
 
 def test_a_pod_of_a_dead_node_keeps_its_backup_though_nobody_can_measure_its_bound_now() -> None:
     cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
     unmeasured = inputs_of(cluster, distances(cluster, near=set()))
-    plan = plan_backups(cluster, unmeasured, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
+    plan = plan_backups(Situation(cluster, unmeasured), SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
     assert plan.backups["web-1"].node == "edge-3"
 
 
 def test_a_pod_bound_to_a_dead_node_keeps_its_backup_too() -> None:
     cluster = cluster_with({"edge-1": [], "edge-2": ["web-1"], "edge-3": []})
     unmeasured = inputs_of(cluster, distances(cluster, near=set()))
-    plan = plan_backups(cluster, unmeasured, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
+    plan = plan_backups(Situation(cluster, unmeasured), SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
     assert plan.backups["web-1"].node == "edge-3"
 
 
 def test_an_unhealthy_node_is_nobody_s_backup() -> None:
     cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
     inputs = inputs_of(cluster, distances(cluster))
-    plan = plan_backups(cluster, inputs, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-3"})
+    plan = plan_backups(Situation(cluster, inputs), SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-3"})
     assert plan.backups["web-1"].node == "edge-2"
 
 
@@ -191,7 +195,7 @@ def plan_for(cluster: Cluster) -> BackupPlan:
     """The plan where nodes with the label `far` are far from all others."""
     far = {name for name, node in cluster.nodes.items() if "far" in node.labels}
     near = {(a, b) for a in cluster.nodes for b in cluster.nodes if not far & {a, b}}
-    return plan_backups(cluster, inputs_of(cluster, distances(cluster, near)), SETTINGS)
+    return plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster, near))), SETTINGS)
 
 
 def distances(cluster: Cluster, near: set[tuple[str, str]] | None = None) -> dict[str, dict[str, float]]:

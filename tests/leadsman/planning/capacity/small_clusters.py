@@ -15,7 +15,7 @@ from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupPlan, BackupScope, FailureDomain
 from leadsman.planning.capacity.model import PodTemplate
@@ -89,7 +89,7 @@ class EveryPacking:
 
     def __init__(self, case: Case, templates: Sequence[PodTemplate], plan: BackupPlan) -> None:
         self._cluster, self._plan = case.cluster, plan
-        domains = FailureDomains(case.cluster, lambda node: node.rack(RACK_LABEL))
+        domains = FailureDomains(case.cluster, case.inputs, RACK_LABEL)
         self._domains: dict[tuple[str, BackupScope], tuple[FailureDomain, ...]] = {}
         for node in case.cluster.nodes:
             for scope in SCOPES:
@@ -110,7 +110,7 @@ class EveryPacking:
         return sets
 
     def _allowed_nodes(self, pod: ClusterPod, case: Case) -> list[str]:
-        by_bounds = DelayFilter().refusals(pod_info(pod), tuple(case.cluster.nodes), case.inputs)
+        by_bounds = DelayFilter().refusals(PodInfo.of(pod), tuple(case.cluster.nodes), case.inputs)
         roomless = replace(pod, requests=ZERO)
         return [
             n for n in case.cluster.nodes if n not in by_bounds and not scheduling_refusals(case.cluster, roomless, n)
@@ -159,7 +159,7 @@ class EveryPacking:
 
     def _scope(self, pod: ClusterPod) -> BackupScope | None:
         value = pod.annotations["leadsman.dev/backup"]
-        return None if value == "none" or not pod_info(pod).has_delay_bounds else BackupScope(value)
+        return None if value == "none" or not PodInfo.of(pod).has_delay_bounds else BackupScope(value)
 
     def _add(self, pod: ClusterPod, node: str, backup: str, domains: Sequence[FailureDomain]) -> None:
         self._on[node].append(pod)

@@ -13,9 +13,9 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.capacity.additions import additions
 from leadsman.planning.capacity.failures import losses
 from leadsman.planning.capacity.fit import count_together
-from leadsman.planning.capacity.judged import with_workloads
 from leadsman.planning.capacity.model import PodTemplate, model_capacity
 from leadsman.planning.capacity.removal import removals
+from leadsman.planning.situation import Situation, with_workloads_of
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.capacity.small_clusters import small_case
 
@@ -45,15 +45,15 @@ def test_so_many_copies_are_enough_and_one_less_is_not() -> None:
     tried = 0
     for seed in range(30):
         case, templates = small_case(seed, most_nodes=4)
-        model = model_capacity(*case, templates, SETTINGS)
+        model = model_capacity(Situation(*case), templates, SETTINGS)
         asked = count_together(model).sets + 2
         for each in additions(model, asked, {})[:2]:
             for copies, enough in ((each.copies, True), (each.copies - 1, False)):
                 larger = with_copies(case, each.node, copies)
                 before = {uid: backup.node for uid, backup in model.plan.backups.items()}
-                plan = plan_backups(*larger, SETTINGS, before)
+                plan = plan_backups(Situation(*larger), SETTINGS, before)
                 if {uid: backup.node for uid, backup in plan.backups.items()} == before:
-                    count = count_together(model_capacity(*larger, templates, SETTINGS, plan))
+                    count = count_together(model_capacity(Situation(*larger), templates, SETTINGS, plan))
                     assert (count.sets >= asked) == enough, f"seed {seed}, {copies} of {each.node}"
                     tried += 1
     assert tried > 30
@@ -63,7 +63,9 @@ def test_the_cheapest_addition_comes_first_and_an_unknown_cost_last() -> None:
     sizes = {"small": 2, "large": 8, "huge": 64}
     nodes = [ClusterNode(name, allocatable=Resources(pods=size), ready=True) for name, size in sizes.items()]
     cluster = cluster_of(nodes, ())
-    model = model_capacity(cluster, inputs_of(cluster, {}), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS)
+    model = model_capacity(
+        Situation(cluster, inputs_of(cluster, {})), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS
+    )
     found = additions(model, 90, {"small": 1.0, "large": 3.0})
     assert [(each.copies, each.node, each.cost) for each in found] == [
         (2, "large", 6.0),
@@ -76,7 +78,7 @@ def test_no_node_helps_against_a_quota() -> None:
     for seed in range(200):
         case, templates = small_case(seed)
         if case.cluster.quotas:
-            model = model_capacity(*case, templates, SETTINGS)
+            model = model_capacity(Situation(*case), templates, SETTINGS)
             assert additions(model, 50, {}) == []
             return
     raise AssertionError("no case has a quota")
@@ -91,19 +93,19 @@ def test_removed_nodes_leave_every_bound_and_backup_as_good_as_before() -> None:
                 uid: replace(pod, annotations={"leadsman.dev/backup": "node"}) for uid, pod in case.cluster.pods.items()
             }
         )
-        inputs = with_workloads(cluster, case.inputs)
-        model = model_capacity(cluster, inputs, [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS)
+        inputs = with_workloads_of(cluster, case.inputs)
+        model = model_capacity(Situation(cluster, inputs), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS)
         found = [each for each in removals(model, {}, 8) if not each.reason]
         for each in found:
             uids = {f"{pod.namespace}/{pod.name}": pod.uid for pod in cluster.pods.values()}
             moved = {uids[pod]: replace(cluster.pods[uids[pod]], node=node) for pod, node in each.moves.items()}
             cluster = cluster.changed(nodes={each.node: None}, pods=moved)
-        inputs = with_workloads(cluster, inputs)
+        inputs = with_workloads_of(cluster, inputs)
         before = {uid: backup.node for uid, backup in model.plan.backups.items()}
-        plan = plan_backups(cluster, inputs, SETTINGS, before)
-        domains = FailureDomains(cluster, lambda node: node.rack(RACK_LABEL))
+        plan = plan_backups(Situation(cluster, inputs), SETTINGS, before)
+        domains = FailureDomains(cluster, inputs, RACK_LABEL)
         for domain in {domain for backup in plan.backups.values() for domain in backup.domains}:
-            assert not lost_pods(cluster, domains.failure(domain), plan, inputs), f"seed {seed}"
+            assert not lost_pods(Situation(cluster, inputs), domains.failure(domain), plan), f"seed {seed}"
         assert len(cluster.pods) == len(case.cluster.pods)
         assert model.plan.backups.keys() <= plan.backups.keys(), f"seed {seed}"
         removed += len(found)
@@ -115,7 +117,9 @@ def test_a_node_that_a_pod_is_bound_to_must_stay() -> None:
     pod = ClusterPod("p", "shop", "p", "b", owner_uid="x", labels={"delay_a": "5"})
     cluster = cluster_of(nodes, [pod])
     inputs = inputs_of(cluster, {"a": {"b": 1.0}, "b": {"a": 1.0}})
-    model = model_capacity(cluster, inputs, [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS, backups=False)
+    model = model_capacity(
+        Situation(cluster, inputs), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS, backups=False
+    )
     reasons = {each.node: each.reason for each in removals(model, {}, 2, backups=False)}
     assert reasons["a"] == "pod shop/p has a delay bound to it"
     assert reasons["b"] == ""
@@ -133,7 +137,7 @@ def test_a_failure_loses_what_has_no_room_and_no_owner() -> None:
     full = ClusterPod("b", "shop", "b", "b", owner_uid="x", requests=Resources(0, 2 * MIB, 1))
     cluster = cluster_of([replace(node, allocatable=Resources(0, 6 * MIB, 9)) for node in nodes], [*pods, full])
     template = PodTemplate("t", ClusterPod("t", "a", "t", requests=Resources(0, MIB, 1)))
-    model = model_capacity(cluster, inputs_of(cluster, {}), [template], SETTINGS)
+    model = model_capacity(Situation(cluster, inputs_of(cluster, {})), [template], SETTINGS)
     loss = {each.failure: each for each in losses(model)}
     assert loss["node a"].lost == {"shop/bare": "it has no controller that would make it again"}
     assert (loss["node a"].fallen, loss["node a"].fits, loss["node a"].scope) == (3, (0,), BackupScope.NODE)
@@ -143,7 +147,7 @@ def test_a_failure_loses_what_has_no_room_and_no_owner() -> None:
 def test_a_covered_pod_is_never_lost() -> None:
     for seed in range(60):
         case = random_case(seed)
-        model = model_capacity(*case, [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS)
+        model = model_capacity(Situation(*case), [PodTemplate("t", ClusterPod("t", "a", "t"))], SETTINGS)
         covered = {f"shop/{case.cluster.pods[uid].name}": each.domains for uid, each in model.plan.backups.items()}
         for loss in losses(model):
             for pod in loss.lost:

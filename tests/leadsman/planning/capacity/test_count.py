@@ -13,6 +13,7 @@ from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.capacity.fit import count_together
 from leadsman.planning.capacity.judged import broken
 from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of
 from tests.leadsman.planning.capacity.small_clusters import EveryPacking, TooManyPackings, small_case
 
@@ -24,7 +25,7 @@ def test_a_count_equals_trying_everything(first_seed: int) -> None:
     tried = 0
     for seed in range(first_seed, first_seed + 50):
         case, templates = small_case(seed)
-        model = model_capacity(*case, templates, SETTINGS)
+        model = model_capacity(Situation(*case), templates, SETTINGS)
         count = count_together(model)
         assert not broken(model, count.packing), f"seed {seed}"
         assert count.exact, f"seed {seed}: {count.sets} to {count.at_most}"
@@ -43,7 +44,9 @@ def test_templates_that_are_bound_to_each_other_are_counted_together() -> None:
     web = replace(web, annotations={"leadsman.dev/backup": "none"})
     db = ClusterPod("d", "shop", "d", workload="deployment/db", owner_uid="d")
     cluster = cluster_of(nodes, ())
-    model = model_capacity(cluster, inputs_of(cluster, matrix), [PodTemplate("w", web), PodTemplate("d", db)], SETTINGS)
+    model = model_capacity(
+        Situation(cluster, inputs_of(cluster, matrix)), [PodTemplate("w", web), PodTemplate("d", db)], SETTINGS
+    )
     count = count_together(model)
     assert any(model.cautions)
     assert not broken(model, count.packing)

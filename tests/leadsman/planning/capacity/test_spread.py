@@ -16,6 +16,7 @@ from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.capacity.fit import count_together
 from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 ITSELF = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
@@ -66,6 +67,6 @@ def test_a_spread_count_equals_the_longest_row(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 40):
         cluster, pod = spread_case(seed)
         count = count_together(
-            model_capacity(cluster, inputs_of(cluster, {}), [PodTemplate("t", pod)], BackupSettings())
+            model_capacity(Situation(cluster, inputs_of(cluster, {})), [PodTemplate("t", pod)], BackupSettings())
         )
         assert (count.sets, count.at_most) == (longest_row(cluster, pod),) * 2, f"seed {seed}"

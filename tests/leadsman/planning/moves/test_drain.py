@@ -10,6 +10,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.drain import DrainPlan, plan_drain
+from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 
@@ -30,7 +31,7 @@ def pod(name: str, where: str, gib: int = 2, **more: Any) -> ClusterPod:
 
 
 def drained(cluster: Cluster, *nodes: str, backups: BackupSettings | None = None) -> DrainPlan:
-    return plan_drain(cluster, inputs_of(cluster, MATRIX), nodes, backups, 1000.0)
+    return plan_drain(Situation(cluster, inputs_of(cluster, MATRIX)), nodes, backups, 1000.0)
 
 
 def nodes_of(*names: str) -> list[ClusterNode]:
@@ -92,7 +93,7 @@ def test_an_unknown_node_is_named_with_those_that_there_are() -> None:
 def test_after_all_moves_what_is_left_on_the_node_is_exactly_what_was_left_out(seed: int) -> None:
     cluster, inputs = random_case(seed)
     node = sorted(cluster.nodes)[seed % len(cluster.nodes)]
-    result = plan_drain(cluster, inputs, [node], BackupSettings(rack_label=RACK_LABEL), None)
+    result = plan_drain(Situation(cluster, inputs), [node], BackupSettings(rack_label=RACK_LABEL), None)
     after = cluster
     for move in result.plan.moves:
         assert move.to_node != node

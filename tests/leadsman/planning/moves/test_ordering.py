@@ -15,10 +15,11 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import refusals
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, keeps
 
@@ -58,7 +59,7 @@ def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster,
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(seed: int) -> None:
     cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
     covered = ordered.backups[0].backups.keys()
     for number, (before, after, pod) in enumerate(prefixes(cluster, ordered)):
         node, plan = after.pods[pod.uid].node, ordered.backups[number + 1]
@@ -74,14 +75,14 @@ def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(se
         for reserving, reserve in plan.reserves.items():
             assert reserve.fits(after.free(reserving))
         inputs = inputs_of(after, matrix)
-        domains = FailureDomains(after, lambda one, inputs=inputs: rack_of(one, inputs, RACK_LABEL))  # type: ignore[misc]
+        domains = FailureDomains(after, inputs, RACK_LABEL)
         for domain in {domain for backup in plan.backups.values() for domain in backup.domains}:
-            assert not lost_pods(after, domains.failure(domain), plan, inputs)
+            assert not lost_pods(Situation(after, inputs), domains.failure(domain), plan)
 
 
 def test_the_random_wishes_have_moves_cycles_and_what_is_left_out() -> None:
     ordered = [
-        order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+        order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
         for cluster, matrix, wishes in map(random_wishes, SEEDS)
     ]
     assert sum(len(each.moves) for each in ordered) >= 100
@@ -91,7 +92,7 @@ def test_the_random_wishes_have_moves_cycles_and_what_is_left_out() -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
     cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
     at = {uid: pod.node for uid, pod in cluster.pods.items()} | {each.pod_uid: each.to_node for each in ordered.moves}
     left = {(each.namespace, each.name): each.why for each in ordered.left_out}
     for wish in wishes:
@@ -110,7 +111,7 @@ def pod(name: str, where: str, gib: int = 5, **more: Any) -> ClusterPod:
 
 
 def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> OrderedMoves:
-    return order_moves(cluster, inputs_of(cluster, matrix or {}), wishes, BackupSettings(), **more)
+    return order_moves(Situation(cluster, inputs_of(cluster, matrix or {})), wishes, BackupSettings(), **more)
 
 
 def steps(result: OrderedMoves) -> list[str]:
@@ -194,7 +195,7 @@ def test_no_pod_goes_where_another_one_would_lose_its_backup() -> None:
     result = ordered(cluster, Wish("big", "b", "r"), matrix=near)
     assert not result.moves
     assert result.left_out[0].why
-    without = order_moves(cluster, inputs_of(cluster, near), [Wish("big", "b", "r")], None)
+    without = order_moves(Situation(cluster, inputs_of(cluster, near)), [Wish("big", "b", "r")], None)
     assert steps(OrderedMoves(without.moves, (), ())) == ["big d>b"]
 
 

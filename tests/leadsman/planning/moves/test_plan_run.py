@@ -14,6 +14,7 @@ from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.published.moves import MOVES, MoveProgress, Outcome, PlanProgress, RunState
 from tests.leadsman.planning.backups.random_clusters import inputs_of
@@ -79,7 +80,7 @@ class Story(SimulatedCluster):
 
 
 def plan_of(cluster: Cluster, *wishes: tuple[str, str], **more: Any) -> MovePlan:
-    ordered = order_moves(cluster, inputs_of(cluster, {}), [Wish(*each, "a test") for each in wishes], None)
+    ordered = order_moves(Situation(cluster, inputs_of(cluster, {})), [Wish(*each, "a test") for each in wishes], None)
     assert not ordered.left_out
     fields: dict[str, Any] = {"origin": PlanOrigin.OPTIMISE, "taken_at": NOW, **more}
     return MovePlan(moves=ordered.moves, **fields)
@@ -110,7 +111,7 @@ def test_a_cycle_is_carried_out_to_its_end() -> None:
 @pytest.mark.parametrize("seed", range(0, 200, 5))
 def test_no_pod_is_evicted_twice_and_nothing_is_overcommitted(seed: int) -> None:
     cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
     story = Story(cluster, MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=NOW, moves=ordered.moves))
     story.matrix = matrix
     for _ in range(120):

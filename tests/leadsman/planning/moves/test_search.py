@@ -7,9 +7,9 @@ import pytest
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import refusals
-from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.search import Search
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.random_clusters_to_move import loses_nothing, placed_only, random_cluster
 from tests.leadsman.planning.replacement.simulated_cluster import Matrix, passing_nodes
@@ -43,7 +43,7 @@ def room_moves(cluster: Cluster, matrix: Matrix, pending: ClusterPod) -> Iterato
 
 
 def search_of(cluster: Cluster, matrix: Matrix) -> Search:
-    return Search(cluster, SupposedBounds(cluster, inputs_of(placed_only(cluster), matrix)), lambda *_: False)
+    return Search(Situation(cluster, inputs_of(placed_only(cluster), matrix)), lambda *_: False)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,6 +8,7 @@ from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_cho
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.greedy import balanced, greedy_choices
 from leadsman.planning.optimise.problem import score
+from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, random_case
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
@@ -15,7 +16,7 @@ SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
 
 def greedy_plan(case: Case) -> tuple[ClusterProblem, OptimisedPlan]:
-    modelled = model_cluster(*case, SETTINGS)
+    modelled = model_cluster(Situation(*case), SETTINGS)
     choices = balanced(modelled.problem, greedy_choices(modelled.problem, modelled.start))
     return modelled, plan_of_choices(modelled, choices)
 
@@ -34,7 +35,7 @@ def test_no_greedy_plan_of_random_clusters_breaks_anything(first_seed: int) -> N
 def test_the_check_sees_a_backup_on_the_place_itself() -> None:
     modelled, plan = greedy_plan(node_bound_case(3))
     uid, backup = next(iter(plan.backups.backups.items()))
-    wrong = {**plan.backups.pods, uid: replace(backup, node=plan.cluster.pods[uid].node)}
+    wrong = {**plan.backups.pods, uid: replace(backup, node=plan.situation.cluster.pods[uid].node)}
     assert uid in broken(replace(plan, backups=replace(plan.backups, pods=wrong)), modelled.uids, SETTINGS)
 
 
@@ -46,7 +47,7 @@ def test_the_check_sees_a_reserve_that_is_too_small() -> None:
 
 def test_a_plan_says_what_the_score_counts() -> None:
     for seed in range(20):
-        modelled = model_cluster(*node_bound_case(seed), SETTINGS)
+        modelled = model_cluster(Situation(*node_bound_case(seed)), SETTINGS)
         choices = greedy_choices(modelled.problem, modelled.start)
         at, plan = score(modelled.problem, choices), plan_of_choices(modelled, choices)
         assert at is not None

@@ -11,6 +11,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import MovePlan, PlanOrigin
 from leadsman.published.moves import Departure
 from leadsman.state.metric_names import CPU_PRESSURE
@@ -59,7 +60,7 @@ def planned(
     departures: Sequence[Departure] = (),
     settings: RebalanceSettings = SETTINGS,
 ) -> MovePlan:
-    return plan_rebalance(*given, departures, settings, None, NOW, NOW)
+    return plan_rebalance(Situation(*given), departures, settings, None, NOW, NOW)
 
 
 def steps(plan: MovePlan) -> list[str]:

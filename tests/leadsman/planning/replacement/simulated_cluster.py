@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
@@ -16,6 +16,7 @@ from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveAction, Releas
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
+from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import HandedOverPlan
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
@@ -26,9 +27,8 @@ AT_ONCE = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0, per_minu
 
 def passing_nodes(cluster: Cluster, pod: ClusterPod, inputs: DecisionInputs) -> list[str]:
     """The nodes that kube-scheduler with our extender would bind the pod to."""
-    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
-    refused = DelayFilter().refusals(info, tuple(cluster.nodes), inputs)
-    return [node for node in Feasibility(cluster, pod).nodes if node not in refused]
+    feasible = Feasibility(cluster, pod).nodes
+    return [node for node in feasible if node in filter_nodes(PodInfo.of(pod), feasible, inputs).kept]
 
 
 class SimulatedCluster:
@@ -63,8 +63,7 @@ class SimulatedCluster:
     def plan(self) -> ReplacementPlan:
         """Plans, and remembers."""
         plan = plan_replacements(
-            self.cluster,
-            self.inputs,
+            Situation(self.cluster, self.inputs),
             self.memory,
             self.settings,
             self.now,

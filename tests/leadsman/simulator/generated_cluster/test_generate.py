@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from leadsman.cluster.scheduling import refusals
 from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.model import CandidateNodes
-from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.simulator.generated_cluster.generate import generate
 from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
@@ -45,7 +44,7 @@ def test_a_pod_with_a_node_may_be_there(spec: str) -> None:
     for pod in cluster.pods.values():
         if pod.node:
             assert refusals(cluster, pod, pod.node) == ()
-            assert not DelayFilter().refusals(pod_info(pod), CandidateNodes.of([pod.node]), inputs)
+            assert not DelayFilter().refusals(PodInfo.of(pod), CandidateNodes.of([pod.node]), inputs)
 
 
 @given(SPECS)
@@ -74,7 +73,7 @@ def test_a_bound_is_kept_by_as_many_nodes_as_asked_for() -> None:
     """By one more where two delays are equal to the microsecond."""
     cluster, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,bounded=1,near=4,pods=30"))
     nodes = CandidateNodes.of(cluster.nodes)
-    kept = {len(nodes) - len(DelayFilter().refusals(pod_info(pod), nodes, inputs)) for pod in cluster.pods.values()}
+    kept = {len(nodes) - len(DelayFilter().refusals(PodInfo.of(pod), nodes, inputs)) for pod in cluster.pods.values()}
     assert min(kept) == 4
     assert max(kept) <= 5
 

@@ -12,6 +12,7 @@ from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_clu
 from leadsman.planning.optimise.greedy import greedy_choices
 from leadsman.planning.optimise.problem import NOWHERE, Choice, PodOptions, Problem, Score, score
 from leadsman.planning.optimise.search import Ended, Found
+from leadsman.planning.situation import Situation
 from leadsman.simulator.solver import parent
 from leadsman.simulator.solver.job import Job, encode
 from leadsman.simulator.solver.relaxation import Relaxation
@@ -34,7 +35,7 @@ def best_of_all(problem: Problem) -> Score:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_small_clusters_are_solved_as_well_as_by_trying_everything(seed: int) -> None:
-    modelled = model_cluster(*node_bound_case(seed, nodes=4, pods=4), SETTINGS)
+    modelled = model_cluster(Situation(*node_bound_case(seed, nodes=4, pods=4)), SETTINGS)
     found = searched(modelled)
     assert found.ended is Ended.PROVEN
     assert found.score[:4] == best_of_all(modelled.problem)[:4]
@@ -43,7 +44,7 @@ def test_small_clusters_are_solved_as_well_as_by_trying_everything(seed: int) ->
 
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_a_searched_plan_breaks_nothing_and_is_no_worse_than_the_greedy_one(seed: int) -> None:
-    modelled = model_cluster(*node_bound_case(seed, nodes=10, pods=24), SETTINGS)
+    modelled = model_cluster(Situation(*node_bound_case(seed, nodes=10, pods=24)), SETTINGS)
     found = searched(modelled, 0.3)
     greedy = score(modelled.problem, greedy_choices(modelled.problem, modelled.start))
     assert greedy is not None
@@ -54,7 +55,7 @@ def test_a_searched_plan_breaks_nothing_and_is_no_worse_than_the_greedy_one(seed
 
 @pytest.mark.parametrize("seed", range(6, 12))
 def test_the_relaxation_is_a_bound_for_plans_that_place_and_cover_as_many_pods(seed: int) -> None:
-    modelled = model_cluster(*node_bound_case(seed, nodes=4, pods=4), SETTINGS)
+    modelled = model_cluster(Situation(*node_bound_case(seed, nodes=4, pods=4)), SETTINGS)
     problem, start = modelled.problem, greedy_choices(modelled.problem, modelled.start)
     best = best_of_all(problem)
     assert 0 < Relaxation(lambda: 60.0)(problem, start, best) <= best.reserved
@@ -72,14 +73,14 @@ def test_a_pod_that_a_relaxation_spreads_over_places_is_reserved_for_as_a_whole(
 
 
 def test_the_same_seed_and_work_give_the_same_bytes() -> None:
-    modelled = model_cluster(*node_bound_case(5, nodes=12, pods=40), SETTINGS)
+    modelled = model_cluster(Situation(*node_bound_case(5, nodes=12, pods=40)), SETTINGS)
     first, second = searched(modelled, 0.2), searched(modelled, 0.2)
     assert first.ended is Ended.WORK
     assert encode(first) == encode(second)
 
 
 def test_seconds_end_a_search_that_has_work_left() -> None:
-    modelled = model_cluster(*node_bound_case(5, nodes=12, pods=40), SETTINGS)
+    modelled = model_cluster(Situation(*node_bound_case(5, nodes=12, pods=40)), SETTINGS)
     start = greedy_choices(modelled.problem, modelled.start)
     found = parent.run(Job(modelled.problem, start, 1, 1e6, 0.5), quiet=True)
     assert found.ended is Ended.SECONDS

@@ -1,0 +1,191 @@
+"""Whatever a planner proposes, kube-scheduler and the extender accept at the moment of the action.
+
+Before one question stood for all planners, a healthy pod was evicted to a node that refused it.
+"""
+
+import json
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import node_devices
+from leadsman.cluster.model import cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.resources import Resources
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.plugins import FILTERS
+from leadsman.kube.decoding import decode_json
+from leadsman.planning.backups.domains import FailureDomains
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.capacity.fit import count_together
+from leadsman.planning.capacity.judged import packed
+from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.moves.drain import plan_drain
+from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.search import Search
+from leadsman.planning.optimise.answer import plan_of_choices
+from leadsman.planning.optimise.cluster_problem import model_cluster
+from leadsman.planning.optimise.greedy import greedy_choices
+from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.situation import Situation
+from leadsman.published.move_plan import PlannedMove
+from leadsman.sources.cluster.pod_object import PodObject
+from tests.leadsman.planning.random_worlds import GPU, RACK, PickyPlugin, World
+from tests.leadsman.planning.rebalance.test_planner import COLD, GIB, HOT, hot, inputs, planned, pod, steps
+
+SETTINGS = BackupSettings(rack_label=RACK)
+seeds = st.integers(0, 10**6)
+many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def check_moves(world: World, moves: tuple[PlannedMove, ...]) -> int:
+    """Makes one move after the other, each as an eviction and a new pod."""
+    for move in moves:
+        pod = world.pods[move.name]
+        assert pod["spec"].pop("nodeName") == move.from_node
+        assert world.why_not(pod, move.to_node, steered=True) == "", f"{move.name} {move.from_node}>{move.to_node}"
+        pod["spec"]["nodeName"] = move.to_node
+    return len(moves)
+
+
+@many
+@given(seeds)
+def test_moves_of_rebalancing_are_accepted(seed: int) -> None:
+    world = World(seed)
+    plan = plan_rebalance(world.situation(), (), RebalanceSettings(threshold=0.01), SETTINGS, None, 0.0)
+    check_moves(world, plan.moves)
+
+
+@many
+@given(seeds)
+def test_moves_of_a_drain_are_accepted(seed: int) -> None:
+    world = World(seed)
+    node = sorted(world.nodes)[seed % len(world.nodes)]
+    plan = plan_drain(world.situation(), [node], SETTINGS, None).plan
+    world.nodes[node]["spec"]["unschedulable"] = True
+    check_moves(world, plan.moves)
+
+
+@many
+@given(seeds)
+def test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted(seed: int) -> None:
+    world = World(seed)
+    situation = world.situation()
+    search = Search(situation, lambda *_: False)
+    for each in situation.cluster.pods.values():
+        if each.node and (to := search.new_place(each)):
+            after = world.copy()
+            moved = after.pods[each.name]
+            del moved["spec"]["nodeName"]
+            assert after.why_not(moved, to, steered=True) == "", f"{each.name} {each.node}>{to}"
+        elif not each.node and not search.fits(each) and (found := search.room_for(each, why_never_moved)):
+            after = world.copy()
+            moved, pending = after.pods[found.moved.name], after.pods[each.name]
+            place = moved["spec"].pop("nodeName")
+            assert after.why_not(moved, found.to_node, steered=True) == ""
+            moved["spec"]["nodeName"] = found.to_node
+            assert after.why_not(pending, place) == ""
+
+
+@many
+@given(seeds)
+def test_backups_take_their_pods_after_every_failure(seed: int) -> None:
+    world = World(seed)
+    situation = world.situation()
+    plan = plan_backups(situation, SETTINGS)
+    domains = FailureDomains(situation.cluster, situation.inputs, RACK)
+    for domain in {domain for backup in plan.backups.values() for domain in backup.domains}:
+        failure = domains.failure(domain)
+        after = world.without_holds()
+        after.nodes = {name: node for name, node in after.nodes.items() if name not in failure.nodes}
+        landing = {}
+        for each in failure.pods:
+            backup = plan.backups.get(each.uid)
+            if backup and domain in backup.domains:
+                landing[each.name] = after.pods[each.name]["spec"]["nodeName"] = backup.node
+            else:
+                del after.pods[each.name]
+        for name, node in landing.items():
+            fallen = after.pods[name]
+            del fallen["spec"]["nodeName"]
+            assert after.why_not(fallen, node) == "", f"{name} on {node} after {domain}"
+            fallen["spec"]["nodeName"] = node
+
+
+@many
+@given(seeds)
+def test_places_of_an_optimised_plan_are_accepted(seed: int) -> None:
+    world = World(seed)
+    modelled = model_cluster(world.situation(), SETTINGS)
+    plan = plan_of_choices(modelled, greedy_choices(modelled.problem, modelled.start))
+    before = {uid: each.node for uid, each in world.cluster().pods.items()}
+    for each in plan.situation.cluster.pods.values():
+        world.pods[each.name]["spec"]["nodeName"] = each.node
+    for uid, each in plan.situation.cluster.pods.items():
+        if each.node != before[uid]:
+            moved = world.pods[each.name]
+            del moved["spec"]["nodeName"]
+            assert world.why_not(moved, each.node) == "", f"{each.name} to {each.node}"
+            moved["spec"]["nodeName"] = each.node
+
+
+@many
+@given(seeds)
+def test_pods_that_fit_are_accepted(seed: int) -> None:
+    world = World(seed)
+    name, manifest = sorted(world.pods.items())[0]
+    manifest["spec"].pop("nodeName", None)
+    del world.pods[name]
+    template = decode_json(json.dumps(manifest).encode(), PodObject).model
+    model = model_capacity(world.situation(), [PodTemplate("t", template)], SETTINGS)
+    count = count_together(model)
+    situation, _, _ = packed(model, count.packing)
+    new = [each for uid, each in situation.cluster.pods.items() if uid not in world.cluster().pods]
+    for each in new:
+        world.pods[each.name] = deepcopy(manifest)
+        world.pods[each.name]["metadata"] |= {"name": each.name, "uid": each.uid}
+        world.pods[each.name]["spec"]["nodeName"] = each.node
+    for each in new:
+        last = world.pods[each.name]
+        del last["spec"]["nodeName"]
+        assert world.why_not(last, each.node) == "", f"{each.name} on {each.node}"
+        last["spec"]["nodeName"] = each.node
+
+
+def test_a_pod_is_not_evicted_for_a_card_that_is_full() -> None:
+    """It asks for 5 GiB of one card, and the card of the node that scores better has 3 left."""
+
+    def node(name: str) -> ClusterNode:
+        labels = {f"{GPU}.count": "1", f"{GPU}.memory": "8192"}
+        size = Resources(8000, 64 * GIB, 110, {GPU: 4})
+        return ClusterNode(name, f"uid-{name}", allocatable=size, ready=True, labels=labels)
+
+    def on_card(name: str, where: str) -> Any:
+        demand = DeviceDemand(({GPU: 1},), memory_bytes=5 * GIB)
+        return replace(pod(name, where, owner=name), requests=Resources(100, GIB, 1, {GPU: 1}), devices=demand)
+
+    cluster = cluster_of([node("a"), node("b")], [on_card("one", "a"), on_card("two", "b")])
+    devices = {name: node_devices(each, cluster.pods_on(name)) for name, each in cluster.nodes.items()}
+    known = replace(inputs(cluster, a=HOT, b=COLD), devices=DeviceInputs(True, devices))
+    assert filter_nodes(PodInfo.of(cluster.pods["one"]), ["b"], known).kept == ()
+    assert steps(planned((cluster, known))) == []
+
+
+def test_a_pod_is_not_evicted_for_a_node_that_a_plugin_refuses() -> None:
+    cluster, known = hot(pod("one", "a", labels={"example.com/picky": "yes"}))
+
+    def picky(*asked: Any) -> FilterResult:
+        pod, nodes, inputs = asked
+        return filter_nodes(pod, nodes, inputs, (*FILTERS, PickyPlugin({"b"})))
+
+    assert steps(planned((cluster, known))) == ["one a>b"]
+    situation = Situation(cluster, known, picky)
+    assert Search(situation, lambda *_: False).new_place(cluster.pods["one"]) == ""
+    assert plan_rebalance(situation, (), RebalanceSettings(), None, None, 0.0).moves == ()
