@@ -134,7 +134,7 @@ def _link_fit(
 
 
 def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: int) -> bool:
-    return any(map(demand.amount, resources)) or (demand.bandwidth_bits or 0) >= threshold_bits
+    return (demand.bandwidth_bits or 0) >= threshold_bits or any(map(demand.amount, resources))
 
 
 def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
@@ -142,9 +142,9 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
     state = inputs.snapshot.nodes.get(name)
     if state is None or state.hardware is None or freshness_of(name, inputs) is not Freshness.FRESH:
         return None
-    names = (metric_names.SRIOV_LINK_HEADROOM, metric_names.SRIOV_LIMITED, metric_names.SRIOV_LIMITED_FUNCTIONS)
-    values = [state.hardware.values.get(each) for each in names]
-    headroom, limited_bits, limited = values
+    values = state.hardware.values
+    headroom, limited_bits = values.get(metric_names.SRIOV_LINK_HEADROOM), values.get(metric_names.SRIOV_LIMITED)
+    limited = values.get(metric_names.SRIOV_LIMITED_FUNCTIONS)
     if headroom is None or limited_bits is None or limited is None:
         return None
     return LinkReading(int(headroom), int(limited_bits), int(limited))
