@@ -117,7 +117,7 @@ class Situation:
         now = copy.copy(self)
         now._absent = LOST
         # What holds for seconds is over then.
-        devices = replace(self.inputs.devices, grants=(), grants_problem="")
+        devices = replace(self.inputs.devices, reservations=(), reservations_problem="")
         now.inputs = replace(self.inputs, self_healing=SelfHealing(), devices=devices)
         fallen = (pod.uid for node in nodes for pod in self.cluster.pods_on(node))
         return now.changed(dict.fromkeys(fallen), dict.fromkeys(nodes))
