@@ -15,7 +15,6 @@ from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.page_handlers import PageHandlers
 from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
 from extender.wire.verbs import BindingArgs
@@ -26,11 +25,13 @@ from leadsman.kube.errors import ApiError
 from leadsman.runtime import ops_server
 from leadsman.runtime.http_server import track_request
 from leadsman.runtime.ops_server import Health, HealthCheck, good_unless
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
+
+KUBERL_PRIORITIZE = "/scheduler/priorities/rl-priority"
+"""By which a scheduler that was set up for kubeRL calls prioritize."""
 
 
 def create_app(
@@ -44,21 +45,19 @@ def create_app(
     core: DecisionCore = DEFAULT_CORE,
     request_probes: RequestProbes | None = None,
     bind_failures: BindFailureReporter | None = None,
-    tls_problem: ProblemLog | None = None,
     observers: Sequence[Observer] = (),
     reservations: DeviceReservations | None = None,
 ) -> web.Application:
-    """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /decisions, /state
-    and /rewards.
+    """Builds the application for kube-scheduler: filter, prioritize, preempt and, with `api`, bind.
 
     api: the API server's client for the bind verb; None: bind is not offered.
     request_probes: receives the node pairs that agents should measure.
     bind_failures: receives the binds that failed.
-    tls_problem: why the newest certificates are not in use, for /state.
     observers: receive each decided request.
     reservations: of devices for pods; None: there are none.
 
-    The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
+    The verbs are also served under /scheduler/, and prioritize at kubeRL's path. Serve it with
+    `http_server.serve`, which has the deadlines.
     """
     journal, bodies = Journal() if journal is None else journal, bodies or BodyReader()
     decider = Decider(
@@ -71,10 +70,7 @@ def create_app(
         observers=observers,
         reservations=reservations,
     )
-    verbs, pages = (
-        VerbHandlers(decider, bodies),
-        PageHandlers(sources, journal, workers, tls_problem, core=core, bodies=bodies),
-    )
+    verbs = VerbHandlers(decider, bodies)
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
@@ -85,9 +81,7 @@ def create_app(
         table["bind"] = binder.bind
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
-    app.add_routes([web.get("/explain", pages.explain), web.post("/explain", pages.explain_what_if)])
-    app.add_routes([web.get("/state", pages.state), web.get("/rewards", pages.rewards)])
-    app.add_routes([web.get("/decisions", pages.decisions)])
+    app.router.add_post(KUBERL_PRIORITIZE, verbs.prioritize)
     _register_metrics(metrics, sources, journal, workers)
     return app
 
@@ -145,4 +139,6 @@ def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
 def _verb(request: web.Request) -> str:
     """The route's last path segment; "other" for a path that is not served."""
     resource = request.match_info.route.resource
-    return resource.canonical.rpartition("/")[2] if resource else "other"
+    if resource is None:
+        return "other"
+    return "prioritize" if resource.canonical == KUBERL_PRIORITIZE else resource.canonical.rpartition("/")[2]

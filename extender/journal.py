@@ -1,4 +1,4 @@
-"""Keeps the last decisions for /explain. In memory only, bounded in number and in bytes."""
+"""Keeps the last decisions, to explain them. In memory only, bounded in number and in bytes."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence

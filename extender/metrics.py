@@ -70,6 +70,11 @@ class ExtenderMetrics:
         self._decisions.labels(verb, result, reason).inc()
 
     @property
+    def decisions(self) -> int:
+        """Since start."""
+        return int(sum(value for _, value in self._samples(self._decisions, "_total")))
+
+    @property
     def neutral_decisions(self) -> int:
         """Decisions without the plugins, since start."""
         samples = self._samples(self._decisions, "_total")
@@ -101,7 +106,7 @@ def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "leadsman_state_crowded_nodes",
-        "Nodes of which records are ignored, named by GET /state.",
+        "Nodes of which records are ignored, named by leadsman state.",
         snapshot.crowded_nodes,
     )
     nodes = GaugeMetricFamily("leadsman_state_nodes", "Nodes in the state.", labels=["freshness"])

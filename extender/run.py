@@ -20,7 +20,6 @@ from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.brief_decisions import is_brief
-from extender.config_page import add_config_page
 from extender.decider import DecisionCore
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -177,7 +176,6 @@ class ExtenderParts:
             api=ApiClient(binds, deadline_seconds=BIND_TIMEOUT_SECONDS) if binds else None,
             request_probes=self.probe_requests.enqueue,
             bind_failures=self.bind_failures,
-            tls_problem=self.tls.problem if self.tls else None,
             observers=[self.recorder.observe] if self.recorder else [],
             reservations=self.reservations,
         )
@@ -185,12 +183,10 @@ class ExtenderParts:
         return app
 
     def ops_app(self) -> web.Application:
-        """Metrics, health and what an operator looks at."""
-        ops = create_ops_app(
+        """Metrics and health."""
+        return create_ops_app(
             lambda: self._readiness.check(time.monotonic()), self.metrics, self.workers, lambda: self.drain.has_begun
         )
-        add_config_page(ops, self.followed.policy_file, self.plugins)
-        return ops
 
     def api_sources(self) -> ApiSources:
         """What the API reads."""
@@ -201,6 +197,7 @@ class ExtenderParts:
             self.workers,
             wall_clock=time.time,
             policy_path=str(self.settings.policy or ""),
+            plugins=self.plugins.states,
             core=self.core,
             request_probes=self.probe_requests.enqueue,
             grafana_url=self.settings.grafana_url,

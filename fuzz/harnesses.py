@@ -25,13 +25,15 @@ from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from agent.pods.incidents import run_seconds
 from agent.rtt.packet import IpVersion, decode_reply, strip_ipv4_header
-from extender import pages
+from extender.api import node_rows
+from extender.api.cluster_view import make_view
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_args, read_binding, read_preemption
 from fuzz.http_harness import HTTP
 from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 from leadsman.kube import quantity
@@ -102,8 +104,8 @@ def _etcd(data: bytes) -> None:
     """A watch's message applied to a snapshot, and its pages; a ring's members; an error's text."""
     changes = [etcd_json.to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
     snapshot = apply_changes(Snapshot(), changes, 1.0)
-    pages.render_state(snapshot, 2.0, "", as_json=True)
-    pages.render_state(snapshot, 2.0, "", as_json=False)
+    view = make_view(DecisionInputs(snapshot, policy.Policy(), 2.0), 0.0)
+    msgspec.json.encode(node_rows.node_rows(view, (), (), {}, {}))
     items = [StoredItem(each.key, each.value, 1, 0) for each in changes if isinstance(each, Updated)]
     ring.decode_members(items)
 

@@ -1,15 +1,21 @@
 """A `leadsman` child process: started, asked, frozen, killed."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
+import msgspec
+
+from extender.api.contract.decisions import DecisionDetail
+from leadsman.cli.explain import decision_text
 from leadsman.testbed.etcd import die_with_parent
 
 PATIENCE_SECONDS = 30.0
@@ -20,7 +26,7 @@ class LeadsmanProcess:
 
     ops_url: /metrics, /healthz and /readyz. log: it is appended to. prefix: runs the command elsewhere, such as
     `ip netns exec NAME`. environ: added to this process's own. program, cwd: another installation's command,
-    and where it runs.
+    and where it runs. api_url: of an extender's API for people.
     """
 
     def __init__(
@@ -33,8 +39,9 @@ class LeadsmanProcess:
         environ: Mapping[str, str] | None = None,
         program: Sequence[str] = (sys.executable, "-m", "leadsman.cli.main"),
         cwd: Path | None = None,
+        api_url: str = "",
     ) -> None:
-        self.url, self.ops_url, self.log_file = url, ops_url, log
+        self.url, self.ops_url, self.api_url, self.log_file = url, ops_url, api_url, log
         command = [*prefix, *program, *arguments]
         with log.open("ab") as out:
             self.child = subprocess.Popen(
@@ -52,13 +59,29 @@ class LeadsmanProcess:
 
     def get(self, path: str) -> tuple[int, str]:
         """Status and text. (0, why) when nobody answers."""
-        base = self.ops_url if path in ("/metrics", "/healthz", "/readyz") else self.url
+        ops, people = path in ("/metrics", "/healthz", "/readyz"), path.startswith("/api/")
+        base = self.ops_url if ops else self.api_url if people else self.url
         try:
             with urlopen(base + path, timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except URLError as error:
             read = getattr(error, "read", None)
             return getattr(error, "code", 0), read().decode() if read else str(error)
+
+    def api(self, path: str) -> Any:
+        """What an extender's API has there; None when there is no answer yet."""
+        status, text = self.get(f"/api/v1{path}")
+        return json.loads(text) if status == 200 else None
+
+    def nodes(self) -> dict[str, Any]:
+        """What an extender has of each node."""
+        state = self.api("/state")
+        return dict(state["nodes"]) if state else {}
+
+    def told(self, pod: str) -> str:
+        """The decision on the pod, namespace/name, as `leadsman explain` prints it; "": there is none."""
+        detail = self.api(f"/pods/{pod}")
+        return decision_text(msgspec.convert(detail, DecisionDetail)) if detail else ""
 
     def metric(self, name: str) -> float:
         """The one sample of this name and these labels; 0 when there is none."""

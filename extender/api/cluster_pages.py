@@ -1,35 +1,63 @@
 """Rewards and policies."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from extender.api.contract.cluster import PolicyRow, RewardCell, RewardMatrix
 from extender.api.parameters import ListQuery
-from extender.rewards_page import reward_rows
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import digest
+from leadsman.decision.rewards import rewards_score
+from leadsman.decision.rewards.aged_trials import faded_trials
+from leadsman.rewards.posterior import NodePosterior
+from leadsman.state.reward_view import AgedReward
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 
 
-def reward_matrix(inputs: DecisionInputs, search: str, query: ListQuery) -> RewardMatrix:
-    """Nodes of the page by pod types whose name, or one of whose nodes, has the text; "" for all."""
-    rows = list(reward_rows(inputs, "", ""))
+def reward_matrix(inputs: DecisionInputs, pod_type: str, node: str, search: str, query: ListQuery) -> RewardMatrix:
+    """Pod types by nodes; "" for all. search: a text that a type, or one of its nodes, has in its name."""
     text = search.lower()
-    selected = [row for row in rows if not text or text in row.type.lower() or text in row.node.lower()]
-    pod_types = sorted({row.type for row in selected})
-    worst_first = sorted(selected, key=lambda row: (row.value, -row.failed, row.node))
-    page = query.page(list(dict.fromkeys(row.node for row in worst_first)))
-    cells = {
-        (row.type, row.node): RewardCell(
-            round(row.value, 3),
-            round(row.healthy + row.failed, 1),
-            round(row.failed, 1),
-            round(max(0.0, 1 - (row.upper_ratio - row.lower_ratio)), 3),
-        )
-        for row in selected
+    found = {
+        (of_type, of_node): cell
+        for of_type, of_node, cell in _reward_cells(inputs, pod_type, node)
+        if not text or text in of_type.lower() or text in of_node.lower()
     }
-    grid = [[cells.get((pod_type, node)) for node in page.items] for pod_type in pod_types]
-    return RewardMatrix(pod_types, page, grid)
+    pod_types = sorted({of_type for of_type, _ in found})
+    worst_first = sorted(found, key=lambda key: (found[key].value, -found[key].failed, key[1]))
+    page = query.page(list(dict.fromkeys(of_node for _, of_node in worst_first)))
+    cells = [[found.get((of_type, of_node)) for of_node in page.items] for of_type in pod_types]
+    return RewardMatrix(inputs.policy.scores.rewards.rule.value, pod_types, page, cells)
+
+
+def _reward_cells(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[tuple[str, str, RewardCell]]:
+    """Pod type, node and what is known of the two; of this type or node alone, "" for all."""
+    for name in [pod_type] if pod_type else sorted(inputs.snapshot.rewards):
+        assessment = rewards_score.assess_type(name, inputs)
+        if assessment is None:
+            continue
+        nodes = inputs.snapshot.rewards.get(name, {})
+        for each in [node] if node in nodes else [] if node else nodes:
+            value = assessment.values.get(each, 1.0)
+            yield name, each, _reward_cell(nodes[each], assessment.posteriors[each], value, inputs.now)
+
+
+def _reward_cell(aged: AgedReward, posterior: NodePosterior, value: float, now: float) -> RewardCell:
+    trials = faded_trials(aged, now)
+    return RewardCell(
+        value,
+        posterior.expected_ratio,
+        posterior.lower_ratio,
+        posterior.upper_ratio,
+        posterior.blame_ratio,
+        posterior.typical_ratio,
+        posterior.samples,
+        trials.healthy,
+        trials.failed,
+        aged.reward.kuberl,
+        aged.reward.incidents,
+        aged.reward.last_cause,
+        aged.age_seconds(now),
+    )
 
 
 def policy_rows(inputs: DecisionInputs, policy_path: str, policy_problem: str) -> Sequence[PolicyRow]:

@@ -67,6 +67,7 @@ class DecisionCounts:
             quantile_ms(buckets, 0.99),
             refused.total(),
             reason_counts(dict(refused.most_common(MAX_REASONS))),
+            self._sources.metrics.decisions,
             self._sources.metrics.neutral_decisions,
         )
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
 from extender.api.cluster_view import ClusterView
+from extender.api.contract.cluster import RunningPolicy
 from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import (
     DecisionDetail,
@@ -17,14 +18,17 @@ from extender.api.contract.decisions import (
     MeasureResponse,
     WhatIfRequest,
 )
+from extender.api.contract.delays import NodeLayers
 from extender.api.contract.nodes import NodeRow
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
+from extender.api.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
-from extender.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
 from extender.worker_pool import DeadlineExceeded
+from leadsman.decision.policy import digest
+from leadsman.runtime.redaction import hide_credentials
 from leadsman.state.snapshot import NodeState
 
 T = TypeVar("T")
@@ -67,9 +71,14 @@ class ApiHandlers:
 
         def detail() -> Struct:
             row = self._node_rows(view)[view.table.index[name]]
-            return node_rows.node_detail(row, state, self._live.history.of_node(name))
+            implausible = self._sources.inputs.delay_status.implausible.get(name, ())
+            return node_rows.node_detail(row, state, implausible, self._live.history.of_node(name))
 
         return await self._on_worker(detail)
+
+    async def state(self, _: web.Request) -> Struct:
+        inputs = self._sources.inputs
+        return await self._on_worker(lambda: node_rows.reported_state(inputs.state.current, inputs.clock()))
 
     def _node_rows(self, view: ClusterView) -> list[NodeRow]:
         pods = node_rows.bounded_pods_by_node(self._sources.journal.newest(MAX_PODS), view.snapshot.nodes)
@@ -85,6 +94,10 @@ class ApiHandlers:
         view = await self._live.view()
         rows, columns = (_tile(request, each, len(view.table.names)) for each in ("row", "column"))
         return await self._on_worker(lambda: delay_pages.delay_cells(view, rows, columns))
+
+    async def delay_layers(self, _: web.Request) -> Struct:
+        groups = self._sources.inputs.delay_status.groups
+        return NodeLayers(groups.named() if groups else {})
 
     async def delay_pair(self, request: web.Request) -> Struct:
         a, b = request.match_info["a"], request.match_info["b"]
@@ -120,9 +133,7 @@ class ApiHandlers:
 
     async def decision(self, request: web.Request) -> Struct:
         entries = {decision_pages.decision_id(each): each for each in self._sources.journal.newest(MAX_PODS)}
-        return await self._detail(
-            existing(request.match_info["id"], "id", entries, "decision that is kept here"), request
-        )
+        return await self._detail(existing(request.match_info["id"], "id", entries, "decision"), request)
 
     async def pod(self, request: web.Request) -> Struct:
         namespace, name = request.match_info["namespace"], request.match_info["name"]
@@ -143,8 +154,11 @@ class ApiHandlers:
 
     async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
         page, search = ListQuery(request.query), request.query.get("search", "")
-        replica, wall_time = self._sources.replica, self._sources.wall_time
-        return await self._on_worker(lambda: decision_pages.decision_detail(entry, replica, wall_time, search, page))
+        replica, wall_time, now = self._sources.replica, self._sources.wall_time, self._sources.inputs.clock()
+        groups, backup = self._sources.inputs.delay_status.groups, self._sources.inputs.backups.of_pod(entry.pod.uid)
+        return await self._on_worker(
+            lambda: decision_pages.decision_detail(entry, replica, wall_time, now, search, page, groups, backup)
+        )
 
     async def measure(self, request: web.Request) -> Struct:
         asked = await _body(request, MeasureRequest)
@@ -159,17 +173,19 @@ class ApiHandlers:
         return MeasureResponse(True, "")
 
     async def rewards(self, request: web.Request) -> Struct:
-        inputs, page, search = (
-            self._sources.inputs.current_inputs(),
-            ListQuery(request.query),
-            request.query.get("search"),
-        )
-        return await self._on_worker(lambda: cluster_pages.reward_matrix(inputs, search or "", page))
+        inputs, page = self._sources.inputs.current_inputs(), ListQuery(request.query)
+        pod_type, node, search = (request.query.get(name, "") for name in ("type", "node", "search"))
+        return await self._on_worker(lambda: cluster_pages.reward_matrix(inputs, pod_type, node, search, page))
 
     async def policies(self, request: web.Request) -> Struct:
         inputs, page = self._sources.inputs.current_inputs(), ListQuery(request.query)
         problem = self._sources.inputs.policy.problem.text
         return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem))
+
+    async def policy(self, _: web.Request) -> Struct:
+        policy = self._sources.inputs.policy
+        running = RunningPolicy(digest(policy.current), policy.problem.text, self._sources.plugins(), policy.current)
+        return msgspec.json.decode(hide_credentials(msgspec.json.encode(running).decode()), type=RunningPolicy)
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()

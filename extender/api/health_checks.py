@@ -1,7 +1,7 @@
 """The checks of what this process needs; a failing one says what to do."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
@@ -17,6 +17,7 @@ WHAT_TO_DO = {
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
 }
 _READ_LOG = "read the extender's log"
+_LOOK_AT_REPORTS = "leadsman delay NODE PEER shows what each end measures; look at the node's network and agent"
 
 
 class Check(Struct, frozen=True):
@@ -44,7 +45,12 @@ def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
         _estimates_fitted(view),
         _decisions_asked(sources),
         _threads_free(sources),
-        *(Check(name, False, ERROR, text, WHAT_TO_DO.get(name, _READ_LOG)) for name, text in sources.problems.items()),
+        *_plugins_answer(sources),
+        *_reports_agree(sources),
+        *(
+            Check(name, False, ERROR, f"{name}: {text}", WHAT_TO_DO.get(name, _READ_LOG))
+            for name, text in sources.problems.items()
+        ),
     ]
 
 
@@ -69,7 +75,7 @@ def _records_readable(view: ClusterView) -> Check:
     if not problems:
         return Check("records are readable", True, WARNING, "every record in etcd can be read")
     key, problem = next(iter(problems.items()))
-    what_to_do = "run agents and extender of one version; leadsman explain and /state name each record"
+    what_to_do = "run agents and extender of one version; leadsman nodes -o wide names each record"
     return Check("records are readable", False, WARNING, f"{len(problems)} cannot; {key}: {problem}", what_to_do)
 
 
@@ -85,6 +91,26 @@ def _decisions_asked(sources: ApiSources) -> Check:
         return Check("kube-scheduler asks", True, WARNING, f"{len(sources.journal)} decisions are kept")
     what_to_do = "run leadsman configure-scheduler; another replica may have been asked instead"
     return Check("kube-scheduler asks", False, WARNING, "kube-scheduler has not asked this replica", what_to_do)
+
+
+def _plugins_answer(sources: ApiSources) -> Iterator[Check]:
+    for plugin in sources.plugins():
+        is_off, name = plugin.state == "off", f"plugin {plugin.name}"
+        text = f"it is {plugin.state}" + (f": {plugin.problem}" if plugin.problem else "")
+        what_to_do = "leadsman plugins check runs it alone; it is asked again in a minute" if is_off else ""
+        yield Check(name, not is_off, WARNING, text, what_to_do)
+
+
+def _reports_agree(sources: ApiSources) -> Iterator[Check]:
+    """A failing check for each node that others contradict."""
+    for node, why in sorted(sources.inputs.delay_status.contradicted.items()):
+        yield Check(f"reports of {node}", False, WARNING, f"{node}: {why}", _LOOK_AT_REPORTS)
+
+
+def _inputs_in_use(sources: ApiSources) -> Iterator[Check]:
+    """A failing check for each input whose newest version is not in use."""
+    for name, text in sources.problems.items():
+        yield Check(name, False, ERROR, f"{name}: {text}", WHAT_TO_DO.get(name, _READ_LOG))
 
 
 def _threads_free(sources: ApiSources) -> Check:

@@ -7,7 +7,7 @@ import numpy as np
 
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.common import NamedValue
-from extender.api.contract.nodes import MedianAt, NodeDetail, NodeRow, PeerRow
+from extender.api.contract.nodes import MedianAt, NodeDetail, NodeRow, PeerRow, ReportedNode, ReportedState
 from extender.api.group_delays import slow_nodes
 from extender.api.history import Moment, NodeShift
 from extender.api.moments import iso
@@ -15,7 +15,7 @@ from extender.journal import JournalEntry
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.network.measured_pairs import Floats
 from leadsman.state import keys
-from leadsman.state.snapshot import Freshness, NodeState
+from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 
 STATUS = {
     Freshness.FRESH: "fresh",
@@ -63,6 +63,7 @@ def node_rows(
                 grouping.ids[grouping.group_of[at]],
                 state.identity.zone if state.identity else "",
                 state.identity.rack if state.identity else "",
+                state.identity.address if state.identity else None,
                 STATUS[state.freshness(view.inputs.now)],
                 _rounded(state.age_seconds(view.inputs.now)),
                 measured[at],
@@ -102,13 +103,12 @@ def select_nodes(rows: Sequence[NodeRow], search: str, group: str, status: str, 
     return sorted(selected, key=SORTS[sort])
 
 
-def node_detail(row: NodeRow, state: NodeState, history: Sequence[Moment]) -> NodeDetail:
-    """The row with address, hardware, peers and history."""
+def node_detail(row: NodeRow, state: NodeState, implausible: Sequence[str], history: Sequence[Moment]) -> NodeDetail:
+    """The row with hardware, peers and history."""
     peers = state.latency.peers if state.latency else {}
     hardware = state.hardware.values if state.hardware else {}
     return NodeDetail(
         **{field: getattr(row, field) for field in row.__struct_fields__},
-        address=state.identity.address if state.identity else None,
         hardware=[NamedValue(name, value) for name, value in sorted(hardware.items())],
         peers=[
             PeerRow(
@@ -121,7 +121,25 @@ def node_detail(row: NodeRow, state: NodeState, history: Sequence[Moment]) -> No
             )
             for name, window in sorted(peers.items())
         ],
+        implausible=implausible,
         history=[MedianAt(iso(moment.at), moment.rtt_ms) for moment in history],
+    )
+
+
+def reported_state(snapshot: Snapshot, now: float) -> ReportedState:
+    """now: monotonic seconds."""
+    nodes = {name: _reported(state, now) for name, state in sorted(snapshot.nodes.items())}
+    return ReportedState(snapshot.cluster_id, snapshot.revision, nodes)
+
+
+def _reported(state: NodeState, now: float) -> ReportedNode:
+    return ReportedNode(
+        STATUS[state.freshness(now)],
+        state.age_seconds(now),
+        state.identity.address if state.identity else None,
+        state.identity.zone if state.identity else "",
+        {peer: window.p50_ms for peer, window in state.latency.peers.items()} if state.latency else {},
+        state.hardware.values if state.hardware else {},
     )
 
 

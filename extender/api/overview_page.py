@@ -22,6 +22,7 @@ from extender.api.history import NodeShift
 from extender.api.moments import iso
 from extender.api.node_rows import STATUS
 from extender.api.sources import ApiSources
+from extender.metrics import state_age_seconds
 from leadsman.runtime.version import VERSION
 
 
@@ -37,7 +38,9 @@ def overview(
         at=iso(view.at),
         replica=sources.replica,
         version=VERSION,
+        cluster=view.snapshot.cluster_id,
         revision=view.snapshot.revision,
+        newest_report_seconds=state_age_seconds(view.snapshot, view.inputs.now),
         history_since=iso(history_since),
         nodes=_node_counts(view),
         pairs=_pair_counts(view),

@@ -1,6 +1,7 @@
 """Reads the parameters of a request; what cannot be used names field, value and what is allowed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 
 from extender.api.contract.common import ErrorBody, ErrorDetail, ListPage
@@ -71,11 +72,15 @@ def moment(query: Mapping[str, str], field: str) -> float:
         raise _bad(field, text, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z") from error
 
 
-def existing(name: str, field: str, names: Mapping[str, T] | Callable[[str], T | None], kind: str) -> T:
+def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
     """What the name stands for; RequestError 404 when there is nothing."""
-    value = names(name) if callable(names) else names.get(name)
+    value = names.get(name)
     if value is None:
-        raise RequestError(404, f"there is no {kind} {name[:_MAX_SHOWN]!r}", field, name, f"the name of a {kind}")
+        near = get_close_matches(name, names, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise RequestError(
+            404, f"there is no {kind} {name[:_MAX_SHOWN]!r}{meant}", field, name, f"the name of a {kind}"
+        )
     return value
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.contract.cluster import PolicyRow, RewardMatrix
+from extender.api.contract.cluster import PolicyRow, RewardMatrix, RunningPolicy
 from extender.api.contract.common import ListPage
 from extender.api.contract.decisions import (
     DecisionDetail,
@@ -19,10 +19,11 @@ from extender.api.contract.delays import (
     DelayCells,
     DelayChanges,
     GroupDelays,
+    NodeLayers,
     NodesWithin,
     PairDelays,
 )
-from extender.api.contract.nodes import NodeDetail, NodeRow
+from extender.api.contract.nodes import NodeDetail, NodeRow, ReportedState
 from extender.api.contract.overview import HealthChecks, Overview
 from extender.api.handlers import ApiHandlers
 
@@ -65,6 +66,7 @@ ROUTES: Sequence[Route] = (
         ("search", "group", "status", "sort", *PAGED),
     ),
     Route("/nodes/{name}", lambda h: h.node, NodeDetail, "One node, with its peers and history."),
+    Route("/state", lambda h: h.state, ReportedState, "All that agents last reported, as it is now."),
     Route("/delays/groups", lambda h: h.delay_groups, GroupDelays, "Delays group by group, outliers and slow nodes."),
     Route(
         "/delays/cells",
@@ -79,6 +81,7 @@ ROUTES: Sequence[Route] = (
         PairDelays,
         "One pair of nodes, and its last hour.",
     ),
+    Route("/delays/layers", lambda h: h.delay_layers, NodeLayers, "Groups of near nodes, by the layers asked for."),
     Route(
         "/delays/within",
         lambda h: h.delays_within,
@@ -98,7 +101,7 @@ ROUTES: Sequence[Route] = (
     Route(
         "/decisions",
         lambda h: h.decisions,
-        DecisionRow,
+        ListPage[DecisionRow],
         "The decisions that are kept, the newest first.",
         ("search", "kind", *PAGED),
     ),
@@ -120,7 +123,8 @@ ROUTES: Sequence[Route] = (
         takes=MeasureRequest,
         status=202,
     ),
-    Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", SEARCHED),
+    Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", ("type", "node", *SEARCHED)),
+    Route("/policy", lambda h: h.policy, RunningPolicy, "The policy that decides now, and what its plugins do."),
     Route("/policies", lambda h: h.policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
     Route("/health", lambda h: h.health, HealthChecks, "Checks of this process, the failing ones first."),
 )

@@ -9,6 +9,7 @@ from extender.api.contract.overview import CertificateDays
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.plugins.host import PluginState
 from extender.probe_on_demand import RequestProbes
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.mutual_tls import MutualTls
@@ -19,6 +20,7 @@ class ApiSources(Struct, frozen=True):
     """replica: the name of this process among the replicas: in a cluster the pod's, which is its host name.
 
     policy_path: "": the default policy.
+    plugins: what each plugin of the policy does.
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
     tls: of kube-scheduler's listener; None: it is plain HTTP.
@@ -33,6 +35,7 @@ class ApiSources(Struct, frozen=True):
     wall_clock: Callable[[], float]
     replica: str = field(default_factory=socket.gethostname)
     policy_path: str = ""
+    plugins: Callable[[], Sequence[PluginState]] = tuple
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
     grafana_url: str = ""

@@ -1,4 +1,4 @@
-"""The explanation of a recorded decision: what /explain said then, or what it would say under another policy."""
+"""The explanation of a recorded decision: as it was made then, or as it would be under another policy."""
 
 from collections.abc import Iterable
 

@@ -4,15 +4,20 @@ does not exist yet.
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from msgspec.structs import replace
+
+from extender.api.contract.decisions import DecisionDetail, DecisionRow, WhatIfRequest
 from leadsman.cli import extender_client, output
+from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
 from leadsman.cli.kubectl import Kubectl
+from leadsman.cli.state import group_lines
+from leadsman.decision.explain_text import ROWS, format_explanation
 
 _MAX_YAML_BYTES = 256 << 10
 
@@ -51,52 +56,114 @@ def main(args: argparse.Namespace) -> int:
     if args.pod and (args.filename is not None or args.all_namespaces):
         raise ValueError(f"{args.pod}: leave out the pod with -f and with -A")
     if args.filename is not None:
-        return _explain_file(args, _read(args.filename))
-    if args.pod is None:
-        return _list_decisions(args)
-    pod = args.pod if "/" in args.pod else f"{_namespace(args)}/{args.pod}"
-    return extender_client.show_page(args, f"/explain?pod={quote(pod)}")
-
-
-def _explain_file(args: argparse.Namespace, yaml: str) -> int:
-    if args.snapshot is None:
-        return extender_client.show_page(args, "/explain", yaml.encode())
-    from leadsman.cli import what_if
-
-    print(what_if.explain_on_snapshot(yaml, str(args.filename), args.snapshot, args.output), end="")
+        _explain_file(args, _read(args.filename))
+    elif args.pod is None:
+        _list_decisions(args)
+    else:
+        namespace, _, name = args.pod.rpartition("/")
+        path = f"/pods/{quote(namespace or _namespace(args), safe='')}/{quote(name, safe='')}"
+        with extender_client.connect_to_every(args) as replicas:
+            output.show(args, lambda: _newest(replicas, path, _wants_all(args)), decision_text)
     return 0
 
 
-def _list_decisions(args: argparse.Namespace) -> int:
+def _wants_all(args: argparse.Namespace) -> bool:
+    return args.output in ("json", "yaml")
+
+
+def _explain_file(args: argparse.Namespace, yaml: str) -> None:
+    if args.snapshot is not None:
+        from leadsman.cli import what_if
+
+        detail = what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot)
+        output.show(args, lambda: detail, decision_text)
+        return
+    with extender_client.connect(args) as api:
+        asked = WhatIfRequest(yaml)
+
+        def ask(limit: int, cursor: str | None) -> DecisionDetail:
+            return api.post("/what-if", asked, DecisionDetail, limit=limit, cursor=cursor)
+
+        output.show(args, lambda: _with_nodes(ask, _wants_all(args)), decision_text)
+
+
+Ask = Callable[[int, str | None], DecisionDetail]
+"""Takes how many nodes are wanted, and the cursor of a further page."""
+
+
+def _with_nodes(ask: Ask, wants_all: bool) -> DecisionDetail:
+    """With the nodes that a table shows, or with all."""
+    detail = ask(extender_client.MAX_LIMIT if wants_all else ROWS, None)
+    while wants_all and detail.next is not None:
+        page = ask(extender_client.MAX_LIMIT, detail.next)
+        nodes = (*detail.explanation.nodes, *page.explanation.nodes)
+        detail = replace(page, explanation=replace(page.explanation, nodes=nodes))
+    return detail
+
+
+def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> DecisionDetail:
+    """The newest decision on the pod that any replica keeps. ExtenderError when none does, or might.
+
+    What is not reached may keep a newer one: standard error says so.
+    """
+    found, failed = list[DecisionDetail](), list[ExtenderError]()
+    for api in replicas:
+
+        def ask(limit: int, cursor: str | None, api: ExtenderApi = api) -> DecisionDetail:
+            return api.get(path, DecisionDetail, limit=limit, cursor=cursor)
+
+        try:
+            found.append(_with_nodes(ask, wants_all))
+        except ExtenderError as error:
+            failed.append(error)
+    silent = [error for error in failed if not isinstance(error, Refused)]
+    if not found:
+        raise (silent or failed)[0]
+    for each in silent:
+        print(output.printable(f"not asked: {each}"), file=sys.stderr)
+    return min(found, key=lambda each: each.seconds_ago)
+
+
+def decision_text(detail: DecisionDetail) -> str:
+    by = f" by {detail.decision.replica}" if detail.decision.replica else ""
+    lines = [
+        f"decided {detail.seconds_ago:.1f} s ago{by}, policy {detail.explanation.policy}",
+        format_explanation(detail.explanation, detail.total).rstrip("\n"),
+        *(f"to let it pass: {each}" for each in detail.fixes),
+        *([f"backup: {detail.backup}"] if detail.backup else []),
+        *group_lines("nodes that passed", detail.node_groups),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _list_decisions(args: argparse.Namespace) -> None:
     namespace = "" if args.all_namespaces else _namespace(args)
-    with extender_client.connect(args) as client:
 
-        def render() -> str:
-            # The newest first, over all replicas.
-            kept = client.json_of_all("/decisions", lambda each: (each["replica"], each["namespace"], each["name"]))
-            decisions = sorted(kept, key=lambda each: each["decided_seconds_ago"])
-            listed = [each for each in decisions if namespace in ("", each["namespace"])]
-            if args.output in ("json", "yaml"):
-                return output.document(listed, args.output)
-            if not listed:
-                return f"no decision is kept on a pod {f'of the namespace {namespace}' if namespace else 'at all'}\n"
-            return output.table(rows(listed))
+    def text(decisions: Sequence[DecisionRow]) -> str:
+        if not decisions:
+            return f"no decision is kept on a pod {f'of the namespace {namespace}' if namespace else 'at all'}\n"
+        return output.table(rows(decisions))
 
-        output.show(args, render)
-    return 0
+    with extender_client.connect_to_every(args) as replicas:
+
+        def newest_first() -> Sequence[DecisionRow]:
+            kept = [each for api in replicas for each in api.every("/decisions", DecisionRow)]
+            of_namespace = (each for each in kept if not namespace or each.pod.startswith(f"{namespace}/"))
+            return sorted(of_namespace, key=lambda each: each.at, reverse=True)
+
+        output.show(args, newest_first, text)
 
 
-def rows(decisions: Sequence[Mapping[str, Any]]) -> Sequence[Sequence[str]]:
+def rows(decisions: Sequence[DecisionRow]) -> Sequence[Sequence[str]]:
     return [
-        ["NAMESPACE", "POD", "AGE", "PASSED", "REFUSED", "BEST"],
+        ["POD", "DECIDED", "PASSED", "REFUSED", "BEST"],
         *(
             [
-                each["namespace"],
-                each["name"],
-                f"{each['decided_seconds_ago']:.0f}s",
-                str(each["passed"]),
-                str(each["refused"]),
-                each["best"] or "-",
+                each.pod,
+                each.at,
+                str(each.passed),
+                str(each.asked - each.passed),
+                (each.best[0].node if each.best else "-"),
             ]
             for each in decisions
         ),

@@ -62,7 +62,7 @@ def serving_options(add: Options) -> None:
     )
     add.flag(
         "ops-listen",
-        "address of /metrics, /healthz, /readyz and /config (default {default})",
+        "address of /metrics, /healthz and /readyz (default {default})",
         "0.0.0.0:9002",
         listen_address,
     )

@@ -142,7 +142,9 @@ def main(
         print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
         sys.exit(EXIT_BAD_SETTINGS)
     except CommandFailed as error:
-        print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
+        from leadsman.cli.output import printable  # Here: an agent never needs it.
+
+        print(printable(hide_credentials(f"{program} {named}: {error}")), file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -1,12 +1,12 @@
 """`leadsman nodes`: each node as the extender sees it: how fresh, how many peers, how far."""
 
 import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from urllib.parse import quote
 
-from leadsman.cli import extender_client, output, state_page
+from extender.api.contract.nodes import NodeDetail, NodeRow
+from leadsman.cli import extender_client, output
 from leadsman.cli.flags.options import Options
-from leadsman.cli.state_page import NodePage
 from leadsman.runtime.text_table import format_number
 
 
@@ -16,35 +16,34 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError for a node that the extender does not have."""
-    with extender_client.connect(args) as client:
+    with extender_client.connect(args) as api:
 
-        def render() -> str:
-            page = state_page.read(client.json("/state"))
-            nodes = {name: page.node(name) for name in args.names} if args.names else page.nodes
-            if args.output in ("json", "yaml"):
-                return output.document(nodes, args.output)
-            return output.table(rows(nodes, args.output == "wide"), colour=output.has_colour(sys.stdout))
+        def nodes() -> Sequence[NodeRow]:
+            if args.names:
+                return [api.get(f"/nodes/{quote(name, safe='')}", NodeDetail) for name in args.names]
+            return api.every("/nodes", NodeRow)
 
-        output.show(args, render)
+        output.show(args, nodes, lambda found: output.table(rows(found, args.output == "wide")))
     return 0
 
 
-def rows(nodes: Mapping[str, NodePage], wide: bool) -> Sequence[Sequence[str]]:
-    titles = ["NAME", output.STATUS, "AGE", "PEERS", "RTT-MS", "NEAREST"]
-    return [titles + ["ADDRESS", "ZONE"] * wide, *(_row(name, node, wide) for name, node in nodes.items())]
-
-
-def _row(name: str, node: NodePage, wide: bool) -> list[str]:
+def rows(nodes: Sequence[NodeRow], wide: bool) -> Sequence[Sequence[str]]:
     """PEERS: measured of probed. RTT-MS: the median over the measured ones."""
-    measured = node.measured_ms
-    nearest = min(measured, key=lambda peer: measured[peer], default="-")
+    more = ["JITTER-MS", "ADDRESS", "ZONE", "PROBLEMS"] if wide else []
+    return [["NAME", output.STATUS, "AGE", "PEERS", "RTT-MS", *more], *(_row(node, wide) for node in nodes)]
+
+
+def _row(node: NodeRow, wide: bool) -> list[str]:
+    more = [_number(node.jitter_ms), node.address or "-", node.zone or "-", "; ".join(node.problems) or "-"]
     return [
-        name,
-        node.freshness,
+        node.name,
+        node.status,
         "-" if node.age_seconds is None else f"{node.age_seconds:.0f}s",
-        f"{len(measured)}/{len(node.peers_p50_ms)}",
-        "-" if node.median_rtt_ms is None else format_number(node.median_rtt_ms),
-        nearest,
-        *([node.address or "-", node.zone or "-"] if wide else []),
+        f"{node.peers_measured}/{node.peers_measured + node.peers_lost}",
+        _number(node.median_rtt_ms),
+        *(more if wide else ()),
     ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else format_number(value)

@@ -1,14 +1,17 @@
 """What a command prints: a table as kubectl's, wide, JSON or YAML; again and again with --watch.
 
-Colour marks a status on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
+What a server says may hold anything that a pod's owner wrote, so control characters are shown and never sent to the
+terminal: `printable` does it, here for results and in `main` for errors. Colour marks a status on a terminal, unless
+NO_COLOR is set (https://no-color.org) or TERM is dumb.
 """
 
 import argparse
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TextIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TextIO, TypeVar
 
 import msgspec
 import yaml
@@ -16,6 +19,8 @@ import yaml
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_number
 from leadsman.runtime.text_table import align_columns
+
+T = TypeVar("T")
 
 FORMATS = ("table", "wide", "json", "yaml")
 
@@ -63,36 +68,53 @@ def document(value: object, output: str) -> str:
     return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
-def table(rows: Sequence[Sequence[str]], *, colour: bool = False) -> str:
-    """Aligned columns under the titles of the first row. colour: for a status that says how good or bad it is."""
-    lines = align_columns(rows)
-    if colour and STATUS in rows[0]:
-        column = list(rows[0]).index(STATUS)
-        start = sum(max(len(row[before]) for row in rows) + 2 for before in range(column))
-        lines = [_painted(line, start, row[column]) for line, row in zip(lines, rows, strict=True)]
-    return "\n".join(lines) + "\n"
+def table(rows: Sequence[Sequence[str]]) -> str:
+    """Aligned columns under the titles of the first row. A cell stays one line."""
+    return "\n".join(align_columns([[printable(cell).replace("\n", "\\n") for cell in row] for row in rows])) + "\n"
 
 
-def _painted(line: str, start: int, status: str) -> str:
-    if status not in _COLOURS:
-        return line
-    end = start + len(status)
-    return f"{line[:start]}\x1b[{_COLOURS[status]}m{status}\x1b[0m{line[end:]}"
+def printable(text: str) -> str:
+    """The text with each control character but the line's end as an escape: a terminal would obey it."""
+    return "".join(each if each == "\n" or each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def has_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def show(args: argparse.Namespace, render: Callable[[], str]) -> None:
-    """Prints what `render` returns; with --watch until it is interrupted, on a terminal in place."""
+def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], str]) -> None:
+    """Prints what `fetch` returns, as data or by `text`; with --watch until it is interrupted."""
     while True:
-        text = render()
+        found = fetch()
+        shown = document(found, args.output) if args.output in ("json", "yaml") else text(found)
         if args.watch and sys.stdout.isatty():
             sys.stdout.write(_CLEAR_SCREEN)
-        # By line: of one long write that a closed pipe cuts short, Python says nothing.
-        sys.stdout.writelines(text.splitlines(keepends=True))
-        sys.stdout.flush()
+        write(shown)
         if not args.watch:
             return
         time.sleep(args.interval_seconds)
+
+
+def write(text: str) -> None:
+    """Prints lines, the statuses of a table in colour."""
+    lines = printable(text).splitlines(keepends=True)
+    # By line: of one long write that a closed pipe cuts short, Python says nothing.
+    sys.stdout.writelines(_painted(lines) if has_colour(sys.stdout) else lines)
+    sys.stdout.flush()
+
+
+def _painted(lines: Sequence[str]) -> Iterator[str]:
+    """The lines with colour in the column STATUS, from its title to the next empty line."""
+    at = -1
+    for line in lines:
+        begins = re.search(rf"\b{STATUS}\b", line)
+        status = line[at:].partition(" ")[0].strip() if at >= 0 else ""
+        if status in _COLOURS:
+            yield f"{line[:at]}\x1b[{_COLOURS[status]}m{status}\x1b[0m{line[at + len(status) :]}"
+        else:
+            at = begins.start() if begins else -1 if not line.strip() else at
+            yield line

@@ -1,20 +1,20 @@
 """What would be decided on a pod that does not exist, on a snapshot of the cluster. Nothing is kept or changed."""
 
+import time
 from pathlib import Path
 
-import msgspec
 from msgspec.structs import replace
 
+from extender.api.contract.decisions import DecisionDetail
+from extender.api.decision_pages import decision_detail
+from extender.api.what_if import decide_what_if
 from extender.body_limits import RequestRefused
-from extender.pages import render_explain
-from extender.what_if import decide_what_if
-from leadsman.cli import output
 from leadsman.planning.situation import with_workloads_of
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 
 
-def explain_on_snapshot(yaml: str, source: str, snapshot: Path, form: str) -> str:
+def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail:
     """The decision on all nodes of the snapshot, as an extender explains one. source: the YAML's file. ValueError."""
     try:
         read = read_snapshot(snapshot.read_bytes())
@@ -27,6 +27,4 @@ def explain_on_snapshot(yaml: str, source: str, snapshot: Path, form: str) -> st
         entry = decide_what_if(yaml, sorted(read.cluster.nodes), inputs)
     except RequestRefused as error:
         raise ValueError(f"{source}: {error}") from error
-    is_data = form in ("json", "yaml")
-    page = render_explain(entry, inputs.now, is_data)
-    return output.document(msgspec.json.decode(page), form) if is_data else page.decode().rstrip("\n") + "\n"
+    return decision_detail(entry, "", lambda _: time.time(), inputs.now)

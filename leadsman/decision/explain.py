@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from leadsman.decision.decide import MAX_SCORE, counted_scores, plugin_values, weighted_totals
+from leadsman.decision.delay.evidence_text import evidence_text
 from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, DelayEvidence, Evidence, PodInfo
@@ -24,9 +25,11 @@ REFUSED = "refused"
 class NodeExplanation(Struct, frozen=True):
     """One node's part in the decision.
 
+    reason: of a refused node with its delays.
     score: 0..10, as answered; None: not scored.
     total: the weighted mean before rounding, 0..1; None: not scored.
     values: plugin → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted.
+    points: plugin → what it adds to the score, of 10.
     unknown: plugin → why the node's own value is unknown.
     measured: quantity, with its unit in the name → value.
     distances: the node's delay to the target of each bound.
@@ -40,6 +43,7 @@ class NodeExplanation(Struct, frozen=True):
     score: int | None = None
     total: float | None = None
     values: Mapping[str, float] = {}
+    points: Mapping[str, float] = {}
     unknown: Mapping[str, str] = {}
     measured: Mapping[str, float] = {}
     distances: tuple[DelayEvidence, ...] = ()
@@ -134,10 +138,12 @@ def _explain_nodes(decision: Decision, inputs: DecisionInputs, evidence: Sequenc
     scored = [node for node in decision.kept if node in decision.scores]
     sums = dict(zip(scored, weighted_totals(counted, scored).tolist(), strict=True)) if counted else {}
     columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in counted}
-    kept = [_explain_kept(node, decision, sums.get(node), columns, inputs, evidence) for node in decision.kept]
-    refused = [_explain_refused(node, decision, inputs, evidence) for node in decision.refused]
+    weights = sum(part.weight for part in counted)
+    shares = {part.plugin: part.weight / weights for part in counted}
+    kept = [_explain_kept(node, decision, sums.get(node), columns, shares, inputs, evidence) for node in decision.kept]
     kept.sort(key=lambda node: (-(-1 if node.score is None else node.score), -(node.total or 0.0), node.node))
-    return kept + sorted(refused, key=lambda node: (node.reason, node.node))
+    refused = sorted(decision.refused, key=lambda node: (decision.refused[node].reason, node))
+    return kept + [_explain_refused(node, decision, inputs, evidence) for node in refused]
 
 
 def _explain_kept(
@@ -145,16 +151,20 @@ def _explain_kept(
     decision: Decision,
     total: float | None,
     columns: Mapping[str, Mapping[str, float]],
+    shares: Mapping[str, float],
     inputs: DecisionInputs,
     evidence: Sequence[Evidence],
 ) -> NodeExplanation:
+    """shares: plugin → its part of all weights."""
+    values = {plugin: column[node] for plugin, column in columns.items() if node in column}
     return NodeExplanation(
         node,
         KEPT,
         reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
         score=decision.scores.get(node),
         total=total,
-        values={plugin: values[node] for plugin, values in columns.items() if node in values},
+        values=values,
+        points={plugin: round(MAX_SCORE * shares[plugin] * value, 2) for plugin, value in values.items()},
         unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
         measured=_measured(node, evidence),
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
@@ -167,13 +177,15 @@ def _explain_refused(
     node: str, decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]
 ) -> NodeExplanation:
     refusal = decision.refused[node]
+    distances = tuple(one for each in evidence for one in each.distances.get(node, ()))
+    delays = "; ".join(evidence_text(distance) for distance in distances if distance.rtt_ms is not None)
     return NodeExplanation(
         node,
         REFUSED,
-        reason=refusal.reason,
+        reason=f"{refusal.reason}: {delays}" if delays else refusal.reason,
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
-        distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
+        distances=distances,
         freshness=freshness_of(node, inputs).value,
         age_seconds=_age_seconds(node, inputs),
     )

@@ -2,20 +2,25 @@
 
 from collections.abc import Sequence
 
-from leadsman.decision.delay import evidence_text
-from leadsman.decision.explain import REFUSED, Explanation, NodeExplanation
+from leadsman.decision.explain import Explanation, NodeExplanation
 from leadsman.runtime import text_table
 from leadsman.state.snapshot import Freshness
 
+ROWS = 20
 
-def format_explanation(explanation: Explanation, rows: int = 20) -> str:
-    """The headline, a table of at most `rows` nodes, and what was left out of it."""
-    shown = explanation.nodes[:rows]
+
+def format_explanation(explanation: Explanation, nodes: int | None = None) -> str:
+    """The headline, a table of at most ROWS nodes, and what was left out of it.
+
+    nodes: how many there are in all; None: the explanation has all of them.
+    """
+    shown = explanation.nodes[:ROWS]
+    left_out = (len(explanation.nodes) if nodes is None else nodes) - len(shown)
     plugins = [part.plugin for part in explanation.parts if not part.neutral]
     header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
     cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
     lines = [explanation.headline, "", *text_table.align_columns([[*header, "AGE", "REASON"], *cells])]
-    return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
+    return "\n".join([*lines, *_remarks(explanation, shown, left_out)]) + "\n"
 
 
 def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
@@ -29,14 +34,8 @@ def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[s
             for quantity in quantities
         ),
         _age(node),
-        reason_with_delays(node),
+        node.reason,
     ]
-
-
-def reason_with_delays(node: NodeExplanation) -> str:
-    """The reason, for a refused node with the delays, which the reason of a refusal leaves out."""
-    delays = [evidence_text.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
-    return f"{node.reason}: {'; '.join(delays)}" if delays and node.verdict == REFUSED else node.reason
 
 
 def _value(node: NodeExplanation, plugin: str) -> str:
@@ -57,8 +56,7 @@ def _title(quantity: str) -> str:
     return unit.upper() + space + rest
 
 
-def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation]) -> list[str]:
-    left_out = len(explanation.nodes) - len(shown)
+def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation], left_out: int) -> list[str]:
     remarks = [f"{left_out} more nodes"] if left_out else []
     if left_out and explanation.refused_by_reason:
         remarks.append("refused: " + text_table.format_counts(explanation.refused_by_reason))

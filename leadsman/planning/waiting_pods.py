@@ -35,7 +35,7 @@ def wait_reason(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> W
     except BadBound as error:
         return WaitReason("bad bound", f"{error}; correct it on the workload's pod template")
     if not nodes:
-        return WaitReason("no nodes", "no node is known; look at the extender's /state")
+        return WaitReason("no nodes", "no node is known; see leadsman state")
     resolved = evaluate_bounds(bounds, pod, nodes, inputs)
     for each in resolved:
         if isinstance(each, NoTarget):
@@ -72,8 +72,8 @@ def _all_too_far(by_node: Mapping[str, tuple[DelayEvidence, ...]]) -> WaitReason
         return WaitReason(
             f"unknown: {one.to}",
             f"no node's delay to {one.to} is known, and its bound of {one.bound_ms:g} ms must be checked; agents"
-            " measure it on request within seconds: if this stays, look whether they run on these nodes (the"
-            " extender's /state)",
+            " measure it on request within seconds: if this stays, look whether they run on these nodes"
+            " (leadsman nodes)",
         )
     nearest = min(known, key=lambda node: (_excess_ms(known[node]) or 0.0, node))
     return WaitReason(f"{known[nearest].to}: {nearest}", _nearest_text(nearest, known[nearest]))

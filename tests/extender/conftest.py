@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from msgspec import Struct
 
+from extender.api.contract.decisions import DecisionDetail
+from extender.api.server import ApiServer
+from extender.api.sources import ApiSources
 from extender.app import create_app, create_ops_app
+from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
+from leadsman.cli.explain import decision_text
 from leadsman.decision.policy import Policy
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
@@ -45,6 +51,18 @@ class Extender(Struct):
     port: int
     metrics: ExtenderMetrics
     workers: WorkerPool
+    api_url: str
+
+    async def api(self, path: str) -> Any:
+        """What its API for people has there."""
+        async with self.session.get(f"{self.api_url}/api/v1{path}") as answer:
+            found = await answer.json()
+            assert answer.status == 200, found
+            return found
+
+    async def told(self, pod: str) -> str:
+        """The newest decision on the pod, namespace/name, as `leadsman explain` prints it."""
+        return decision_text(msgspec.convert(await self.api(f"/pods/{pod}"), DecisionDetail))
 
     async def post(self, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
         async with self.session.post(path, data=io.BytesIO(body), headers=headers) as answer:
@@ -85,16 +103,19 @@ async def _started(
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
     more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
-    app = create_app(InputSources(state, source, time.monotonic, **more), metrics=metrics, workers=workers, **settings)
+    inputs, journal = InputSources(state, source, time.monotonic, **more), Journal()
+    app = create_app(inputs, metrics=metrics, workers=workers, journal=journal, **settings)
+    people = ApiServer(ApiSources(inputs, journal, metrics, workers, time.time, "extender-0"))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or ServerLimits(), tls))
         if ops:
             watched = create_ops_app(readiness, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
+        api_port = await stack.enter_async_context(people.serving("127.0.0.1", 0))
         connector = aiohttp.TCPConnector(limit=1)
         session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)
-        yield Extender(await stack.enter_async_context(session), port, metrics, workers)
+        yield Extender(await stack.enter_async_context(session), port, metrics, workers, f"http://127.0.0.1:{api_port}")
 
 
 @pytest.fixture

@@ -90,8 +90,8 @@ async def test_a_preemption_without_a_filter_call_here_can_be_explained(
     pod = json.loads(body)["Pod"]["metadata"]
     async with starts() as extender:
         await extender.asked("/preempt", body)
-        status, told = await extender.get(f"/explain?pod={pod['namespace']}/{pod['name']}")
-    assert (status, "delay to node-00000 was not measured" in told) == (200, True)
+        told = await extender.told(f"{pod['namespace']}/{pod['name']}")
+    assert "delay to node-00000 was not measured" in told
 
 
 async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starter", args: "Args") -> None:
@@ -99,7 +99,7 @@ async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starte
         await extender.asked("/filter", args(["a", "b"]))
         victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
         await extender.asked("/preempt", json.dumps(victims).encode())
-        _, told = await extender.get("/explain?pod=ns/p")
+        told = await extender.told("ns/p")
     assert "2 of 2 nodes" in told
 
 
@@ -110,7 +110,7 @@ async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts: "Start
         pod["metadata"]["uid"] = "another"
         victims = {"Pod": pod, "NodeNameToMetaVictims": {"a": {"Pods": []}}}
         await extender.asked("/preempt", json.dumps(victims).encode())
-        _, told = await extender.get("/explain?pod=ns/p")
+        told = await extender.told("ns/p")
     assert "ns/p: only a of 1 nodes passes" in told
 
 

@@ -116,7 +116,7 @@ async def test_explain_shows_the_placeholders_that_stayed(starts: "Starter", cap
     async with starts(self_healing=healing(body)) as extender:
         await extender.asked("/filter", filtered)
         await extender.asked("/preempt", body)
-        page = (await extender.get("/explain?pod=hi-00000"))[1]
+        page = await extender.told("default/hi-00000")
     lines = {line.split()[0]: line for line in page.splitlines() if line.startswith("node-")}
     assert "the pod would evict a placeholder, which holds room for other pods" in lines["node-00000"]
     assert "refused" in lines["node-00001"]

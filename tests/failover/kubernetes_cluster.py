@@ -120,8 +120,8 @@ class KubernetesCluster(ApiServerCluster):
         return {name.rpartition("/")[2]: each for name, each in shown.items()}
 
     def explained(self, pod: Pod) -> dict[str, Any]:
-        """The extender's /explain of the pod."""
-        with urlopen(f"{self.extender_url}/explain?pod=default/{pod.name}&format=json", timeout=5) as answer:
+        """What the extender's API has of the pod's decision."""
+        with urlopen(f"{self.extender_api_url}/api/v1/pods/default/{pod.name}", timeout=5) as answer:
             return dict(json.load(answer))
 
     def is_covered(self) -> bool:
@@ -160,14 +160,14 @@ class KubernetesCluster(ApiServerCluster):
     def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
         super()._start_kubernetes(stack)
         stack.enter_context(self._running_pods())
-        extender, ops = free_ports(2)
-        self.extender_url = f"http://127.0.0.1:{extender}"
+        extender, ops, people = free_ports(3)
+        self.extender_api_url = f"http://127.0.0.1:{people}"
         flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--listen", f"127.0.0.1:{extender}"]
-        flags += ["--ops-listen", f"127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
+        flags += ["--ops-listen", f"127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{people}"]
         flags += ["--kubeconfig", str(self.kubernetes.kubeconfig(EXTENDER))]
         self.extender = self.start_process("extender", flags)
         asked = {
-            "urlPrefix": self.extender_url,
+            "urlPrefix": f"http://127.0.0.1:{extender}",
             "filterVerb": "filter",
             "prioritizeVerb": "prioritize",
             "preemptVerb": "preempt",

@@ -93,7 +93,7 @@ def test_in_a_full_cluster_the_pods_of_a_dead_node_return_on_their_backups_and_s
         backups = {cluster.coverage()[pod.name]["backup"] for pod in before if pod.node == node}
         planned = {pod.name: {"node": cluster.coverage()[pod.name]["backup"], "reason": ""} for pod in before}
         explained = lambda: {pod.name: cluster.explained(pod)["backup"] for pod in before}  # noqa: E731
-        cluster.wait_until(lambda: explained() == planned, "/explain shows each pod's backup", 30.0)
+        cluster.wait_until(lambda: explained() == planned, "explanations show each pod's backup", 30.0)
         told = {event["regarding"]["name"]: event["note"] for event in cluster.events("Covered")}
         assert told == {name: f"its backup is node {backup['node']}" for name, backup in planned.items()}
         cut_at = time.monotonic()

@@ -95,7 +95,7 @@ async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[s
     """Runs it and fills the cluster's log. Row → why it was skipped."""
     until = time.monotonic() + 60 * minutes
     async with torn.running(), SchedulerClient(torn) as client:
-        recorder = Recorder(torn, client)
+        recorder = Recorder(torn)
         loops = [asyncio.create_task(each, name=name) for name, each in recorder.loops().items()]
         try:
             await torn.until_ready(*torn.processes)

@@ -80,7 +80,7 @@ class Cluster:
             self.set_load(node, CALM_LOAD)
         with contextlib.redirect_stdout(io.StringIO()):
             main.main(["certs", "create", "--dir", str(self.certs)])
-        self._ports = {name: free_ports(2) for name in (*EXTENDERS, *CONTROLLERS)}
+        self._ports = {name: free_ports(3) for name in (*EXTENDERS, *CONTROLLERS)}
         for name in CONTROLLERS:
             (self.folder / f"{name}.token").write_text(name)
 
@@ -110,7 +110,8 @@ class Cluster:
         self._down_since.setdefault(name, time.monotonic())
         arguments, url, ops_url, prefix = self._command(name)
         log, environ = self.folder / f"{name}.log", self.clocks.environ(name)
-        self.processes[name] = LeadsmanProcess(arguments, url, ops_url, log, prefix, environ)
+        people = f"http://127.0.0.1:{self._ports[name][2]}" if name in EXTENDERS else ""
+        self.processes[name] = LeadsmanProcess(arguments, url, ops_url, log, prefix, environ, api_url=people)
 
     def second(self, name: str, *more: str) -> LeadsmanProcess:
         """Another process like this one, with flags that make the difference. Its caller ends it."""
@@ -184,7 +185,7 @@ class Cluster:
         kind, _, rest = name.partition("-")
         if kind == "agent":
             return self._agent_command(rest)
-        port, ops = self._ports[name]
+        port, ops, people = self._ports[name]
         ops_url = f"http://127.0.0.1:{ops}"
         if kind == "controller":
             token = str(self.folder / f"{name}.token")
@@ -194,7 +195,7 @@ class Cluster:
             self.etcd_urls() if name == EXTENDERS[0] else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
         )
         listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--telemetry=agents"]
-        listen += ["--drain-seconds=1", "--api-listen=127.0.0.1:0"]
+        listen += ["--drain-seconds=1", f"--api-listen=127.0.0.1:{people}"]
         files = {"tls-cert": "server.crt", "tls-key": "server.key", "tls-client-ca": "ca.crt"}
         tls = [word for flag, file in files.items() for word in (f"--{flag}", str(self.certs / file))]
         return [kind, *self._sources(urls), *listen, *tls], f"https://127.0.0.1:{port}", ops_url, ()

@@ -70,7 +70,7 @@ async def tls_refusals(stage: Stage) -> AsyncIterator[None]:
     url = urlsplit(stage.cluster.processes[EXTENDER_A].url)
     stranger = ssl.create_default_context(cafile=stage.cluster.certs / "ca.crt")
     for tls in (stranger, None):
-        asked = (_raw(stage, "tls-refusals", url, tls, b"GET /state HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
+        asked = (_raw(stage, "tls-refusals", url, tls, b"GET /filter HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
         await asyncio.gather(*asked)
     yield
 

@@ -56,15 +56,6 @@ class SchedulerClient:
     async def __aexit__(self, *_: object) -> None:
         await self._session.close()
 
-    async def get(self, extender: str, path: str, timeout_seconds: float) -> tuple[int, bytes]:
-        """Status and body; 0 when nobody answers in time."""
-        url, timeout = self._cluster.processes[extender].url + path, aiohttp.ClientTimeout(total=timeout_seconds)
-        try:
-            async with self._session.get(url, timeout=timeout) as answer:
-                return answer.status, await answer.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
-            return 0, b""
-
     async def post(
         self, extender: str, verb: str, body: Any, timeout_seconds: float, headers: Mapping[str, str]
     ) -> int:
@@ -139,16 +130,17 @@ async def run_client(cluster: Cluster, client: SchedulerClient, extender: str, s
         )
         cluster.log.append(entry)
         if done.status == 200 and number % EXPLAIN_EVERY == 0:
-            await _explain(cluster, client, extender, f"{meta['namespace']}/{meta['name']}")
+            await _explain(cluster, extender, f"{meta['namespace']}/{meta['name']}")
         await asyncio.sleep(max(0.0, began + 1 / PODS_A_SECOND - time.monotonic()))
 
 
-async def _explain(cluster: Cluster, client: SchedulerClient, extender: str, pod: str) -> None:
-    status, body = await client.get(extender, f"/explain?pod={pod}&format=json", TIMEOUT_SECONDS)
+async def _explain(cluster: Cluster, extender: str, pod: str) -> None:
+    url = f"{cluster.processes[extender].api_url}/api/v1/pods/{pod}"
+    status, body = await cluster.get(url, TIMEOUT_SECONDS)
     if status != 200:
         return
-    page = json.loads(body)
-    nodes = page["explanation"]["nodes"]
+    detail = json.loads(body)
+    nodes = detail["explanation"]["nodes"]
     delays = tuple(_used(node["node"], each) for node in nodes for each in node["distances"] if _is_measured(each))
     scored = {
         node["node"]: node["freshness"]
@@ -156,7 +148,7 @@ async def _explain(cluster: Cluster, client: SchedulerClient, extender: str, pod
         if "pressure" in node["values"] and "pressure" not in node["unknown"]
     }
     ages = {node["node"]: node["age_seconds"] for node in nodes if node["node"] in scored}
-    at = time.monotonic() - page["decided_seconds_ago"]
+    at = time.monotonic() - detail["seconds_ago"]
     cluster.log.append(Explained(at, extender, pod, delays, scored, ages))
 
 

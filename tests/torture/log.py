@@ -31,16 +31,16 @@ class Pushed(Observation, frozen=True):
 
 
 class ViewedNode(Struct, frozen=True):
-    """One node on the page /state."""
+    """One node of an extender's state."""
 
-    freshness: str
+    status: str
     age_seconds: float | None
     peers_p50_ms: Mapping[str, float | None]
     hardware: Mapping[str, float]
 
 
 class Viewed(Observation, frozen=True):
-    """The page /state of an extender; `at`: after it was read."""
+    """The state that an extender has; `at`: after it was read."""
 
     extender: str
     revision: int
@@ -84,7 +84,7 @@ class UsedDelay(Struct, frozen=True):
 
 
 class Explained(Observation, frozen=True):
-    """What one decision was made on, from /explain; `at`: when the decision was made, at the latest.
+    """What one decision was made on, from its explanation; `at`: when the decision was made, at the latest.
 
     delays: measured by agents. scored: node → its pressure counted.
     """

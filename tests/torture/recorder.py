@@ -14,7 +14,6 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Deleted, StoredItem, Updated
 from leadsman.state.store import Compacted, StoreError
 from tests.torture.cluster import Cluster
-from tests.torture.load import SchedulerClient
 from tests.torture.log import Ended, Pushed, Scraped, Viewed, ViewedNode
 from tests.torture.shape import EXTENDERS, NODES
 
@@ -29,8 +28,8 @@ class Recorder:
     views: extender → its last view.
     """
 
-    def __init__(self, cluster: Cluster, client: SchedulerClient) -> None:
-        self._cluster, self._client, self._log = cluster, client, cluster.log
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._log = cluster, cluster.log
         self.last_push: dict[str, float] = {}
         self.present: set[str] = set()
         self.views: dict[str, Viewed] = {}
@@ -86,10 +85,11 @@ class Recorder:
             (self.present.discard if value is None else self.present.add)(node)
 
     async def _watch_view(self, name: str) -> None:
-        """Over the extender's own TLS port, which is where people read it."""
-        page = msgspec.json.Decoder(_StatePage)
+        """What the extender's API has of the state."""
+        page = msgspec.json.Decoder(_State)
         while True:
-            status, body = await self._client.get(name, "/state?format=json", NO_ANSWER_SECONDS)
+            url = f"{self._cluster.processes[name].api_url}/api/v1/state"
+            status, body = await self._cluster.get(url, NO_ANSWER_SECONDS)
             if status == 200:
                 state = page.decode(body)
                 view = Viewed(time.monotonic(), name, state.revision, state.nodes)
@@ -144,13 +144,13 @@ class Recorder:
         return node not in self.present and all(view and view.at > since and node not in view.nodes for view in views)
 
 
-class _StatePage(msgspec.Struct):
+class _State(msgspec.Struct):
     revision: int
     nodes: dict[str, ViewedNode]
 
 
 def _is_fresh(view: Viewed, node: str) -> bool:
-    return node in view.nodes and view.nodes[node].freshness == "fresh"
+    return node in view.nodes and view.nodes[node].status == "fresh"
 
 
 def _decoded(value: bytes) -> Any:

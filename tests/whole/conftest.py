@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from leadsman.testbed.etcd import Etcd, free_ports
@@ -34,16 +33,21 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
     running: list[LeadsmanProcess] = []
 
     def started(*arguments: str, host: str = "127.0.0.1", port: int = 0) -> LeadsmanProcess:
-        free, ops = free_ports(2)
+        free, ops, people = free_ports(3)
         port = port or free
         listen = ["--listen", f"{host}:{port}", "--etcd", etcd.client_url]
         plain = [] if "--tls-cert" in arguments else ["--plain-http"]
-        extender = [*plain, "--drain-seconds=0", "--ops-listen", f"{host}:{ops}", "--api-listen=127.0.0.1:0"]
+        extender = [*plain, "--drain-seconds=0", "--ops-listen", f"{host}:{ops}", f"--api-listen=127.0.0.1:{people}"]
         own = {"extender": extender, "agent": QUICK}
         more = own.get(arguments[0], [])
         urls = (f"http://{host}:{port}", f"http://{host}:{ops if arguments[0] == 'extender' else port}")
         running.append(
-            LeadsmanProcess([arguments[0], *listen, *more, *arguments[1:]], *urls, tmp_path / f"{len(running)}.log")
+            LeadsmanProcess(
+                [arguments[0], *listen, *more, *arguments[1:]],
+                *urls,
+                tmp_path / f"{len(running)}.log",
+                api_url=f"http://127.0.0.1:{people}",
+            )
         )
         return running[-1]
 
@@ -83,8 +87,6 @@ def fresh() -> Fresh:
     """The nodes that an extender holds for fresh."""
 
     def nodes(extender: LeadsmanProcess) -> set[str]:
-        status, text = extender.get("/state?format=json")
-        found = msgspec.json.decode(text)["nodes"] if status == 200 else {}
-        return {name for name, node in found.items() if node["freshness"] == "fresh"}
+        return {name for name, node in extender.nodes().items() if node["status"] == "fresh"}
 
     return nodes

@@ -124,13 +124,14 @@ def extender(cluster: Cluster, start: "Start", until: "Until") -> "LeadsmanProce
     """It knows all nodes, and has found the liar out."""
     found = start("extender")
     until(lambda: found.metric("leadsman_estimates_nodes") == SIZE, "estimates of all nodes", FIT_SECONDS)
-    until(lambda: LIAR in implausible(found), "the liar named in /state", FIT_SECONDS)
+    until(lambda: implausible(found), "the liar is found out", FIT_SECONDS)
     return found
 
 
-def implausible(extender: "LeadsmanProcess") -> dict[str, list[str]]:
-    reports: dict[str, list[str]] = json.loads(extender.get("/state?format=json")[1])["implausible_reports"]
-    return reports
+def implausible(extender: "LeadsmanProcess") -> list[str]:
+    """The nodes to which the liar reports what cannot be true."""
+    found = extender.api(f"/nodes/{LIAR}")
+    return list(found["implausible"]) if found else []
 
 
 @pytest.mark.parametrize("cluster", [near_everybody, near_the_target], indirect=True)
@@ -140,11 +141,11 @@ def test_a_liar_is_neither_kept_for_a_tight_bound_nor_scored_above_the_honest_me
     truth_ms = cluster.truth_ms[TARGET]
     assert LIAR not in kept(extender, truth_ms[LIAR] / 2, cluster)
     pod = scheduler_request.captured_args([], {})["Pod"]["metadata"]
-    page = extender.get(f"/explain?pod={pod['namespace']}/{pod['name']}&format=json")[1]
+    page = extender.get(f"/api/v1/pods/{pod['namespace']}/{pod['name']}")[1]
     assert f"{LIAR} alone reports 0.001 ms and is not believed" in page
     found = scores(extender, cluster)
     assert found[LIAR] <= median(score for name, score in found.items() if name not in (LIAR, TARGET))
-    assert TARGET in implausible(extender)[LIAR]
+    assert TARGET in implausible(extender)
     assert extender.metric("leadsman_implausible_reports") >= 1
     until(lambda: is_requested_for(extender, etcd), "the target asked to measure the liar")
 
@@ -166,8 +167,8 @@ def is_requested_for(extender: "LeadsmanProcess", etcd: Etcd) -> bool:
 def test_a_node_that_says_all_are_far_gains_nothing_and_costs_no_other_node_its_place(
     cluster: Cluster, extender: "LeadsmanProcess"
 ) -> None:
-    state = json.loads(extender.get("/state?format=json")[1])
-    assert set(state["contradicted_nodes"]) == {LIAR}
+    contradicted = [each["text"] for each in extender.api("/overview")["problems"] if "contradict" in each["text"]]
+    assert [text.partition(":")[0] for text in contradicted] == [LIAR]
     assert extender.metric("leadsman_contradicted_nodes") == 1
     truth_ms = cluster.truth_ms[TARGET]
     bound_ms = median(truth_ms.values())

@@ -96,9 +96,8 @@ def cluster(
 
 
 def measured(extender: "LeadsmanProcess") -> int:
-    status, text = extender.get("/state?format=json")
-    nodes = json.loads(text)["nodes"].values() if status == 200 else ()
-    return sum(n["freshness"] == "fresh" and len(n["peers_p50_ms"] or ()) == len(OTHERS) for n in nodes)
+    nodes = extender.nodes().values()
+    return sum(n["status"] == "fresh" and len(n["peers_p50_ms"]) == len(OTHERS) for n in nodes)
 
 
 def ask(extender: "LeadsmanProcess", verb: str, nodes: list[str]) -> Any:

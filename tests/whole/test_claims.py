@@ -161,5 +161,5 @@ def test_a_claim_with_first_available_gets_what_it_prefers_only_where_its_type_g
     assert cluster.node_of("train") == node
     results = cluster.api.call("GET", f"{CLAIMS}/train")["status"]["allocation"]["devices"]["results"]
     assert [each["request"] for each in results] == [request_met], "as the allocator of kube-scheduler chose"
-    explanation = str(extender.get("/explain?pod=default/train")[1])
+    explanation = extender.told("default/train")
     assert f"too few runs; the policy's prior is {prior:g}" in explanation

@@ -31,8 +31,8 @@ def kept(extender: Any, bound: str) -> list[str]:
 
 def explained(extender: Any) -> tuple[str, Any]:
     pod = scheduler_request.captured_args(NODES, {})["Pod"]["metadata"]
-    query = f"/explain?pod={pod['namespace']}/{pod['name']}"
-    return extender.get(query)[1], json.loads(extender.get(query + "&format=json")[1])
+    name = f"{pod['namespace']}/{pod['name']}"
+    return extender.told(name), extender.api(f"/pods/{name}")
 
 
 def placed(extender: Any, labels: dict[str, str]) -> None:
@@ -54,16 +54,17 @@ def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(
     matrix, metadata = files
     given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
     extender = start("extender", *given)
-    until(lambda: extender.get("/state")[0] == 200, "up")
+    until(lambda: extender.api("/state"), "up")
     assert kept(extender, "25") == ["edge-1", "edge-2"]
-    until(lambda: "nodes within 15 ms: edge-1, edge-2" in extender.get("/state")[1], "groups in /state")
+    layers = {"15 ms": [["edge-1", "edge-2"]]}
+    until(lambda: extender.api("/delays/layers")["layers"] == layers, "layers are made")
     placed(extender, {"delay_edge-1": "50"})
     text, data = explained(extender)
     assert "static" in text
     assert "nodes that passed within 15 ms: edge-1, edge-2 | edge-3" in text
     assert data["node_groups"] == {"15 ms": [["edge-1", "edge-2"], ["edge-3"]]}
     matrix.write_text("0 x 20\n11 0 38\n20 38 0\n")
-    until(lambda: 'row 0 (line 1), column 1: got "x"' in extender.get("/state")[1], "the slip is told in /state")
+    until(lambda: 'row 0 (line 1), column 1: got \\"x\\"' in extender.get("/api/v1/overview")[1], "the slip is told")
     assert kept(extender, "25") == ["edge-1", "edge-2"]
     matrix.write_text("0 12 20\n11 0 38\n20 38 0\n")
     until(lambda: kept(extender, "25") == NODES, "the new matrix is used")

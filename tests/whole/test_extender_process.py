@@ -28,10 +28,8 @@ def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> "
 
 
 def both_measured(extender) -> bool:
-    nodes = (
-        json.loads(extender.get("/state?format=json")[1]).get("nodes", {}) if extender.get("/state")[0] == 200 else {}
-    )
-    return len(nodes) == 2 and all(n["freshness"] == "fresh" and n["peers_p50_ms"] for n in nodes.values())
+    nodes = extender.nodes()
+    return len(nodes) == 2 and all(n["status"] == "fresh" and n["peers_p50_ms"] for n in nodes.values())
 
 
 def ask(extender: "LeadsmanProcess", verb: str, nodes: list[str], labels: dict[str, str]) -> Any:
@@ -57,7 +55,7 @@ def test_a_node_whose_agent_was_killed_is_refused_for_a_bounded_pod(
     _, two, extender = cluster
     two.child.send_signal(signal.SIGKILL)
     until(lambda: "edge-2" not in fresh(extender), "edge-2 not fresh any more", 3 + 2)
-    until(lambda: "edge-2" not in json.loads(extender.get("/state?format=json")[1])["nodes"], "edge-2 gone", 4 + 4)
+    until(lambda: "edge-2" not in extender.nodes(), "edge-2 gone", 4 + 4)
     kept = ask(extender, "filter", ["edge-1", "edge-2"], {})
     assert kept["NodeNames"] == ["edge-1", "edge-2"], "a pod without a bound may still go there"
 

@@ -194,7 +194,7 @@ def test_no_placeholder_is_lost_to_200_pods_and_a_covered_pod_s_replacement_gets
     until(lambda: extender.metric("leadsman_extender_protected_placeholders_total") >= 200, "all would have evicted")
     assert cluster.holders() == before
     assert cluster.bound("plain-") == cluster.bound("high-") == []
-    page = extender.get("/explain?pod=default/high-7")[1]
+    page = extender.told("default/high-7")
     assert "the pod would evict a placeholder, which holds room for other pods" in page
 
     cluster.publish(SelfHealingState(backup_owners={"edge-3": (OWNER,)}))
@@ -229,7 +229,7 @@ def test_released_room_goes_to_the_pod_of_the_dead_node_although_200_others_wait
     assert cluster.bound("web-") == ["edge-3"]
     assert cluster.bound("plain-") == cluster.bound("high-") == []
     assert cluster.holders() == {uid: node for uid, node in before.items() if uid != released}
-    page = extender.get("/explain?pod=default/web-replacement")[1]
+    page = extender.told("default/web-replacement")
     assert "2 ms from gone (before-failure" in page
 
 

@@ -1,6 +1,5 @@
 """A new replica of the extender beside sources that answer late, badly or not at all."""
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,7 @@ def reported(agent: "Start", until: "Until") -> None:
 
 
 def nodes(extender: "LeadsmanProcess") -> list[str]:
-    return list(json.loads(extender.get("/state?format=json")[1])["nodes"])
+    return list(extender.nodes())
 
 
 @pytest.mark.usefixtures("reported")

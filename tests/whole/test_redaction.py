@@ -11,7 +11,7 @@ from leadsman.testbed.etcd import free_ports
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until
 
-PAGES = ("/metrics", "/healthz", "/readyz", "/config", "/state", "/state?format=json", "/plan", "/explain?pod=p")
+PAGES = ("/metrics", "/healthz", "/readyz", "/config", "/plan", "/api/v1/overview", "/api/v1/health", "/api/v1/policy")
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 RULES = {"rules": [{"metricname": "up", "operator": "GreaterThan", "target": 0}]}
 
@@ -32,7 +32,7 @@ def with_credentials(url: str) -> str:
         (
             ["extender", "--telemetry", "prometheus={away}", "--goldpinger", "{away}", "--kube-api", "{api}"],
             ["source prometheus gives no up", "delays of Goldpinger are missing"],
-            ["/state"],
+            ["/api/v1/overview"],
         ),
         (
             ["extender", "--telemetry", "agents", "--kube-api", "{away}", "--etcd", "{away}"],

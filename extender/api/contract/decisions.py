@@ -1,10 +1,13 @@
 """Decisions on pods, and the two requests that a person can make."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from extender.api.contract.common import ListPage, ReasonCount
+from extender.api.contract.common import ReasonCount
+from leadsman.decision.explain import Explanation
+from leadsman.published.backups import PodBackup
+from leadsman.sources.input_sources import NodeNameGroups
 
 
 class NodeScore(Struct, frozen=True):
@@ -36,34 +39,25 @@ class DecisionRow(Struct, frozen=True):
     neutral: str
 
 
-class ScorePart(Struct, frozen=True):
-    """What one plugin adds to a node's score: `points` of 10. reason: why the node has no value of its own."""
+class DecisionDetail(Struct, frozen=True):
+    """A decision with its explanation.
 
-    name: str
-    points: float
-    reason: str
-
-
-class DecidedNode(Struct, frozen=True):
-    """One node's part in the decision. reason: of a refusal, with its delays. score: 0..10; null: not scored."""
-
-    node: str
-    passed: bool
-    reason: str
-    score: int | None
-    parts: Sequence[ScorePart]
-
-
-class DecisionDetail(DecisionRow, frozen=True):
-    """A decision with its nodes, the best first; with `search`, those whose name or reason has the text.
-
-    fixes: what would let the pod pass, or improve its place.
+    seconds_ago: since it was made; replicas' clocks may differ.
+    explanation: its nodes are a page of all, the best first; with `search` of those whose name or reason has the text.
+    next: the cursor of the next page; null: this is the last. total: nodes of all pages.
+    fixes: what would let the pod pass.
+    node_groups: layer, as "5 ms" → groups of the nodes that passed. backup: of the pod; null: nothing is known of it.
+    Both are as they are now, not when it was decided.
     """
 
-    headline: str
-    nodes: ListPage[DecidedNode]
-    runner_up: str | None
+    decision: DecisionRow
+    seconds_ago: float
+    explanation: Explanation
+    next: str | None
+    total: int
     fixes: Sequence[str]
+    node_groups: Mapping[str, NodeNameGroups]
+    backup: PodBackup | None
 
 
 class WhatIfRequest(Struct, frozen=True):

@@ -1,10 +1,11 @@
 """Delays between nodes and groups of nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from extender.api.contract.common import NumberGrid
+from leadsman.sources.input_sources import NodeNameGroups
 
 
 class DelayGroup(Struct, frozen=True):
@@ -128,6 +129,12 @@ class PairDelays(Struct, frozen=True):
     used: UsedDelay
     history: Sequence[RttAt]
     grafana_url: str
+
+
+class NodeLayers(Struct, frozen=True):
+    """Groups of nodes within so many ms of each other. layers: as "5 ms" → groups; {}: no layers are asked for."""
+
+    layers: Mapping[str, NodeNameGroups]
 
 
 class NodeWithin(Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ class NodeRow(Struct, frozen=True):
     """One node.
 
     group: id of its delay group.
+    address: of its agent; null: unknown.
     status: "fresh", "provisional", "stale" or "unknown" (no heartbeat).
     age_seconds: since its last report.
     median_rtt_ms, jitter_ms: medians over the peers that it measured.
@@ -24,6 +25,7 @@ class NodeRow(Struct, frozen=True):
     group: str
     zone: str
     rack: str
+    address: str | None
     status: str
     age_seconds: float | None
     peers_measured: int
@@ -36,6 +38,25 @@ class NodeRow(Struct, frozen=True):
     y: float | None
     problems: Sequence[str]
     bounded_pods: int
+
+
+class ReportedNode(Struct, frozen=True):
+    """What a node's agent last reported. peers_p50_ms: peer → median round trip; null: probed, and none was timed."""
+
+    status: str
+    age_seconds: float | None
+    address: str | None
+    zone: str
+    peers_p50_ms: Mapping[str, float | None]
+    hardware: Mapping[str, float]
+
+
+class ReportedState(Struct, frozen=True):
+    """All that agents last reported, at one revision of etcd."""
+
+    cluster: str
+    revision: int
+    nodes: Mapping[str, ReportedNode]
 
 
 class PeerRow(Struct, frozen=True):
@@ -57,9 +78,9 @@ class MedianAt(Struct, frozen=True):
 
 
 class NodeDetail(NodeRow, frozen=True):
-    """A node with all that is known of it."""
+    """A node with all that is known of it. implausible: peers to which it reports a delay that cannot be true."""
 
-    address: str | None
     hardware: Sequence[NamedValue]
     peers: Sequence[PeerRow]
+    implausible: Sequence[str]
     history: Sequence[MedianAt]

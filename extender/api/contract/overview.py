@@ -37,7 +37,7 @@ class DecisionRates(Struct, frozen=True):
     """What this replica decided in the last minute; null: nothing.
 
     refused: nodes refused, by the decisions that the journal keeps. refused_by_reason: for the most frequent reasons.
-    neutral: decisions that let every node pass alike, since the start.
+    decided: decisions since the start. neutral: those among them that let every node pass alike.
     """
 
     per_minute: float
@@ -45,6 +45,7 @@ class DecisionRates(Struct, frozen=True):
     p99_ms: float | None
     refused: int
     refused_by_reason: Sequence[ReasonCount]
+    decided: int
     neutral: int
 
 
@@ -74,14 +75,16 @@ class Features(Struct, frozen=True):
 class Overview(Struct, frozen=True):
     """The strip above everything.
 
-    revision: of the state in etcd.
+    cluster, revision: of the state in etcd; "": none was read. newest_report_seconds: since any node's last report.
     history_since: where the delay history begins; it is lost at each start.
     """
 
     at: str
     replica: str
     version: str
+    cluster: str
     revision: int
+    newest_report_seconds: float | None
     history_since: str
     nodes: NodeCounts
     pairs: PairCounts

@@ -28,28 +28,28 @@ function decisionView(root, title, ask) {
   root.append(crumbs, body);
   let shown = null;
   return async () => {
-    const decision = await ask({});
-    if (decision.id === shown) return;
-    shown = decision.id;
-    const nodes = nodesList(decision, ask);
+    const detail = await ask({});
+    if (detail.decision.id === shown) return;
+    shown = detail.decision.id;
+    const nodes = nodesList(detail, ask);
     await nodes.refresh();
-    body.replaceChildren(...decisionParts(decision), panel("Nodes", {}, partsLegend(decision), nodes.body));
+    body.replaceChildren(...decisionParts(detail), panel("Nodes", {}, partsLegend(detail), nodes.body));
   };
 }
 
 /** What a decision says before its nodes: in a sentence, the funnel, and what would fix it. */
-export function decisionParts(decision) {
+export function decisionParts({ decision, explanation, fixes: lines }) {
   const decided = `Decided at ${moment(decision.at, true)}${decision.replica ? ` by ${decision.replica}` : ""}`;
   const funnelPanel = panel("From asked to scored", {}, funnel(decision));
   return [
     panel(
       decided,
       {},
-      element("p", { class: "headline" }, decision.headline),
-      decision.runner_up ? element("p", {}, "Runner-up: ", decision.runner_up) : null,
+      element("p", { class: "headline" }, explanation.headline),
+      explanation.runner_up ? element("p", {}, "Runner-up: ", explanation.runner_up) : null,
       decision.neutral ? element("p", { class: "problem warning" }, decision.neutral) : null,
     ),
-    decision.passed ? funnelPanel : element("div", { class: "two" }, funnelPanel, fixes(decision)),
+    decision.passed ? funnelPanel : element("div", { class: "two" }, funnelPanel, fixes(lines)),
   ];
 }
 
@@ -58,15 +58,15 @@ export function decisionParts(decision) {
  *
  * `ask(query)` → the decision. searchOn: the event of the input that asks: "change" where requests are few.
  */
-export function nodesList(decision, ask, searchOn = "input") {
-  let first = decision.nodes;
+export function nodesList(detail, ask, searchOn = "input") {
+  let first = nodesPage(detail);
   const list = pagedList(
     async (cursor) => {
-      const page = first ?? (await ask({ search: search.value, cursor })).nodes;
+      const page = first ?? nodesPage(await ask({ search: search.value, cursor }));
       first = null;
       return page;
     },
-    (items) => nodesTable(items, decision, search.value),
+    (items) => nodesTable(items, detail, search.value),
   );
   const search = element("input", {
     type: "search",
@@ -77,6 +77,8 @@ export function nodesList(decision, ask, searchOn = "input") {
   });
   return { body: element("div", {}, element("div", { class: "controls" }, search), list.body), refresh: list.refresh };
 }
+
+const nodesPage = ({ explanation, next, total }) => ({ items: explanation.nodes, next, total });
 
 function funnel({ asked, passed, refused_by_reason: reasons, best, kind }) {
   const sorted = [...reasons].sort((a, b) => b.count - a.count);
@@ -112,7 +114,7 @@ function funnel({ asked, passed, refused_by_reason: reasons, best, kind }) {
   );
 }
 
-function fixes({ fixes: lines }) {
+function fixes(lines) {
   return panel(
     "What would let a node pass",
     {},
@@ -126,12 +128,13 @@ function fixes({ fixes: lines }) {
   );
 }
 
-function partNames({ nodes }) {
-  return [...new Set(nodes.items.flatMap((node) => node.parts.map((part) => part.name)))];
+/** The score plugins that counted. */
+function partNames({ explanation }) {
+  return explanation.parts.filter((part) => !part.neutral && part.weight).map((part) => part.plugin);
 }
 
-export function partsLegend(decision) {
-  const names = partNames(decision);
+export function partsLegend(detail) {
+  const names = partNames(detail);
   if (!names.length) return null;
   return element(
     "div",
@@ -143,11 +146,11 @@ export function partsLegend(decision) {
   );
 }
 
-function nodesTable(items, decision, search) {
-  const names = partNames(decision);
+function nodesTable(items, detail, search) {
+  const names = partNames(detail);
   const largest = Math.max(
     1,
-    ...items.map((item) => item.parts.reduce((sum, part) => sum + part.points, 0)),
+    ...items.map((item) => Object.values(item.points).reduce((sum, points) => sum + points, 0)),
   );
   const columns = [
     { title: "Node", cell: (item) => element("a", { href: link(["nodes", item.node]), class: "strong" }, item.node) },
@@ -155,7 +158,7 @@ function nodesTable(items, decision, search) {
       title: "Score",
       number: true,
       cell: (item) =>
-        item.passed
+        passed(item)
           ? item.score === null
             ? element("span", { class: "quiet" }, "not scored")
             : String(item.score)
@@ -169,12 +172,15 @@ function nodesTable(items, decision, search) {
       ? `No node of this decision has “${search}” in its name or reason.`
       : "kube-scheduler named no node.",
     stacks: true,
-    rowClass: (item) => (item.passed ? null : "row-refused"),
+    rowClass: (item) => (passed(item) ? null : "row-refused"),
   });
 }
 
-function stackedBar({ parts, passed }, names, largest) {
-  if (!passed || !parts.length) return "";
+const passed = ({ verdict }) => verdict === "kept";
+
+function stackedBar({ points }, names, largest) {
+  const parts = names.filter((name) => name in points).map((name) => ({ name, points: points[name] }));
+  if (!parts.length) return "";
   const words = parts.map((part) => `${part.name} ${part.points.toFixed(1)}`).join(", ");
   const pieces = parts.map((part) =>
     element("i", {
@@ -188,7 +194,6 @@ function stackedBar({ parts, passed }, names, largest) {
   ];
 }
 
-function reasons({ reason, parts }) {
-  const unknown = parts.filter((part) => part.reason);
-  return [reason, unknown.map((part) => element("div", { class: "quiet" }, `${part.name}: ${part.reason}`))];
+function reasons({ reason, unknown }) {
+  return [reason, Object.entries(unknown).map(([name, why]) => element("div", { class: "quiet" }, `${name}: ${why}`))];
 }

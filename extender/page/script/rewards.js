@@ -74,18 +74,20 @@ function matrix({ pod_types: types, nodes, cells }) {
 function rewardCell(cell) {
   if (!cell) return element("td", { class: "no-trial" }, element("span", { class: "unknown" }, "no trial"));
   const bad = `color-mix(in srgb, var(--lost) ${Math.round(45 * (1 - cell.value))}%, var(--void))`;
-  const sure = element("i", { style: { width: `${100 * cell.confidence}%` } });
+  const confidence = Math.max(0, 1 - (cell.upper_ratio - cell.lower_ratio));
+  const sure = element("i", { style: { width: `${100 * confidence}%` } });
   return element(
     "td",
     { style: { background: bad } },
     element("span", {}, cell.value.toFixed(2)),
-    element("span", { class: "trials" }, `${trialsText(cell)}, ${percent(cell.confidence)} sure`),
+    element("span", { class: "trials" }, `${trialsText(cell)}, ${percent(confidence)} sure`),
     element("span", { class: "confidence", "aria-hidden": "true" }, sure),
   );
 }
 
 /** Trials fade with time, so there are fractions of them. */
-function trialsText({ trials, failed }) {
+function trialsText({ healthy, failed }) {
+  const trials = healthy + failed;
   const short = (value) => Number(value.toPrecision(2));
   return failed ? `${short(failed)} of ${short(trials)} failed` : plural(short(trials), "trial");
 }

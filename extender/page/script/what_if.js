@@ -67,8 +67,8 @@ async function show(yaml, result, signal) {
   if (new TextEncoder().encode(yaml).length > MOST_BYTES)
     throw new Error("The text is over 256 KiB. Paste one object.");
   const ask = (query) => post("/what-if", { yaml }, query, signal);
-  const decision = await ask({});
-  const nodes = nodesList(decision, ask, "change");
+  const detail = await ask({});
+  const nodes = nodesList(detail, ask, "change");
   await nodes.refresh();
-  result.replaceChildren(...decisionParts(decision), panel("Nodes", {}, partsLegend(decision), nodes.body));
+  result.replaceChildren(...decisionParts(detail), panel("Nodes", {}, partsLegend(detail), nodes.body));
 }

@@ -63,12 +63,12 @@ class ChildProcesses(AbstractContextManager["ChildProcesses"]):
         words = [word for name, value in given.items() for word in (f"--{name}", value)]
         self.start(f"agent-{node}", ["agent", *words], prefix)
 
-    def start_extender(self, etcd_url: str, *flags: str) -> tuple[str, str]:
-        """Starts the extender. Its URL, and that of its operators' pages."""
-        port, ops = free_ports(2)
-        listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--api-listen", "127.0.0.1:0"]
+    def start_extender(self, etcd_url: str, *flags: str) -> tuple[str, str, str]:
+        """Starts the extender. Its URLs: for kube-scheduler, of its metrics, and of its API and page."""
+        port, ops, people = free_ports(3)
+        listen = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{people}"]
         self.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", etcd_url, *flags])
-        return f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}"
+        return f"http://127.0.0.1:{port}", f"http://127.0.0.1:{ops}", f"http://127.0.0.1:{people}"
 
     def wait_until(
         self, condition: Callable[[], object], what: str, seconds: float, log: str = "extender", pause: float = 0.1

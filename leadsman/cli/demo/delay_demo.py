@@ -1,7 +1,6 @@
 """Runs `leadsman demo`: starts everything, waits for measurements, asks as kube-scheduler does, shows the answer."""
 
 import asyncio
-import json
 import shlex
 import shutil
 import sys
@@ -45,14 +44,15 @@ def run(within_ms: str, keep: bool) -> None:
         processes = stack.enter_context(ChildProcesses())
         etcd = stack.enter_context(reachable_etcd(processes.folder / "etcd", surroundings.local_addresses))
         say(f"etcd       {etcd.client_url}")
-        extender = _start(processes, surroundings, etcd)
-        _wait(processes, extender)
-        _show(extender, etcd.client_url, within_ms)
+        extender, api = _start(processes, surroundings, etcd)
+        _wait(processes, api)
+        _show(extender, api, etcd.client_url, within_ms)
         if keep:
-            _keep_running(surroundings, etcd, extender, processes)
+            _keep_running(surroundings, etcd, api, processes)
 
 
-def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> str:
+def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> tuple[str, str]:
+    """Starts everything. URLs of the extender, for kube-scheduler and of its API."""
     for host in surroundings.hosts:
         flags = {
             "address": host.address,
@@ -61,9 +61,10 @@ def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> 
         }
         processes.start_agent(host.node, flags, AGENT_INTERVALS_SECONDS, host.command_prefix)
     say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
-    extender, ops = processes.start_extender(etcd.client_url)
+    extender, ops, api = processes.start_extender(etcd.client_url)
     say(f"extender   {extender}  (metrics {ops}/metrics)")
-    return extender
+    say(f"page       {api}/")
+    return extender, api
 
 
 class FullWindow:
@@ -81,14 +82,14 @@ class FullWindow:
         return now - self._complete_since >= WINDOW_SECONDS
 
 
-def _wait(processes: ChildProcesses, extender: str) -> None:
+def _wait(processes: ChildProcesses, api: str) -> None:
     """Until the extender has fresh records of every node, each with a full window of every other node."""
     window = FullWindow()
 
     def full() -> bool:
         measured = sum(
-            node["freshness"] == "fresh" and _has_all_peers(node["peers_p50_ms"])
-            for node in scheduler_request.reporting_nodes(extender)
+            node["status"] == "fresh" and _has_all_peers(node["peers_p50_ms"])
+            for node in scheduler_request.reporting_nodes(api)
         )
         say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers", for_now=True)
         return window.observe(measured, time.monotonic())
@@ -101,11 +102,11 @@ def _has_all_peers(p50_ms: dict[str, float | None]) -> bool:
     return len(p50_ms) == len(NODES) - 1 and None not in p50_ms.values()
 
 
-def _show(extender: str, etcd: str, within_ms: str) -> None:
+def _show(extender: str, api: str, etcd: str, within_ms: str) -> None:
     body = scheduler_request.captured_args(list(NODES), bound_label(within_ms))
     scheduler_request.filter_and_prioritize(extender, body)
     pod = scheduler_request.pod_name(body)
-    explanation = json.loads(scheduler_request.get_page(f"{extender}/explain?pod={pod}"))["explanation"]
+    explanation = scheduler_request.explanation(api, pod)
     print(
         f'\nPod {pod} carries the label delay_{REFERENCE_NODE}: "{within_ms}": '
         f"at most {within_ms} ms from {REFERENCE_NODE}."
@@ -117,7 +118,7 @@ def _show(extender: str, etcd: str, within_ms: str) -> None:
 
 
 def _table(snapshot: Snapshot, explanation: Mapping[str, Any]) -> str:
-    """What was measured, what was decided, and why. explanation: /explain's JSON."""
+    """What was measured, what was decided, and why. explanation: as the API has it."""
     states, here = snapshot.nodes, snapshot.nodes[REFERENCE_NODE]
     rows = [_row(node, states[node["node"]], _rtt(here, node["node"])) for node in explanation["nodes"]]
     return "\n".join(align_columns([HEADER, *rows]))
@@ -132,7 +133,7 @@ def _row(node: Mapping[str, Any], state: NodeState, rtt: list[str]) -> list[str]
         _shown(values.get(metric_names.MEMORY_AVAILABLE), "{:.0%}"),
         node["verdict"],
         _shown(node["score"], "{}"),
-        node["reason"],
+        node["reason"].partition(": ")[0],  # Its delay stands in a column of its own.
     ]
 
 
@@ -155,11 +156,11 @@ async def _snapshot(etcd: str) -> Snapshot:
         await store.close()
 
 
-def _keep_running(surroundings: DemoNetwork, etcd: Etcd, extender: str, processes: ChildProcesses) -> None:
+def _keep_running(surroundings: DemoNetwork, etcd: Etcd, api: str, processes: ChildProcesses) -> None:
     """Until Ctrl-C, which is how a kept demo ends and so no failure."""
     pages = [f"http://{host.metrics_address}/metrics" for host in surroundings.hosts]
     print("\nThe cluster keeps running; Ctrl-C stops it and leaves nothing behind. Try:\n")
-    for command in _commands_to_try(extender, pages, etcd.client_url):
+    for command in _commands_to_try(api, pages, etcd.client_url):
         print(f"  {command}")
     print("\nRunning.", flush=True)
     with suppress(KeyboardInterrupt):
@@ -169,15 +170,15 @@ def _keep_running(surroundings: DemoNetwork, etcd: Etcd, extender: str, processe
     say("\nstopped; nothing is left running")
 
 
-def _commands_to_try(extender: str, pages: Sequence[str], etcd_url: str) -> Iterator[str]:
+def _commands_to_try(api: str, pages: Sequence[str], etcd_url: str) -> Iterator[str]:
     """What a kept demo offers: each works when it is pasted into a shell of the user who started the demo.
 
-    extender: its URL. pages: URLs of the agents' metrics. etcdctl and a fetcher only where there is one.
+    api: URL of the extender's. pages: URLs of the agents' metrics. etcdctl and a fetcher only where there is one.
     """
     fetch = _fetch_command()
-    yield _command(*_leadsman_command(), "explain", "cap-00000", "--extender", extender)
+    yield _command(*_leadsman_command(), "explain", "cap-00000", "--extender", api)
     if fetch:
-        yield from (_command(*fetch, page) for page in (f"{extender}/state", *pages))
+        yield from (_command(*fetch, page) for page in (f"{api}/api/v1/overview", *pages))
     if etcdctl := _etcdctl():
         yield _command(etcdctl, "--endpoints", etcd_url, "get", "--prefix", keys.NODES_PREFIX)
 

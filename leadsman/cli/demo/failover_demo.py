@@ -4,7 +4,6 @@ The requests are those of the edge scheduler's demo. Agents, etcd, extender and 
 nodes are network namespaces; the API server is fake, and kubelets, ReplicaSets and kube-scheduler are simulated.
 """
 
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -82,7 +81,7 @@ class FailoverDemo:
             }
             self._processes.start_agent(node, flags, AGENT_INTERVALS_SECONDS, self._net.command(node, ()))
         cluster = ["--kube-api", self._api.url]
-        self._extender, _ = self._processes.start_extender(etcd.client_url, "--self-healing", *cluster)
+        self._extender, *_ = self._processes.start_extender(etcd.client_url, "--self-healing", *cluster)
         listen = ["--listen", self._controller.removeprefix("http://"), "--agent-call-timeout-seconds", "1"]
         healing = [
             "--node-health",
@@ -167,7 +166,7 @@ class FailoverDemo:
 
     def _plan(self) -> dict[str, Any]:
         with suppress(URLError):
-            return dict(json.loads(scheduler_request.get_page(f"{self._controller}/plan")))
+            return dict(scheduler_request.get_json(f"{self._controller}/plan"))
         return {}
 
     def _until(self, condition: Callable[[], object], what: str, seconds: float) -> None:

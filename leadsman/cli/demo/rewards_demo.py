@@ -5,7 +5,6 @@ the worst node is repaired and gets its share back. Agents, etcd and extender ar
 kubelets behind it are fake. Time is compressed, and the screen says by how much.
 """
 
-import json
 import logging
 import sys
 import time
@@ -65,23 +64,27 @@ def run(seed: int) -> None:
         experiment.repair()
 
 
-def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread) -> str:
-    """Starts everything. The extender's URL."""
+def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread) -> tuple[str, str]:
+    """Starts everything. URLs of the extender, for kube-scheduler and of its API."""
     follow = {"kube-api": api.url, "half-life-seconds": str(HALF_LIFE_SECONDS), "etcd": etcd.client_url}
     for number, (node, port) in enumerate(zip(NODES, free_ports(len(NODES)), strict=True), start=1):
         address = f"127.0.8.{number}"
         flags = {"address": address, "listen": f"{address}:{port}", **follow}
         processes.start_agent(node, flags, AGENT_INTERVALS_SECONDS)
-    extender, _ = processes.start_extender(etcd.client_url)
+    extender, _, extender_api = processes.start_extender(etcd.client_url)
     say(f"started    etcd, {len(NODES)} agents, one extender; a fake API server")
-    return extender
+    return extender, extender_api
 
 
 class RewardsExperiment:
     """The three parts of the experiment, each with its screen."""
 
-    def __init__(self, api: ApiServerThread, processes: ChildProcesses, extender: str, seed: int) -> None:
-        self._api, self._processes, self._extender = api, processes, extender
+    def __init__(
+        self, api: ApiServerThread, processes: ChildProcesses, extender_urls: tuple[str, str], seed: int
+    ) -> None:
+        """extender_urls: for kube-scheduler, and of its API."""
+        self._api, self._processes = api, processes
+        self._extender, self._extender_api = extender_urls
         self._rng, self._began = Random(seed), time.monotonic()
         self._kubelets = FakeKubelets(CRASH_PERIODS_SECONDS, time.time())
         self._placed, self._number = Counter[str](), 0
@@ -156,8 +159,8 @@ class RewardsExperiment:
         body = scheduler_request.captured_args(NODES, {"podtype": POD_TYPE})
         body["Pod"]["metadata"] |= {"name": f"later-{self._number}", "uid": f"uid-{self._number}-{self._rng.random()}"}
         scheduler_request.filter_and_prioritize(self._extender, body)
-        page = scheduler_request.get_page(f"{self._extender}/explain?pod=default/later-{self._number}")
-        self._explained = {each["node"]: each for each in json.loads(page)["explanation"]["nodes"]}
+        explanation = scheduler_request.explanation(self._extender_api, f"default/later-{self._number}")
+        self._explained = {each["node"]: each for each in explanation["nodes"]}
         rank = {node: (-self._score(node), self._kubelets.running(node), self._rng.random()) for node in NODES}
         return min(NODES, key=rank.__getitem__)
 
@@ -194,8 +197,8 @@ class RewardsExperiment:
         self._drawn_at, self._lines = self._now(), 0 if last else text.count("\n") + 1
 
     def _all_fresh(self) -> bool:
-        nodes = scheduler_request.reporting_nodes(self._extender)
-        return [node["freshness"] for node in nodes] == ["fresh"] * len(NODES)
+        nodes = scheduler_request.reporting_nodes(self._extender_api)
+        return [node["status"] for node in nodes] == ["fresh"] * len(NODES)
 
     def _check(self) -> None:
         if exited := self._processes.first_exit():

@@ -33,17 +33,22 @@ def filter_and_prioritize(extender: str, body: dict[str, Any]) -> dict[str, int]
     return {each["Host"]: each["Score"] for each in scores}
 
 
-def reporting_nodes(extender: str) -> list[dict[str, Any]]:
-    """What the extender knows of each node that reports; empty while it does not answer."""
+def reporting_nodes(api: str) -> list[dict[str, Any]]:
+    """What the extender knows of each node that reports; empty while it does not answer. api: URL of its API."""
     try:
-        return list(json.loads(get_page(f"{extender}/state"))["nodes"].values())
+        return list(get_json(f"{api}/api/v1/state")["nodes"].values())
     except URLError:
         return []
 
 
-def get_page(url: str, accept: str = "application/json") -> bytes:
-    with urlopen(Request(url, headers={"Accept": accept}), timeout=_TIMEOUT_SECONDS) as answer:
-        return cast(bytes, answer.read())
+def explanation(api: str, pod: str) -> dict[str, Any]:
+    """Why the pod, namespace/name, was placed where it is."""
+    return cast(dict[str, Any], get_json(f"{api}/api/v1/pods/{pod}")["explanation"])
+
+
+def get_json(url: str) -> Any:
+    with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+        return json.load(answer)
 
 
 def _post(url: str, body: dict[str, Any]) -> Any:

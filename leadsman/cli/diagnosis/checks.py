@@ -4,7 +4,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from leadsman.cli.diagnosis.model import Denied, ExtenderView, Finding, Seen, Status
+from msgspec import structs
+
+from extender.api.contract.overview import Overview
+from leadsman.cli.diagnosis.model import Denied, Finding, Seen, Status
 
 CLOCK_WARNING_SECONDS, CLOCK_ERROR_SECONDS = 5.0, 60.0
 """Leadsman compares no clocks of nodes. Certificates, leases and logs do, and a minute is what they bear."""
@@ -151,58 +154,50 @@ def _extenders(seen: Seen) -> Iterator[Finding]:
         yield Finding("extender", Status.ERROR, seen.extenders.reason, "see the checks above")
         return
     for view in seen.extenders:
-        yield from _certificate(view, seen.now)
-        yield from _state(view)
-    yield from _asked(seen.extenders)
+        if isinstance(view.overview, Denied):
+            yield Finding(
+                "state",
+                Status.ERROR,
+                f"{view.pod}: {view.overview.reason}",
+                "if the pod runs, ask for the right to forward its ports (create pods/portforward)",
+            )
+        else:
+            yield from _certificate(view.pod, view.overview)
+            yield from _state(view.pod, view.overview)
+    decisions = [view.overview.decisions for view in seen.extenders if isinstance(view.overview, Overview)]
+    if decisions:
+        yield from _asked(sum(each.decided for each in decisions), sum(each.neutral for each in decisions))
 
 
-def _certificate(view: ExtenderView, now: float) -> Iterator[Finding]:
-    if view.certificate_ends is None:
+def _certificate(pod: str, overview: Overview) -> Iterator[Finding]:
+    days = next((each.days_left for each in overview.certificates if each.name == "server"), None)
+    if days is None:
         return
-    days = (view.certificate_ends - now) / 86400
     status = Status.OK
     if days < CERTIFICATE_WARNING_DAYS:
         status = Status.WARNING if days >= CERTIFICATE_ERROR_DAYS else Status.ERROR
     what = "leadsman certs renew, then leadsman certs secrets | kubectl apply -f -"
-    text = f"{view.pod}: ends in {days:.0f} days" if days >= 0 else f"{view.pod}: ended {-days:.0f} days ago"
+    text = f"{pod}: ends in {days:.0f} days" if days >= 0 else f"{pod}: ended {-days:.0f} days ago"
     yield Finding("certificate", status, text, "" if status is Status.OK else what)
 
 
-def _state(view: ExtenderView) -> Iterator[Finding]:
-    if isinstance(view.state, Denied):
-        yield Finding(
-            "state",
-            Status.ERROR,
-            f"{view.pod}: {view.state.reason}",
-            "if the pod runs, name the folder of its certificates with --certs DIR, or ask for the right to forward its"
-            " ports (create pods/portforward)",
-        )
-        return
-    fresh = sum(node.freshness == "fresh" for node in view.state.nodes.values())
-    total = len(view.state.nodes)
+def _state(pod: str, overview: Overview) -> Iterator[Finding]:
+    fresh, total = overview.nodes.fresh, sum(structs.astuple(overview.nodes))
     if fresh < total or not total:
         yield Finding(
             "state",
             Status.ERROR if not fresh else Status.WARNING,
-            f"{view.pod}: {fresh} of {total} nodes are fresh",
+            f"{pod}: {fresh} of {total} nodes are fresh",
             "leadsman nodes shows which are not; look at the log of their agents and at etcd",
         )
     else:
-        yield Finding("state", Status.OK, f"{view.pod}: all {total} nodes are fresh")
-    for problem in view.state.every_problem:
-        yield Finding("state", Status.WARNING, f"{view.pod}: {problem}", "docs/operating.md has what it means")
+        yield Finding("state", Status.OK, f"{pod}: all {total} nodes are fresh")
+    for problem in overview.problems:
+        yield Finding("state", Status.WARNING, f"{pod}: {problem.text}", problem.what_to_do)
 
 
-def _asked(views: Sequence[ExtenderView]) -> Iterator[Finding]:
-    counts = [view.counts for view in views if not isinstance(view.counts, Denied)]
-    denied = [view.counts for view in views if isinstance(view.counts, Denied)]
-    calls = sum(each.calls for each in counts)
-    if not calls and denied:
-        yield Finding(
-            "scheduler", Status.UNKNOWN, denied[0].reason, "ask for the right to forward ports to extender pods"
-        )
-        return
-    if not calls:
+def _asked(decided: int, neutral: int) -> Iterator[Finding]:
+    if not decided:
         yield Finding(
             "scheduler",
             Status.ERROR,
@@ -210,13 +205,12 @@ def _asked(views: Sequence[ExtenderView]) -> Iterator[Finding]:
             "leadsman configure-scheduler adds the extender to its configuration; its log names a failed call",
         )
         return
-    yield Finding("scheduler", Status.OK, f"kube-scheduler asked {calls:.0f} times since the replicas started")
-    decisions, neutral = sum(each.decisions for each in counts), sum(each.neutral for each in counts)
-    if decisions and neutral / decisions > NEUTRAL_WARNING_RATIO:
+    yield Finding("scheduler", Status.OK, f"kube-scheduler asked {decided} times since the replicas started")
+    if neutral / decided > NEUTRAL_WARNING_RATIO:
         yield Finding(
             "answers",
             Status.WARNING,
-            f"{neutral / decisions:.0%} of the answers are neutral",
+            f"{neutral / decided:.0%} of the answers are neutral",
             "the extender's log says whether they were late or a plugin failed; give it more CPU, or mend the plugin",
         )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from leadsman.cli.state_page import StatePage
+from extender.api.contract.overview import Overview
 
 
 class Status(StrEnum):
@@ -39,25 +39,11 @@ class ClockReading(Struct, frozen=True):
     ahead_seconds: float
 
 
-class AnswerCounts(Struct, frozen=True):
-    """Since the extender started: kube-scheduler's calls, decisions, and the neutral ones among them."""
-
-    calls: float = 0.0
-    decisions: float = 0.0
-    neutral: float = 0.0
-
-
 class ExtenderView(Struct, frozen=True):
-    """What one extender pod says of itself.
-
-    state: its page /state.
-    certificate_ends: Unix seconds; None: it serves plain HTTP, or was not reached.
-    """
+    """What one extender pod says of itself: the /overview of its API."""
 
     pod: str
-    state: StatePage | Denied
-    certificate_ends: float | None
-    counts: AnswerCounts | Denied
+    overview: Overview | Denied
 
 
 class ControllerView(Struct, frozen=True):

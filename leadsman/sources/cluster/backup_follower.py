@@ -43,7 +43,7 @@ class BackupFollower:
         self.reflector = Reflector(client, options, _ConfigMap, on_changes=self._changed)
         self._problem = ProblemLog(
             _log,
-            f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; /explain shows the backups read before",
+            f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; explanations have the backups read before",
             f"ConfigMap {namespace}/{BACKUPS.config_map} is read again",
         )
 

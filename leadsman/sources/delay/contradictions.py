@@ -10,7 +10,7 @@ from leadsman.runtime.text_table import format_number
 from leadsman.sources.delay.measurements import Measurements
 
 _MAX_LISTED = 3
-"""Nodes that a sentence names. GET /state has the others under `implausible_reports`."""
+"""Nodes that a sentence names. The API has all of a node.."""
 _EVASIVE_TEXT = (
     f"fewer than {MIN_REPORTERS} of the nodes that probe it get a reply, so no delay that it alone reports counts"
 )

@@ -82,7 +82,7 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily(
         "leadsman_contradicted_nodes",
-        "Nodes whose reported delays other nodes contradict, named by GET /state.",
+        "Nodes whose reported delays other nodes contradict, named by leadsman state.",
         len(fitted.contradicted),
     )
     if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.

@@ -111,7 +111,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
             "milliseconds, more than 0 and at most 60000",
         ),
         ("/delays/change?from=yesterday&to=x", 400, "from", "ISO 8601 with an offset, as 2026-01-31T14:02:00Z"),
-        ("/decisions/0", 404, "id", "what GET /decisions lists"),
+        ("/decisions/0", 404, "id", "the name of a decision"),
         ("/nothing", 404, "", ""),
     ],
 )
@@ -147,21 +147,21 @@ async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> N
     _, within = await api.get("/delays/within?node=edge-a-0000&bound_ms=12")
     _, decision = await api.get("/pods/shop/cart-1?limit=1000")
     passes = {node["name"] for node in within["items"] if node["passes"]}
-    assert passes == {node["node"] for node in decision["nodes"]["items"] if node["passed"]}
+    assert passes == {node["node"] for node in decision["explanation"]["nodes"] if node["verdict"] == "kept"}
     assert 0 < len(passes) < len(api.cluster.names)
 
 
 async def test_a_node_of_a_decision_is_searched_by_name_and_says_by_how_much_it_misses(api: Api) -> None:
     api.decide("cart-1", **{"delay_edge-a-0000": "12"})
     _, decision = await api.get("/pods/shop/cart-1?search=E-0006")
-    assert decision["asked"] == len(api.cluster.names)
-    (node,) = decision["nodes"]["items"]
-    assert (node["node"], node["passed"]) == ("edge-e-0006", False)
+    assert decision["decision"]["asked"] == len(api.cluster.names)
+    (node,) = decision["explanation"]["nodes"]
+    assert (node["node"], node["verdict"], decision["total"]) == ("edge-e-0006", "refused", 1)
     delay = r"[\d.]+ ms from edge-a-0000 \(.+\), bound 12 ms"
     assert re.fullmatch(f"delay to edge-a-0000 over 12 ms: {delay}", node["reason"])
 
 
-async def test_a_node_that_others_contradict_says_so_in_the_words_of_the_state(
+async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywhere(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "other nodes contradict 14 of the 16 delays that it reports: to edge-a-0001"
@@ -171,6 +171,23 @@ async def test_a_node_that_others_contradict_says_so_in_the_words_of_the_state(
     _, sound = await api.get("/nodes/edge-e-0006")
     assert why in contradicted["problems"]
     assert sound["problems"] == []
+    assert sound["implausible"] == ["edge-a-0000"], "one implausible report says nothing of its reporter"
+    problems = [each["text"] for each in (await api.get("/overview"))[1]["problems"]]
+    assert f"edge-a-0000: {why}" in problems
+    assert not any("edge-e-0006" in each for each in problems)
+
+
+async def test_what_is_not_in_use_and_why_is_a_problem_of_the_overview(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
+    problems = [each["text"] for each in (await api.get("/overview"))[1]["problems"]]
+    assert "delays of goldpinger: status 500, want 200" in problems
+
+
+async def test_a_mistyped_node_is_refused_with_the_nearest_name(api: Api) -> None:
+    _, body = await api.get("/nodes/edge-e-005")
+    assert body["error"]["message"] == "there is no node 'edge-e-005'; did you mean edge-e-0005?"
 
 
 async def test_a_pair_says_whose_measurement_counts(api: Api) -> None:
@@ -192,22 +209,22 @@ async def test_a_pairs_last_hour_has_the_slower_direction(api: Api) -> None:
 async def test_a_pod_that_no_node_takes_is_told_which_bound_would_do(api: Api) -> None:
     api.decide("cart-2", **{"delay_edge-a-0000": "0.5", "delay_edge-e-0005": "0.5"})
     _, decision = await api.get("/pods/shop/cart-2")
-    assert decision["passed"] == 0
+    assert decision["decision"]["passed"] == 0
     assert "over the bound of 0.5 ms; a bound of" in decision["fixes"][0]
 
 
 async def test_points_of_the_parts_add_up_to_the_score(api: Api) -> None:
     api.decide("cart-3", **{"delay_edge-a-0000": "30"})
     _, decision = await api.get("/pods/shop/cart-3")
-    for node in decision["nodes"]["items"]:
-        if node["parts"]:
-            assert sum(part["points"] for part in node["parts"]) == pytest.approx(node["score"], abs=0.51)
+    for node in decision["explanation"]["nodes"]:
+        if node["points"]:
+            assert sum(node["points"].values()) == pytest.approx(node["score"], abs=0.51)
 
 
 async def test_what_if_decides_and_keeps_nothing(api: Api) -> None:
     status, decision = await api.post("/what-if", {"yaml": POD})
     assert status == 200
-    assert 0 < decision["passed"] < decision["asked"] == len(api.cluster.names)
+    assert 0 < decision["decision"]["passed"] < decision["decision"]["asked"] == len(api.cluster.names)
     assert "private" not in str(decision), "a pod's spec is never shown"
     assert not len(api.live.sources.journal)
 

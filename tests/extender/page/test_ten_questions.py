@@ -87,7 +87,7 @@ async def click(tab: Tab, label: str) -> None:
 async def test_its_command_answers_in_one_line(url: PageUrl, question: Question, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "PAGE": url.page, "LEADSMAN_EXTENDER": url.scheduler}
+    environ = {**os.environ, "PATH": path, "PAGE": url.page, "LEADSMAN_EXTENDER": url.page}
     process = await asyncio.create_subprocess_exec(
         "bash", "-c", question.command, cwd=tmp_path, env=environ, stdout=asyncio.subprocess.PIPE
     )

@@ -1,7 +1,6 @@
 """Real extenders for commands that ask one, and a stand-in for kubectl that reaches them."""
 
 import asyncio
-import base64
 import gzip
 import json
 import os
@@ -15,16 +14,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.app import create_app, create_ops_app
+from extender.api.server import ApiServer
+from extender.api.sources import ApiSources
+from extender.app import create_app
+from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
 from leadsman.cli.extender_replicas import API_PORT
 from leadsman.cli.main import main
 from leadsman.decision.policy import Policy
-from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
-from leadsman.runtime.ops_server import Health
 from leadsman.runtime.version import VERSION
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import Snapshot
@@ -33,7 +32,7 @@ from tests.extender.conftest import Fixed, network
 CAPTURE = Path(__file__).parents[2] / "data/captures/names-3-filter.json.gz"
 STAND_IN = Path(__file__).with_name("kubectl_stand_in.py")
 
-CONTAINER_PORTS = {"https": "9001", "ops": "9002", "api": str(API_PORT)}
+CONTAINER_PORTS = {"metrics": "9003", "api": str(API_PORT)}
 
 Ports = Mapping[str, int]
 Started = Callable[..., AbstractAsyncContextManager[Ports]]
@@ -42,27 +41,26 @@ Called = Callable[..., Any]
 
 @pytest.fixture
 def started() -> Started:
-    """started(tls=…, decided=True): an extender with three nodes; {"https": PORT, "ops": PORT}."""
+    """started(decided=True): an extender with three nodes; {"api": PORT}."""
     return _started
 
 
 @asynccontextmanager
-async def _started(tls: TlsFiles | None = None, decided: bool = False) -> AsyncIterator[Ports]:
-    metrics, workers = ExtenderMetrics(), WorkerPool()
+async def _started(decided: bool = False, policy: Policy | None = None) -> AsyncIterator[Ports]:
+    metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     snapshot, now = measured(), time.monotonic()
     # The clock stands still, so that no node grows stale while a busy machine takes its time.
-    sources = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: now)
-    app = create_app(sources, metrics=metrics, workers=workers)
-    ops = create_ops_app(lambda: Health(True), metrics, workers)
+    sources = InputSources(Fixed(snapshot), Fixed(policy or Policy()), lambda: now)
+    app = create_app(sources, metrics=metrics, workers=workers, journal=journal)
+    people = ApiServer(ApiSources(sources, journal, metrics, workers, time.time, "extender-0"))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
-        context = MutualTls(tls) if tls else None
-        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, ServerLimits(), context))
-        ops_port = await stack.enter_async_context(serve(ops, "127.0.0.1", 0))
+        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
+        api_port = await stack.enter_async_context(people.serving("127.0.0.1", 0))
         if decided:
             async with aiohttp.ClientSession() as session:
                 await session.post(f"http://127.0.0.1:{port}/filter", data=gzip.decompress(CAPTURE.read_bytes()))
-        yield {"https": port, "ops": ops_port}
+        yield {"api": api_port}
 
 
 def measured() -> Snapshot:
@@ -85,28 +83,9 @@ def called(capsys: pytest.CaptureFixture[str]) -> Called:
     return call
 
 
-@pytest.fixture
-def certs(tmp_path: Path) -> Path:
-    """A folder that `leadsman certs` made."""
-    folder = tmp_path / "certs"
-    assert main(["certs", "create", "--dir", str(folder)]) == 0
-    return folder
-
-
-def server_files(folder: Path) -> TlsFiles:
-    return TlsFiles(folder / "server.crt", folder / "server.key", folder / "ca.crt", frozenset({"kube-scheduler"}))
-
-
-def client_secret(folder: Path) -> Mapping[str, Any]:
-    """As `leadsman certs secrets` prints it for kube-scheduler."""
-    files = {"ca.crt": "ca.crt", "tls.crt": "client.crt", "tls.key": "client.key"}
-    return {"data": {key: base64.b64encode((folder / name).read_bytes()).decode() for key, name in files.items()}}
-
-
-def extender_pod(name: str, *, plain: bool = False, image: str = f"leadsman:{VERSION}") -> dict[str, Any]:
+def extender_pod(name: str, *, image: str = f"leadsman:{VERSION}") -> dict[str, Any]:
     """As the API server has it, with what the commands read of it."""
-    ports = [{"name": "https", "containerPort": 9001}, {"name": "ops", "containerPort": 9002}]
-    container = {"name": "extender", "image": image, "args": ["--plain-http"] * plain, "ports": ports}
+    container = {"name": "extender", "image": image}
     return {
         "metadata": {
             "name": name,

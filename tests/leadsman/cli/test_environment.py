@@ -54,7 +54,7 @@ def test_a_variable_is_ours_by_its_prefix_or_one_that_kubernetes_users_expect(
 def test_the_operator_s_commands_read_at_most_where_the_extender_is(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert set(meanings(command, capsys)) in ({"LEADSMAN_EXTENDER", "LEADSMAN_CERTS"}, set())
+    assert set(meanings(command, capsys)) in ({"LEADSMAN_EXTENDER"}, set())
 
 
 def test_the_folder_of_the_operator_s_certificates_never_becomes_the_scheduler_s() -> None:

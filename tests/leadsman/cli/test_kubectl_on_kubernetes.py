@@ -4,7 +4,6 @@ No kubelet runs here: a server in its place notes what the API server asks of it
 answers is tried in test_extender_pages.py.
 """
 
-import base64
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,7 +29,6 @@ ROOT = Path(__file__).parents[3]
 POD = "leadsman-extender-0"
 STRANGER = "stranger"
 AHEAD_SECONDS = 120
-PORTS = [{"name": "https", "containerPort": 9001}]
 DONE = subprocess.CompletedProcess[str]
 KubectlLeadsman = Callable[..., DONE]
 
@@ -112,7 +110,7 @@ def api(
         make_lease(one)
         privileged = {"pod-security.kubernetes.io/enforce": "privileged"}  # as the component hostnetwork has it
         one.call("PATCH", "/api/v1/namespaces/leadsman", {"metadata": {"labels": privileged}})
-        make_pod(one, POD, "extender", ports=PORTS)
+        make_pod(one, POD, "extender")
         make_pod(one, "leadsman-agent-0", "agent", host_network=True)
         yield one
 
@@ -137,13 +135,10 @@ def make_pod(
     component: str,
     *,
     host_network: bool = False,
-    ports: Sequence[Mapping[str, Any]] = (),
-    namespace: str = "leadsman",
-    args: Sequence[str] = ("--plain-http",),
 ) -> None:
-    pods = f"/api/v1/namespaces/{namespace}/pods"
+    pods = "/api/v1/namespaces/leadsman/pods"
     labels = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": component}
-    container = {"name": component, "image": f"leadsman:{VERSION}", "args": args, "ports": ports}
+    container = {"name": component, "image": f"leadsman:{VERSION}"}
     spec = {"nodeName": "edge-1", "hostNetwork": host_network, "containers": [container]}
     api.call("POST", pods, {"metadata": {"name": name, "labels": labels}, "spec": spec})
     api.call("PATCH", f"{pods}/{name}/status", {"status": {"phase": "Running", **ready()}})
@@ -179,27 +174,6 @@ def test_who_may_not_look_is_told_which_right_is_missing(kubectl_leadsman: Kubec
     done = kubectl_leadsman("nodes", user=STRANGER)
     assert done.returncode == 1
     assert f'User "{STRANGER}" cannot list resource "pods"' in done.stderr
-
-
-@pytest.mark.slow
-def test_the_certificate_is_looked_for_in_kube_system_and_beside_the_extender(
-    api: KubeApiServer, kubectl_leadsman: KubectlLeadsman
-) -> None:
-    api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "by-the-chart"}})
-    make_pod(api, POD, "extender", ports=PORTS, namespace="by-the-chart", args=[])
-    without = kubectl_leadsman("nodes", "--extender-namespace=by-the-chart")
-    assert "get secret leadsman-scheduler-tls -n kube-system" in without.stderr
-    assert "get secret leadsman-scheduler-tls -n by-the-chart" in without.stderr
-    assert without.stderr.endswith("with --certs DIR\n")
-
-    authority = CertificateAuthority()
-    pair = authority.issue("kube-scheduler")
-    files = {"ca.crt": authority.pem, "tls.crt": pair.certificate, "tls.key": pair.key}
-    data = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
-    secret = {"metadata": {"name": "leadsman-scheduler-tls"}, "data": data}
-    api.call("POST", "/api/v1/namespaces/by-the-chart/secrets", secret)
-    done = kubectl_leadsman("nodes", "--extender-namespace=by-the-chart")
-    assert f"kubectl port-forward to {POD}: " in done.stderr, "it has the certificate, and asks for the port"
 
 
 def findings(done: DONE) -> dict[tuple[str, str], str]:

@@ -6,20 +6,24 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import msgspec
 import pytest
 
+from extender.api.contract.common import ListPage
+from extender.api.contract.decisions import DecisionRow
 from leadsman.cli.main import EXIT_BROKEN_PIPE, build_parser, main
 
 LEADSMAN = [sys.executable, "-m", "leadsman.cli.main"]
 
 
 class LongPage(BaseHTTPRequestHandler):
-    """More than a pipe holds."""
+    """Decisions that are more than a pipe holds."""
 
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b"a line of the page\n" * 100_000)
+        row = DecisionRow("1", "2026-01-31T14:02:00Z", "e", "shop/cart", "u", "filter", 1, 1, [], [], "")
+        self.wfile.write(msgspec.json.encode(ListPage([row] * 20_000, None, 20_000)))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name
         return
@@ -36,11 +40,11 @@ def long_page() -> Iterator[str]:
 
 
 def test_a_reader_that_stops_early_ends_it_quietly(long_page: str) -> None:
-    command = [*LEADSMAN, "explain", "web-0", "--extender", long_page]
+    command = [*LEADSMAN, "explain", "-A", "--extender", long_page]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as explain:
         assert explain.stdout
         assert explain.stderr
-        assert explain.stdout.readline() == b"a line of the page\n"
+        assert explain.stdout.readline().startswith(b"POD ")
         explain.stdout.close()
         assert explain.stderr.read() == b""
     assert explain.returncode == EXIT_BROKEN_PIPE

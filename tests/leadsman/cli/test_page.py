@@ -14,8 +14,11 @@ from tests.leadsman.cli.conftest import extender_pod
 
 async def test_the_page_is_at_the_printed_address_until_kubectl_ends(kubectl: Callable[..., None]) -> None:
     (port,) = free_ports(1)
-    async with started_api() as api:
-        kubectl({"pods": [extender_pod("extender-a")]}, {"extender-a": {"api": port_of(api)}})
+    """Of two replicas that of the one which decided last is shown."""
+    async with started_api() as idle, started_api() as api:
+        api.decide("cart-1")
+        pods = [extender_pod("extender-a"), extender_pod("extender-b")]
+        kubectl({"pods": pods}, {"extender-a": {"api": port_of(idle)}, "extender-b": {"api": port_of(api)}})
         command = [sys.executable, "-m", "leadsman.cli.main", "page", "--port", str(port)]
         page = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         assert page.stdout
@@ -24,6 +27,8 @@ async def test_the_page_is_at_the_printed_address_until_kubectl_ends(kubectl: Ca
             await page.stdout.readline()  # kubectl says that it forwards.
             async with aiohttp.ClientSession() as session, session.get(printed.split()[1]) as response:
                 assert (response.status, await response.text()) == (200, "<p>page")
+            async with aiohttp.ClientSession(printed.split()[1]) as session, session.get("/api/v1/decisions") as shown:
+                assert (await shown.json())["total"] == 1
         finally:
             page.terminate()
             await page.wait()

@@ -1,72 +1,44 @@
-"""`leadsman rewards` against a server that notes what it was asked."""
+"""`leadsman rewards`, and what is said when no extender can be asked."""
 
-import json
 import socket
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
+from extender.api.contract.cluster import RewardCell, RewardMatrix
+from extender.api.contract.common import ListPage
+from leadsman.cli import rewards
 from leadsman.cli.main import main
+from tests.leadsman.cli.conftest import Called, Started
+
+GOOD = RewardCell(1.0, 0.9, 0.8, 1.0, 0.1, 0.9, 30.0, 30.0, 0.0, 1.0, {}, "", 5.0)
+BAD = RewardCell(0.1, 0.2, 0.1, 0.4, 0.95, 0.9, 7.0, 1.0, 6.0, 0.2, {"crash": 6}, "crash", 5.0)
 
 
-class Extender(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        accept = self.headers["Accept"]
-        text = f"{self.path} {accept}"
-        self.wfile.write(json.dumps(text).encode() if accept == "application/json" else text.encode())
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name
-        return
+def test_the_worst_node_of_a_type_comes_first_and_what_is_unknown_has_no_line() -> None:
+    matrix = RewardMatrix("compared", ["db", "web"], ListPage(["a", "b"], None, 2), [[GOOD, None], [GOOD, BAD]])
+    header, *lines = rewards.text(matrix, "", "").splitlines()
+    assert header.split()[:3] == ["TYPE", "NODE", "VALUE"]
+    assert [line.split()[:2] for line in lines] == [["db", "a"], ["web", "b"], ["web", "a"]]
+    assert lines[1].endswith("6 crash")
 
 
-@pytest.fixture
-def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Extender) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(started: Started, called: Called) -> None:
+    async with started() as ports:
+        flags = ("--type", "db", "--node", "node-00002", "--extender", f"http://127.0.0.1:{ports['api']}")
+        assert await called("rewards", *flags) == (0, "no node reports rewards of type db on node node-00002\n", "")
 
 
-@pytest.mark.parametrize(
-    ("flags", "asked"),
-    [
-        ([], "/rewards? text/plain"),
-        (["--type", "web", "--node", "edge-1"], "/rewards?type=web&node=edge-1 text/plain"),
-        (["--type", "a b", "--json"], '"/rewards?type=a+b application/json"'),
-    ],
-)
-def test_it_asks_for_what_is_wanted(url: str, flags: list[str], asked: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rewards", "--extender", url, *flags]) == 0
-    assert capsys.readouterr().out == f"{asked}\n"
-
-
-def test_tls_that_is_spoken_to_in_plain_http_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """It closes the connection without an answer."""
+def test_a_connection_that_ends_without_an_answer_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         closing = threading.Thread(target=lambda: server.accept()[0].close())
         closing.start()
         assert main(["rewards", "--extender", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 1
         closing.join()
-    assert "https with certificates" in capsys.readouterr().err
-
-
-def test_https_without_certificates_names_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rewards", "--extender", "https://127.0.0.1:1"]) == 1
-    assert "--certs DIR" in capsys.readouterr().err
+    assert "--api-listen with --extender URL" in capsys.readouterr().err
 
 
 def test_what_is_no_url_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["rewards", "--extender", "edge-1:9001"])
-    assert "'edge-1:9001': want https://HOST:PORT" in capsys.readouterr().err
-
-
-def test_no_extender_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rewards", "--extender", "http://127.0.0.1:1"]) == 1
-    assert "Set the extender's address with --extender URL" in capsys.readouterr().err
+    assert "'edge-1:9001': want http://HOST:PORT" in capsys.readouterr().err

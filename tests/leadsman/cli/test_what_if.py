@@ -85,7 +85,7 @@ async def test_an_extender_decides_on_the_cluster_as_it_is_and_keeps_nothing(
 ) -> None:
     (tmp_path / "pod.yaml").write_text(BOUND)
     async with started() as ports:
-        url = f"http://127.0.0.1:{ports['https']}"
+        url = f"http://127.0.0.1:{ports['api']}"
         code, text, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
         data = (await called("explain", "-f", str(tmp_path / "pod.yaml"), "-o", "json", "--extender", url))[1]
         kept = (await called("explain", "-A", "--extender", url))[1]
@@ -98,7 +98,7 @@ async def test_an_extender_decides_on_the_cluster_as_it_is_and_keeps_nothing(
 async def test_an_extender_says_why_it_refuses_what_is_no_pod(started: Started, called: Called, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text("kind: Service")
     async with started() as ports:
-        url = f"http://127.0.0.1:{ports['https']}"
+        url = f"http://127.0.0.1:{ports['api']}"
         code, _, err = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
     assert (code, "kind is 'Service'; allowed: YAML of one Pod" in err) == (1, True)
 

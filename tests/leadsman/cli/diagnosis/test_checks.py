@@ -5,9 +5,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from extender.api.contract.common import Problem
+from extender.api.contract.overview import (
+    CertificateDays,
+    DecisionRates,
+    Features,
+    NodeCounts,
+    Overview,
+    PairCounts,
+    WaitingPods,
+)
 from leadsman.cli.diagnosis.checks import diagnose
 from leadsman.cli.diagnosis.model import (
-    AnswerCounts,
     ClockReading,
     ControllerView,
     Denied,
@@ -16,10 +25,8 @@ from leadsman.cli.diagnosis.model import (
     Seen,
     Status,
 )
-from leadsman.cli.state_page import NodePage, StatePage
 
 NOW = 1_800_000_000.0
-DAY = 86_400.0
 
 
 def pod(
@@ -32,9 +39,37 @@ def pod(
     }
 
 
+def overview(**changed: Any) -> Overview:
+    sound = Overview(
+        "2026-01-31T14:02:00Z",
+        "extender-a",
+        "1.0",
+        "c",
+        1,
+        0.1,
+        "2026-01-31T14:00:00Z",
+        NodeCounts(1, 0, 0, 0),
+        PairCounts(0, 0, 0),
+        None,
+        decisions(50, 0),
+        WaitingPods(0, None, None),
+        [CertificateDays("server", 300.0)],
+        [],
+        Features(rewards=False, measure=True, what_if=True),
+    )
+    return replace(sound, **changed)
+
+
+def decisions(decided: int, neutral: int) -> DecisionRates:
+    return DecisionRates(0.0, None, None, 0, [], decided, neutral)
+
+
+def ending_in(days: float) -> list[CertificateDays]:
+    return [CertificateDays("server", days)]
+
+
 def view(**changed: Any) -> ExtenderView:
-    state = StatePage("c", 1, 0.1, {"edge-1": NodePage("fresh", 1.0)})
-    return replace(ExtenderView("extender-a", state, NOW + 300 * DAY, AnswerCounts(100, 50, 0)), **changed)
+    return ExtenderView("extender-a", overview(**changed))
 
 
 SOUND = Seen(
@@ -49,8 +84,8 @@ SOUND = Seen(
     [view()],
     [ControllerView("controller-a", False), ControllerView("controller-b", True)],
 )
-CONTRADICTED = StatePage("c", 1, 0.1, {}, contradicted_nodes={"edge-1": "other nodes contradict what it reports"})
-STALE = StatePage("c", 1, 0.1, {"edge-1": NodePage("stale", 40.0)}, policy_problem="policy.yaml: scores: got 3")
+REFUSED = Problem("error", "policy file: scores: got 3", "run leadsman policy check")
+STALE = {"nodes": NodeCounts(0, 0, 1, 0), "problems": [REFUSED]}
 
 
 def test_a_sound_cluster_has_no_advice() -> None:
@@ -77,15 +112,23 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"sysctl": {"edge-1": "1\t0"}}, "sysctl", Status.WARNING, "agents cannot use ICMP"),
         ({"sysctl": {"edge-1": Denied("no exec")}}, "sysctl", Status.UNKNOWN, "no exec"),
         ({"extenders": Denied("none runs")}, "extender", Status.ERROR, "none runs"),
-        ({"extenders": [view(certificate_ends=NOW + 20 * DAY)]}, "certificate", Status.WARNING, "ends in 20 days"),
-        ({"extenders": [view(certificate_ends=NOW - 2 * DAY)]}, "certificate", Status.ERROR, "ended 2 days ago"),
-        ({"extenders": [view(state=STALE)]}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
-        ({"extenders": [view(state=STALE)]}, "state", Status.WARNING, "policy.yaml: scores: got 3"),
-        ({"extenders": [view(state=CONTRADICTED)]}, "state", Status.WARNING, "edge-1: other nodes contradict"),
-        ({"extenders": [view(state=Denied("TLS"))]}, "state", Status.ERROR, "TLS"),
-        ({"extenders": [view(counts=AnswerCounts())]}, "scheduler", Status.ERROR, "has not asked any replica"),
-        ({"extenders": [view(counts=Denied("no forward"))]}, "scheduler", Status.UNKNOWN, "no forward"),
-        ({"extenders": [view(counts=AnswerCounts(9, 9, 3))]}, "answers", Status.WARNING, "33% of the answers"),
+        (
+            {"extenders": [view(certificates=ending_in(20.0))]},
+            "certificate",
+            Status.WARNING,
+            "ends in 20 days",
+        ),
+        (
+            {"extenders": [view(certificates=ending_in(-2.0))]},
+            "certificate",
+            Status.ERROR,
+            "ended 2 days ago",
+        ),
+        ({"extenders": [view(**STALE)]}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
+        ({"extenders": [view(**STALE)]}, "state", Status.WARNING, "policy file: scores: got 3"),
+        ({"extenders": [ExtenderView("a", Denied("no forward"))]}, "state", Status.ERROR, "no forward"),
+        ({"extenders": [view(decisions=decisions(0, 0))]}, "scheduler", Status.ERROR, "has not asked any replica"),
+        ({"extenders": [view(decisions=decisions(9, 3))]}, "answers", Status.WARNING, "33% of the answers"),
         ({"controllers": [ControllerView("controller-a", False)]}, "controller", Status.ERROR, "none of the 1"),
         ({"controllers": [ControllerView("a", Denied("refused"))]}, "controller", Status.WARNING, "a does not answer"),
     ],

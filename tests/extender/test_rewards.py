@@ -1,6 +1,5 @@
-"""/rewards and its gauges."""
+"""Rewards over HTTP, by type and by node, and their gauges."""
 
-import json
 import time
 from typing import TYPE_CHECKING
 
@@ -33,50 +32,19 @@ async def extender(starts: "Starter", measured: Snapshot):
         yield running
 
 
-async def test_json_has_every_reward_by_type_and_by_node_the_worst_first(extender) -> None:
-    status, page = await extender.get("/rewards?format=json")
-    found = json.loads(page)
-    assert (status, found["rule"], sorted(found["by_type"])) == (200, "compared", ["db", "web"])
-    worst = found["by_type"]["web"][0]
-    assert (worst["node"], worst["incidents"], worst["last_cause"]) == ("node-00001", {"crash": 6}, "crash")
+async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(extender) -> None:
+    found = await extender.api("/rewards")
+    assert (found["rule"], found["pod_types"], found["nodes"]["items"][0]) == ("compared", ["db", "web"], "node-00001")
+    worst = found["cells"][1][0]
+    assert (worst["incidents"], worst["last_cause"]) == ({"crash": 6}, "crash")
     assert worst["blame_ratio"] > 0.9
-    assert {each["type"] for each in found["by_node"]["node-00001"]} == {"web", "db"}
+    assert all(cell is None for cell in found["cells"][0][1:]), "db ran on one node alone"
 
 
 async def test_one_type_and_one_node_can_be_asked_for(extender) -> None:
-    _, page = await extender.get("/rewards?type=web&node=node-00001", Accept="application/json")
-    found = json.loads(page)
-    assert (list(found["by_type"]), list(found["by_node"])) == (["web"], ["node-00001"])
-
-
-@pytest.mark.parametrize(
-    ("query", "asked"),
-    [
-        ("type=other", "of type other"),
-        ("node=other", "on node other"),
-        ("type=db&node=node-00002", "of type db on node node-00002"),
-    ],
-)
-async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(extender, query: str, asked: str) -> None:
-    status, page = await extender.get(f"/rewards?{query}")
-    assert (status, page) == (200, f"no node reports rewards {asked}\n")
-
-
-async def test_text_is_a_table(extender) -> None:
-    _, page = await extender.get("/rewards?type=web")
-    header, first, *_ = page.splitlines()
-    assert header.split() == [
-        "TYPE",
-        "NODE",
-        "VALUE",
-        "REWARD",
-        "INTERVAL",
-        "BLAME",
-        "ELSEWHERE",
-        "SAMPLES",
-        "INCIDENTS",
-    ]
-    assert (first.split()[:2], first.endswith("6 crash")) == (["web", "node-00001"], True)
+    found = await extender.api("/rewards?type=web&node=node-00001")
+    assert (found["pod_types"], found["nodes"]["items"]) == (["web"], ["node-00001"])
+    assert (await extender.api("/rewards?type=other"))["pod_types"] == []
 
 
 async def test_the_placement_turns_on_it(extender, captured: "Captured", labelled: "Labelled") -> None:

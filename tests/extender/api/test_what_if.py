@@ -2,8 +2,8 @@
 
 import pytest
 
+from extender.api.what_if import MAX_YAML_BYTES, read_pod
 from extender.body_limits import RequestRefused
-from extender.what_if import MAX_YAML_BYTES, read_pod
 from leadsman.kube.quantity import NANO
 
 TEMPLATE = "template: {metadata: {labels: {delay_edge-1: '5'}}, spec: {priority: 7}}"

@@ -1,0 +1,97 @@
+"""What an extender that answers kube-scheduler says of its decisions in its API, as `leadsman explain` prints it."""
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from extender.decider import DecisionCore
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.sources.input_sources import NoDelayStatus
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured, Labelled, Starter
+
+BOUND = {"delay_node-00000": "25"}
+POD = "default/cap-00000"
+
+
+@pytest.fixture
+async def decided(starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot):
+    """An extender that filtered and ranked default/cap-00000."""
+    async with starts(measured) as extender:
+        body = labelled(captured("names-3-filter"), BOUND)
+        answer = await extender.asked("/filter", body)
+        kept = body.replace(json.dumps(json.loads(body)["NodeNames"], separators=(",", ":")).encode(),
+                            json.dumps(answer["NodeNames"]).encode())  # fmt: skip
+        await extender.asked("/prioritize", kept)
+        yield extender
+
+
+async def test_an_explanation_names_every_node_with_score_or_reason(decided) -> None:
+    page = await decided.told(POD)
+    assert page.startswith("decided 0.")
+    assert all(node in page for node in ("node-00000", "node-00001", "node-00002"))
+    assert "over 25 ms" in page
+
+
+async def test_a_pod_that_was_never_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
+    async with starts() as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert "of 3 nodes" in await extender.told(POD)
+
+
+async def test_a_pod_that_was_only_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
+    async with starts() as extender:
+        await extender.asked("/prioritize", captured("names-3-prioritize"))
+        assert "3 of 3 nodes pass" in await extender.told(POD)
+
+
+async def test_a_neutral_answer_says_so(starts: "Starter", captured: "Captured", labelled: "Labelled") -> None:
+    answered = threading.Event()
+
+    def slow(*_):
+        answered.wait()
+
+    body = labelled(captured("names-3-filter"), BOUND)
+    async with starts(core=DecisionCore(filter_nodes=slow, score_nodes=slow)) as extender:
+        await extender.asked("/filter", body)
+        await extender.asked("/prioritize", captured("names-3-filter"))
+        answered.set()
+        page = await extender.told(POD)
+    assert "decision exceeded its deadline of 200 ms" in page
+
+
+def broken(*_):
+    raise RuntimeError("out of order")
+
+
+async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DelayFilter, "evidence", broken)
+    assert "plugin delay raised while explaining: RuntimeError: out of order" in await decided.told(POD)
+
+
+class Groups:
+    """Which nodes are near each other."""
+
+    def among(self, kept):
+        return {"5 ms": [sorted(kept)]}
+
+
+async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(decided, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(NoDelayStatus, "groups", Groups())
+    assert (await decided.told(POD)).endswith("nodes that passed within 5 ms: node-00000, node-00001\n")
+
+
+async def test_the_path_of_kuberl_s_users_is_prioritize(starts: "Starter", captured: "Captured") -> None:
+    async with starts() as extender:
+        body = captured("names-3-prioritize")
+        theirs, ours = (
+            await extender.asked("/scheduler/priorities/rl-priority", body),
+            await extender.asked("/prioritize", body),
+        )
+        assert extender.count("leadsman_extender_request_duration_seconds_count", verb="prioritize", code="200") == 2
+    assert theirs == ours
+    assert len(theirs) == 3
