@@ -34,10 +34,7 @@ class MoveActions:
         self._tools, self._healed = tools, healed
         self._evict_not_before: dict[str, float] = {}
         self._actions = Actions(_log, "controller cannot move a pod; it tries again", "controller can move pods again")
-
-    @property
-    def results(self) -> Mapping[tuple[str, str], int]:
-        return self._actions.results
+        self.results: Mapping[tuple[str, str], int] = self._actions.results
 
     async def execute(self, actions: Iterable[MoveAction]) -> None:
         """Executes the actions. What fails is left for the next plan."""
