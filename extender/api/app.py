@@ -51,7 +51,7 @@ def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, s
     app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
     app.router.add_get(f"{PREFIX}/events", _events(live))
     for path, (content_type, body) in bundle.items():
-        app.router.add_get(path, _serving(content_type, body, page_headers))
+        app.router.add_get(path, _page(_serving(content_type, body, page_headers), live))
     app.on_shutdown.append(_end_streams(live))
     return app
 
@@ -63,6 +63,16 @@ def api_handler(route: Route, handlers: ApiHandlers) -> _Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         body = msgspec.json.encode(await handle(request))
         return await _response(request, "application/json", body, API_HEADERS, route.status)
+
+    return answer
+
+
+def _page(serve: _Handler, live: LiveState) -> _Handler:
+    """Serves the page; from the first time on the delay history is kept that it shows."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        live.keep_history()
+        return await serve(request)
 
     return answer
 

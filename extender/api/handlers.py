@@ -114,6 +114,7 @@ class ApiHandlers:
         return await self._on_worker(lambda: pair_pages.nodes_within(view, node, bound_ms, inputs))
 
     async def delay_changes(self, request: web.Request) -> Struct:
+        self._live.keep_history()
         page, own = ListQuery(request.query), self._live.history
         before, after = sorted(parameters.moment(request.query, field) for field in ("from", "to"))
         view = await self._live.view()

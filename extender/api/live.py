@@ -23,12 +23,13 @@ TICK_SECONDS = 2.0
 class LiveState:
     """`run` it as one task.
 
-    history: of delays.
+    history: of delays. It is kept from the first `keep_history` on: an extender whose page nobody opens has none of it.
     """
 
     def __init__(self, sources: ApiSources) -> None:
         self.sources = sources
         self.history = DelayHistory(sources.wall_clock())
+        self._next_minute = float("inf")
         self.decisions, self.streams = DecisionCounts(sources), ChangeStreams()
         self._view: ClusterView | None = None
         self._making: asyncio.Task[ClusterView] | None = None
@@ -64,13 +65,19 @@ class LiveState:
 
     async def run(self) -> None:
         """Until cancelled. A minute of the history that cannot be made is left out and logged."""
-        next_minute = self.sources.inputs.clock()
         while True:
             self._tick()
-            if self.sources.inputs.clock() >= next_minute:
-                next_minute += MINUTE_SECONDS
+            if self.sources.inputs.clock() >= self._next_minute:
+                self._next_minute += MINUTE_SECONDS
                 await self._keep_minute()
             await asyncio.sleep(TICK_SECONDS)
+
+    def keep_history(self) -> None:
+        """Keeps the delays of each minute from now on, unless it does so already."""
+        if self._next_minute == float("inf"):
+            self._next_minute, at = self.sources.inputs.clock(), self.sources.wall_clock()
+            if self.history.medians_at(at) is None:
+                self.history = DelayHistory(at)
 
     async def _keep_minute(self) -> None:
         try:
