@@ -6,6 +6,7 @@ all who plan, and it is the one that kube-scheduler and the extender would give.
 """
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -243,6 +244,12 @@ def violation(situation: Situation, pod: ClusterPod) -> DelayEvidence | None:
 def _is_measured_over(each: DelayEvidence) -> bool:
     measured = each.rtt_ms is not None and not each.estimated and not each.why and not each.doubt
     return measured and (each.rtt_ms or 0.0) > each.bound_ms
+
+
+def counted(reasons: Mapping[str, str]) -> str:
+    """Node → reason, as kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
+    counts = sorted(Counter(reasons.values()).items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{number} {reason}" for reason, number in counts) or "there is no other node"
 
 
 class _Bounds:

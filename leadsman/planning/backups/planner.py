@@ -8,7 +8,6 @@ the failed nodes, with the other fallen pods on their own backups. In the end it
 on where others are.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
@@ -27,7 +26,7 @@ from leadsman.planning.backups.model import (
     Uncovered,
 )
 from leadsman.planning.backups.reserves import ReserveLedger
-from leadsman.planning.situation import Situation
+from leadsman.planning.situation import Situation, counted
 
 NO_BACKUPS: Mapping[str, str] = MappingProxyType({})
 
@@ -132,7 +131,7 @@ class Planner:
             refused[node] = reason
         for verdict in verdicts:
             refused |= verdict.kinds(but=refused)
-        self.uncovered[pod.uid] = Uncovered(_summary(refused))
+        self.uncovered[pod.uid] = Uncovered(counted(refused))
         return False
 
     def is_frozen(self, pod: ClusterPod) -> bool:
@@ -328,9 +327,3 @@ def stuck_pods(after: Situation, landing: Sequence[tuple[ClusterPod, str]]) -> d
             return {pod.uid: reasons[pod.uid] for pod, _ in refused}
         waiting = refused
     return {}
-
-
-def _summary(refused: Mapping[str, str]) -> str:
-    """As kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
-    counts = sorted(Counter(refused.values()).items(), key=lambda each: (-each[1], each[0]))
-    return ", ".join(f"{number} {reason}" for reason, number in counts)

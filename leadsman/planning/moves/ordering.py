@@ -5,8 +5,7 @@ then, and every pod that had a backup has one afterwards. A cycle, in which each
 broken through a third node that is free, or left out.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 
 from msgspec import Struct
@@ -20,7 +19,7 @@ from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.moves.search import Search
-from leadsman.planning.situation import Situation, with_workloads_of
+from leadsman.planning.situation import Situation, counted, with_workloads_of
 from leadsman.published.move_plan import LeftOut, PlannedMove
 
 EVICTION_COST = 1.0
@@ -187,7 +186,7 @@ class _Ordering:
             why = self._why_not(pod, wish.to_node) or self._lost_backup(pod, wish.to_node)
         else:
             reasons = {node: self._why_not(pod, node) or NO_BACKUP_LEFT for node in self._cluster.nodes}
-            why = _summary({node: reason for node, reason in reasons.items() if node != pod.node})
+            why = counted({node: reason for node, reason in reasons.items() if node != pod.node})
         at = f" (it is left on node {pod.node} on its way)" if pod.uid in self._arrived_by else ""
         self.left_out.append(LeftOut(pod.namespace, pod.name, self._before.pods[pod.uid].node, f"{why}{at}"))
 
@@ -246,9 +245,3 @@ class _Ordering:
         """Makes what is asked of the cluster as it is now."""
         self._beside_reserves = self._situation.holding(self.plans[-1].reserves)
         self._search = Search(self._beside_reserves, lambda *_: False, self._avoid)
-
-
-def _summary(reasons: Mapping[str, str]) -> str:
-    """As kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
-    counts = Counter(reasons.values()).most_common()
-    return ", ".join(f"{number} {reason}" for reason, number in counts) or "there is no other node"

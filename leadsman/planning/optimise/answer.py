@@ -9,10 +9,10 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
+from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, FailureDomain, Uncovered
 from leadsman.planning.optimise.cluster_problem import ClusterProblem
 from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, Load, PodOptions, Problem, amounts_by_name
-from leadsman.planning.situation import Situation
+from leadsman.planning.situation import Situation, counted
 
 
 class OptimisedPlan(Struct, frozen=True):
@@ -38,24 +38,55 @@ def plan_of_choices(modelled: ClusterProblem, choices: Choices) -> OptimisedPlan
     for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
         if choice.place not in (NOWHERE, pod.home):
             moved[uid] = replace(situation.cluster.pods[uid], node=problem.nodes[choice.place])
+    after, reserves = situation.changed(moved), _reserves(problem, choices)
+    for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
         if pod.is_unplaced(choice):
-            unplaced[uid] = "no node that keeps its bounds has room" if pod.backups else "no node keeps its bounds"
-        if backup := _backup(modelled, uid, pod, choice):
+            unplaced[uid] = counted(after.holding(reserves).verdict(after.cluster.pods[uid]).kinds())
+        if backup := _backup(modelled, after, uid, pod, choice):
             backups[uid] = backup
-    return OptimisedPlan(
-        situation.changed(moved), frozenset(moved), BackupPlan(backups, _reserves(problem, choices)), unplaced
-    )
+    for uid, bounded in after.bounded.items():
+        if uid not in modelled.uids and not bounded.terminating and (reason := _why_without_place(after, bounded)):
+            unplaced[uid] = reason
+    return OptimisedPlan(after, frozenset(moved), BackupPlan(backups, reserves), unplaced)
 
 
-def _backup(modelled: ClusterProblem, uid: str, pod: PodOptions, choice: Choice) -> Backup | Uncovered | None:
+def _why_without_place(after: Situation, pod: ClusterPod) -> str:
+    """Why a pod that does not choose has no place that keeps its bounds; "": it has one."""
+    if not pod.node:
+        return counted(after.verdict(pod).kinds())
+    if pod.node not in after.cluster.nodes:
+        return f"its node {pod.node} does not exist any more"
+    return after.why_not_stay(pod)
+
+
+def _backup(
+    modelled: ClusterProblem, after: Situation, uid: str, pod: PodOptions, choice: Choice
+) -> Backup | Uncovered | None:
     """None: the pod wants none, or has no node yet."""
+    failing = tuple(modelled.domains[each] for each in modelled.problem.domains_survived(pod, choice.place))
     if choice.backup != NOWHERE:
-        failing = modelled.problem.domains_survived(pod, choice.place)
-        return Backup(modelled.problem.nodes[choice.backup], tuple(modelled.domains[each] for each in failing))
+        return Backup(modelled.problem.nodes[choice.backup], failing)
     if pod.is_uncovered(choice):
-        return Uncovered("no other node that keeps its bounds has room, or its rack or zone is unknown")
+        return Uncovered(_why_uncovered(modelled, after, after.cluster.pods[uid], failing))
     before = modelled.plan.pods.get(uid)
     return before if isinstance(before, Uncovered) else None
+
+
+def _why_uncovered(
+    modelled: ClusterProblem, after: Situation, pod: ClusterPod, failing: tuple[FailureDomain, ...]
+) -> str:
+    """failing: what the pod is to survive; (): the rack or zone of its node is unknown."""
+    domains = modelled.failure_domains
+    if not failing:
+        scope = domains.survived_by(modelled.scope_of(pod), pod.node)
+        return scope.reason if isinstance(scope, Uncovered) else ""
+    refused: dict[str, str] = {}
+    for domain in failing:
+        nodes = domains.failure(domain).nodes
+        refused |= dict.fromkeys(nodes, f"in the {domain.scope} that fails")
+        refused |= after.failed(nodes).verdict(pod).kinds(but=refused)
+    room = (node for node in after.cluster.nodes if node not in refused)
+    return counted(refused | dict.fromkeys(room, "room for it is not free"))
 
 
 def _reserves(problem: Problem, choices: Choices) -> dict[str, Resources]:

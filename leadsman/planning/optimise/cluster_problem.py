@@ -40,7 +40,7 @@ class ClusterProblem(Struct, frozen=True):
     situation, plan: before anything is chosen: pods that do not choose have their nodes, and all that have a node the
         backups of plan_backups.
     uids: of the problem's pods, in its order. start: what they have before anything is chosen.
-    domains: what fails, by the problem's number.
+    domains: what fails, by the problem's number; failure_domains: which nodes fail then.
     cut: how many pods have more places and backups than the problem looks at.
     """
 
@@ -50,7 +50,14 @@ class ClusterProblem(Struct, frozen=True):
     uids: tuple[str, ...]
     start: tuple[Choice, ...]
     domains: tuple[FailureDomain, ...]
+    failure_domains: FailureDomains
+    settings: BackupSettings
     cut: int = 0
+
+    def scope_of(self, pod: ClusterPod) -> BackupScope:
+        """The largest failure that the pod is to survive; NONE also where it names none that exists."""
+        number = _scopes(pod, self.settings)
+        return _SCOPES[number - 1] if number else BackupScope.NONE
 
 
 def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProblem:
@@ -81,7 +88,9 @@ def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProb
     backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
     start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
     problem, cut = restricted(problem, start)
-    return ClusterProblem(problem, situation, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), cut)
+    return ClusterProblem(
+        problem, situation, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), domains, settings, cut
+    )
 
 
 def _choosing(situation: Situation) -> set[str]:

@@ -89,7 +89,7 @@ def test_a_pod_without_a_backup_is_shown_with_its_reason_and_the_exit_code(
 ) -> None:
     (tmp_path / "p.yaml").write_text(DEPLOYMENT.format(name="near", ms=1))
     assert main(strings([*files, "--greedy"])) == 1
-    assert "no other node that keeps its bounds" in capsys.readouterr().out
+    assert "2 delay to edge-1 over 1 ms, 1 in the node that fails" in capsys.readouterr().out
 
 
 def test_files_that_do_not_fit_together_are_refused(files: list[object], capsys: pytest.CaptureFixture[str]) -> None:

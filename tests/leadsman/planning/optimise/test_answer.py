@@ -1,15 +1,21 @@
 """Every plan passes the check that judges placements and failures by themselves."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
+from leadsman.cluster.model import cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.greedy import balanced, greedy_choices
 from leadsman.planning.optimise.problem import score
 from leadsman.planning.situation import Situation
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, random_case
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
@@ -54,3 +60,41 @@ def test_a_plan_says_what_the_score_counts() -> None:
         assert at.unplaced == len(plan.unplaced)
         homes = [pod.home for pod in modelled.problem.pods]
         assert at.moves == sum(home not in (-1, choice.place) for home, choice in zip(homes, choices, strict=True))
+
+
+def bounded_pod(name: str, gib: int, where: str = "", **more: Any) -> ClusterPod:
+    size = Resources(100, gib << 30, 1)
+    labels = {"delay_a": "5"}
+    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": name}
+    return ClusterPod(name, "shop", name, where, requests=size, labels=labels, **owner, **more)
+
+
+def plan_of(*pods: ClusterPod, nodes: str = "abc") -> OptimisedPlan:
+    """Nodes of 8 GiB; b is 1 ms from a, and the others are far."""
+    size = Resources(4000, 8 << 30, 20)
+    cluster = cluster_of([ClusterNode(name, name, allocatable=size, ready=True) for name in nodes], pods)
+    matrix = {"a": {"a": 0.1, "b": 1.0} | {name: 50.0 for name in nodes if name not in "ab"}}
+    modelled = model_cluster(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
+    return plan_of_choices(modelled, greedy_choices(modelled.problem, modelled.start))
+
+
+def test_a_pod_too_large_for_the_nodes_in_its_bounds_says_memory() -> None:
+    assert plan_of(bounded_pod("big", 20)).unplaced == {"big": "2 too little memory is free, 1 delay to a over 5 ms"}
+
+
+def test_a_pod_on_a_node_that_is_gone_has_no_place() -> None:
+    assert plan_of(bounded_pod("left", 1, "z")).unplaced == {"left": "its node z does not exist any more"}
+
+
+def test_a_bound_to_a_node_that_is_gone_leaves_its_pod_without_a_place() -> None:
+    plan = plan_of(replace(bounded_pod("web", 1, "b"), labels={"delay_gone": "5"}))
+    assert plan.unplaced == {"web": "no such node or workload gone"}
+
+
+def test_a_missing_backup_says_bound_room_or_an_unknown_rack_by_count() -> None:
+    plan = plan_of(bounded_pod("one", 6, "a"), bounded_pod("two", 6, "b"))
+    reasons = dict(plan.backups.uncovered)
+    assert reasons["one"] == "1 delay to a over 5 ms, 1 in the node that fails, 1 too little memory is free"
+    rack = {"leadsman.dev/backup": "rack"}
+    plan = plan_of(bounded_pod("one", 1, "a", annotations=rack))
+    assert dict(plan.backups.uncovered)["one"].startswith("the rack of node a is unknown")
