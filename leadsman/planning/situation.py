@@ -5,7 +5,6 @@ extender's filters at the decision inputs, and both are told of the same suppose
 all who plan, and it is the one that kube-scheduler and the extender would give.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -55,7 +54,8 @@ class Verdict:
 
     def __init__(self, feasibility: Feasibility, refused: Mapping[str, Refusal]) -> None:
         self._feasibility, self._refused = feasibility, refused
-        self.nodes: tuple[str, ...] = tuple(node for node in feasibility.nodes if node not in refused)
+        feasible = feasibility.nodes
+        self.nodes: tuple[str, ...] = tuple(node for node in feasible if node not in refused) if refused else feasible
 
     def reasons(self, node: str) -> list[str]:
         """Why the node may not have the pod, kube-scheduler's reasons before the extender's; none if it may. KeyError
@@ -78,15 +78,28 @@ class Verdict:
 class Situation:
     """A cluster as it is, or as it would be. Immutable: what changes makes another one.
 
-    inputs: those of a decision in this cluster. judge: how the extender filters nodes. candidates: the nodes that it is
-        asked about; those that are supposed to be gone are among them, as pods may be bound to them.
+    judge: how the extender filters nodes.
+    candidates: the nodes that it is asked about; those that are supposed to be gone are among them, as pods may be
+        bound to them.
     """
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs, judge: Judge = filter_nodes) -> None:
-        self.cluster, self.inputs, self.judge = cluster, inputs, judge
+        self.cluster, self.judge = cluster, judge
         self.candidates = CandidateNodes.of(cluster.nodes)
+        self._inputs, self._places = inputs, list[tuple[ClusterPod, str]]()
         self._bounds = _Bounds(cluster, inputs)
         self._absent = ""
+
+    @property
+    def inputs(self) -> DecisionInputs:
+        """Those of a decision in this cluster. Where pods are is put into them when somebody asks: many a situation is
+        only the way to the next one."""
+        if self._places:
+            workloads = self._inputs.workloads
+            by_name = _SupposedWorkloads.of(workloads).with_places(self._places)
+            self._inputs = replace(self._inputs, workloads=replace(workloads, by_name=by_name))
+            self._places = []
+        return self._inputs
 
     @property
     def bounded(self) -> Mapping[str, ClusterPod]:
@@ -98,9 +111,15 @@ class Situation:
         self, pods: Mapping[str, ClusterPod | None], nodes: Mapping[str, ClusterNode | None] | None = None
     ) -> "Situation":
         """The same with these pods by UID, None for one that is gone, and these nodes by name."""
-        after = copy.copy(self)
+        after = self._copy()
         after.cluster = self.cluster.changed(nodes, pods)
-        after.inputs = _inputs_with(self.inputs, self.cluster, pods, self._absent)
+        moved = list(_moved(self.cluster, pods))
+        after._places = [
+            *self._places,
+            *((pod, now if pods[pod.uid] else self._absent) for pod, _, now in moved if pod.workload),
+        ]
+        if self._inputs.devices.followed:
+            after._inputs = _with_moved_demands(self._inputs, moved)
         return after
 
     def with_pod(self, pod: ClusterPod, node: str) -> "Situation":
@@ -115,13 +134,18 @@ class Situation:
 
         The delays are those of now, when every node still reports: after the failure nobody can measure them.
         """
-        now = copy.copy(self)
+        now = self._copy()
         now._absent = LOST
         # What holds for seconds is over then.
         devices = replace(self.inputs.devices, reservations=(), reservations_problem="")
-        now.inputs = replace(self.inputs, self_healing=SelfHealing(), devices=devices)
+        now._inputs, now._places = replace(self.inputs, self_healing=SelfHealing(), devices=devices), []
         fallen = (pod.uid for node in nodes for pod in self.cluster.pods_on(node))
         return now.changed(dict.fromkeys(fallen), dict.fromkeys(nodes))
+
+    def _copy(self) -> "Situation":
+        copied = object.__new__(Situation)
+        copied.__dict__.update(self.__dict__)
+        return copied
 
     def holding(self, room: Mapping[str, Resources]) -> "Situation":
         """The same with so much room held on nodes, as by a pod on each."""
@@ -365,26 +389,22 @@ def with_devices_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
     return replace(inputs, devices=DeviceInputs(True, {name: each for name, each in nodes.items() if each.allocatable}))
 
 
-def _inputs_with(
-    inputs: DecisionInputs, before: Cluster, pods: Mapping[str, ClusterPod | None], absent: str
-) -> DecisionInputs:
-    """The inputs after these pods of the cluster changed. absent: the node of a pod that is gone."""
-    places, devices = list[tuple[ClusterPod, str]](), dict[str, NodeDevices]()
+def _moved(before: Cluster, pods: Mapping[str, ClusterPod | None]) -> Iterator[tuple[ClusterPod, str, str]]:
+    """Of these changes, each pod that comes to another node, with its node before and after; "": it has none."""
     for uid, pod in pods.items():
         old = before.pods.get(uid)
         was, now = old.node if old else "", pod.node if pod else ""
         of = pod or old
-        if of is None or was == now:
-            continue
-        if of.workload:
-            places.append((of, now if pod else absent))
-        if of.devices is not None and inputs.devices.followed:
-            for node in filter(None, (was, now)):
-                there = devices.get(node) or inputs.devices.nodes.get(node, NO_DEVICES)
-                devices[node] = _with_demand(there, uid, of.devices if node == now else None)
-    if places:
-        by_name = _SupposedWorkloads.of(inputs.workloads).with_places(places)
-        inputs = replace(inputs, workloads=replace(inputs.workloads, by_name=by_name))
+        if of is not None and was != now:
+            yield of, was, now
+
+
+def _with_moved_demands(inputs: DecisionInputs, moved: Iterable[tuple[ClusterPod, str, str]]) -> DecisionInputs:
+    devices = dict[str, NodeDevices]()
+    for pod, was, now in moved:
+        for node in filter(None, (was, now) if pod.devices is not None else ()):
+            there = devices.get(node) or inputs.devices.nodes.get(node, NO_DEVICES)
+            devices[node] = _with_demand(there, pod.uid, pod.devices if node == now else None)
     return _with_devices(inputs, devices) if devices else inputs
 
 
