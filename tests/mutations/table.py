@@ -7,6 +7,7 @@ from tests.mutations.rows import (
     deciding,
     devices,
     healing,
+    planning,
     plugins,
     recording,
     reports,
@@ -14,6 +15,19 @@ from tests.mutations.rows import (
     state,
 )
 
-SUBJECTS = (connections, requests, deciding, devices, state, reports, agent, controller, healing, plugins, recording)
+SUBJECTS = (
+    connections,
+    requests,
+    deciding,
+    devices,
+    state,
+    reports,
+    agent,
+    controller,
+    healing,
+    planning,
+    plugins,
+    recording,
+)
 
 MUTATIONS = tuple(mutation for subject in SUBJECTS for mutation in subject.MUTATIONS)

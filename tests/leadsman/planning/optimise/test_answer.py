@@ -65,7 +65,7 @@ def test_a_plan_says_what_the_score_counts() -> None:
 def bounded_pod(name: str, gib: int, where: str = "", **more: Any) -> ClusterPod:
     size = Resources(100, gib << 30, 1)
     labels = {"delay_a": "5"}
-    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": name}
+    owner: dict[str, Any] = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": name}
     return ClusterPod(name, "shop", name, where, requests=size, labels=labels, **owner, **more)
 
 

@@ -1,0 +1,51 @@
+"""What planners propose is what kube-scheduler and the extender accept, and what a failure needs is held."""
+
+from tests.mutations.mutation import Mutation
+
+SITUATION = "leadsman/planning/situation.py"
+AT_PROPOSALS = "leadsman/planning/test_proposals.py::"
+
+MUTATIONS = (
+    Mutation(
+        "planners know what a pod asks of devices",
+        "leadsman/decision/model.py",
+        "NO_DEMAND if pod.devices is None else pod.devices,",
+        "NO_DEMAND,",
+        AT_PROPOSALS + "test_a_pod_is_not_evicted_for_a_card_that_is_full",
+    ),
+    Mutation(
+        "moves ask the filters of plugins too",
+        SITUATION,
+        "refused = self.judge(info, self.candidates, inputs).refused",
+        "refused = filter_nodes(info, self.candidates, inputs).refused",
+        AT_PROPOSALS + "test_a_pod_is_not_evicted_for_a_node_that_a_plugin_refuses",
+    ),
+    Mutation(
+        "a node's devices are those of the pods that are supposed to be there",
+        SITUATION,
+        "    return _with_devices(inputs, devices) if devices else inputs",
+        "    return inputs",
+        AT_PROPOSALS + "test_moves_of_a_drain_are_accepted",
+    ),
+    Mutation(
+        "a backup is asked for in the cluster as it is after the failure",
+        "leadsman/planning/backups/planner.py",
+        "self._after = {domain: situation.failed(failure.nodes) for domain, failure in self._failures.items()}",
+        "self._after = dict.fromkeys(self._failures, situation)",
+        "leadsman/planning/backups/test_planner.py",
+    ),
+    Mutation(
+        "a place in an optimised plan that lacks memory is said to",
+        "leadsman/planning/optimise/answer.py",
+        "after.holding(reserves).verdict(after.cluster.pods[uid]).kinds()",
+        "after.bound_refusals(after.cluster.pods[uid])",
+        "leadsman/planning/optimise/test_answer.py::test_a_pod_too_large_for_the_nodes_in_its_bounds_says_memory",
+    ),
+    Mutation(
+        "pods that ask for devices are counted one by one",
+        "leadsman/planning/capacity/coupling.py",
+        '        (pod.devices, "it asks for devices"),\n',
+        "",
+        AT_PROPOSALS + "test_pods_that_fit_are_accepted",
+    ),
+)
