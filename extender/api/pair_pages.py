@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from extender.api.cluster_view import ClusterView
+from extender.api.cluster_view import ClusterView, source_name
 from extender.api.contract.delays import (
     DelayEstimate,
     DirectedDelay,
@@ -15,7 +15,6 @@ from extender.api.contract.delays import (
     RttAt,
     UsedDelay,
 )
-from extender.api.estimated import source_name
 from extender.api.history import DelayHistory
 from extender.api.moments import iso
 from extender.api.node_rows import number_or_none

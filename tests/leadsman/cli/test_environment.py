@@ -5,7 +5,6 @@ from collections import defaultdict
 
 import pytest
 
-from leadsman.cli import configure_scheduler
 from leadsman.cli.main import COMMANDS, build_parser, main
 
 PROCESSES = ("agent", "controller", "extender")
@@ -57,10 +56,9 @@ def test_the_operator_s_commands_read_at_most_where_the_extender_is(
     assert set(meanings(command, capsys)) in ({"LEADSMAN_EXTENDER"}, set())
 
 
-def test_the_folder_of_the_operator_s_certificates_never_becomes_the_scheduler_s() -> None:
-    environ = {"LEADSMAN_CERTS": "/home/me/leadsman-certs", "LEADSMAN_EXTENDER": "http://127.0.0.1:9001"}
+def test_where_the_operator_asks_never_becomes_what_the_scheduler_asks() -> None:
+    environ = {"LEADSMAN_EXTENDER": "http://127.0.0.1:9008"}
     args = build_parser(environ, "configure-scheduler").parse_args(["configure-scheduler", "manifest.yaml"])
-    assert args.certs == configure_scheduler.CERTIFICATE_FOLDER
     assert args.extender is None
 
 
