@@ -20,7 +20,12 @@ class RequestError(Exception):
     def __init__(self, status: int, message: str, field: str = "", value: str = "", allowed: str = "") -> None:
         super().__init__(message)
         self.status = status
-        self.body = ErrorBody(ErrorDetail(field, value[:_MAX_SHOWN], allowed, message))
+        self.body = ErrorBody(ErrorDetail(field, _as_text(value[:_MAX_SHOWN]), allowed, _as_text(message)))
+
+
+def _as_text(given: str) -> str:
+    """Bytes of a header that are no UTF-8 come as surrogates, which JSON cannot hold."""
+    return given.encode(errors="backslashreplace").decode()
 
 
 class ListQuery:

@@ -242,6 +242,15 @@ async def test_a_request_for_another_host_is_refused(api: Api, host: str) -> Non
     assert (status, body["error"]["field"]) == (403, "Host")
 
 
+async def test_a_host_that_is_no_text_is_refused_as_any_other(api: Api) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.session._base_url.port)
+    writer.write(b"GET /api/v1/health HTTP/1.1\r\nHost: \xff\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"\\\\udcff" in answer
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:9008", "[::1]:9008"])
 async def test_a_request_for_loopback_is_answered(api: Api, host: str) -> None:
     assert (await api.get("/overview", Host=host))[0] == 200

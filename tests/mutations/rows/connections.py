@@ -32,6 +32,20 @@ MUTATIONS = (
         "test_a_lease_that_another_process_renews_for_a_dead_agent_holds_its_node_no_longer_than_it_lasts",
     ),
     Mutation(
+        "the page answers for loopback's names alone",
+        "extender/api/access.py",
+        "if name not in LOOPBACK_HOSTS:",
+        "if False:",
+        "extender/api/test_app.py::test_a_request_for_another_host_is_refused[evil.example]",
+    ),
+    Mutation(
+        "a POST to the page comes from the page",
+        "extender/api/access.py",
+        'if sender != "same-origin":',
+        "if False:",
+        "extender/api/test_app.py::test_a_post_from_another_page_is_refused[cross-site]",
+    ),
+    Mutation(
         "connections are capped from accept on",
         CONNECTIONS,
         "if len(self._unproven) >= self.limits.max_unproven_connections and not self._evict_unproven():",
