@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import node_devices
-from leadsman.cluster.model import cluster_of
+from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.resources import Resources
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.plugins import FILTERS
 from leadsman.kube.decoding import decode_json
@@ -159,23 +160,29 @@ def test_pods_that_fit_are_accepted(seed: int) -> None:
         last["spec"]["nodeName"] = each.node
 
 
-def test_a_pod_is_not_evicted_for_a_card_that_is_full() -> None:
-    """It asks for 5 GiB of one card, and the card of the node that scores better has 3 left."""
-
-    def node(name: str) -> ClusterNode:
-        labels = {f"{GPU}.count": "1", f"{GPU}.memory": "8192"}
-        size = Resources(8000, 64 * GIB, 110, {GPU: 4})
-        return ClusterNode(name, f"uid-{name}", allocatable=size, ready=True, labels=labels)
-
-    def on_card(name: str, where: str) -> Any:
-        demand = DeviceDemand(({GPU: 1},), memory_bytes=5 * GIB)
-        return replace(pod(name, where, owner=name), requests=Resources(100, GIB, 1, {GPU: 1}), devices=demand)
-
-    cluster = cluster_of([node("a"), node("b")], [on_card("one", "a"), on_card("two", "b")])
+def cards(*pods: tuple[str, str]) -> tuple[Cluster, DecisionInputs]:
+    """Nodes a and b have a card of 8 GiB each, of which each pod asks 5."""
+    labels = {f"{GPU}.count": "1", f"{GPU}.memory": "8192"}
+    size = Resources(8000, 64 * GIB, 110, {GPU: 4})
+    nodes = [ClusterNode(name, f"uid-{name}", allocatable=size, ready=True, labels=labels) for name in "ab"]
+    demand = DeviceDemand(({GPU: 1},), memory_bytes=5 * GIB)
+    requests = Resources(100, GIB, 1, {GPU: 1})
+    asking = [replace(pod(name, where, owner=name), requests=requests, devices=demand) for name, where in pods]
+    cluster = cluster_of(nodes, asking)
     devices = {name: node_devices(each, cluster.pods_on(name)) for name, each in cluster.nodes.items()}
-    known = replace(inputs(cluster, a=HOT, b=COLD), devices=DeviceInputs(True, devices))
+    return cluster, replace(inputs(cluster, a=HOT, b=COLD), devices=DeviceInputs(True, devices))
+
+
+def test_a_pod_is_not_evicted_for_a_card_that_is_full() -> None:
+    cluster, known = cards(("one", "a"), ("two", "b"))
     assert filter_nodes(PodInfo.of(cluster.pods["one"]), ["b"], known).kept == ()
     assert steps(planned((cluster, known))) == []
+
+
+def test_of_two_pods_that_leave_for_one_card_the_second_finds_it_full() -> None:
+    plan = plan_drain(Situation(*cards(("one", "a"), ("two", "a"))), ["a"], None, None).plan
+    assert [move.to_node for move in plan.moves] == ["b"]
+    assert len(plan.left_out) == 1
 
 
 def test_a_pod_is_not_evicted_for_a_node_that_a_plugin_refuses() -> None:

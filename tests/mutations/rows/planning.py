@@ -25,7 +25,7 @@ MUTATIONS = (
         SITUATION,
         "    return _with_devices(inputs, devices) if devices else inputs",
         "    return inputs",
-        AT_PROPOSALS + "test_moves_of_a_drain_are_accepted",
+        AT_PROPOSALS + "test_of_two_pods_that_leave_for_one_card_the_second_finds_it_full",
     ),
     Mutation(
         "a backup is asked for in the cluster as it is after the failure",
