@@ -47,8 +47,7 @@ def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, s
     handlers = ApiHandlers(live)
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, api_handler(route, handlers))
-    document = msgspec.json.encode(openapi_document())
-    app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
+    app.router.add_get(f"{PREFIX}/openapi.json", _document)
     app.router.add_get(f"{PREFIX}/events", _events(live))
     for path, (content_type, body) in bundle.items():
         app.router.add_get(path, _page(_serving(content_type, body, page_headers), live))
@@ -65,6 +64,11 @@ def api_handler(route: Route, handlers: ApiHandlers) -> _Handler:
         return await _response(request, "application/json", body, API_HEADERS, route.status)
 
     return answer
+
+
+async def _document(request: web.Request) -> web.StreamResponse:
+    """Made when it is asked for: most extenders never are."""
+    return await _response(request, "application/json", msgspec.json.encode(openapi_document()), API_HEADERS)
 
 
 def _page(serve: _Handler, live: LiveState) -> _Handler:
