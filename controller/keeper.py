@@ -21,7 +21,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavailable
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
 from leadsman.runtime.daemon_thread import run_in_daemon_thread

@@ -18,7 +18,7 @@ from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing
 from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.leader_election import LeaderElector
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POLICY_LABEL

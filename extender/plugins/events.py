@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.names import REPORTING_EXTENDER
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.token_bucket import TokenBucket

@@ -18,9 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leadsman.network.calibration import COVERAGE
+from leadsman.network.calibration import COVERAGE, regress_upper_end
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
-from leadsman.network.quantile_regression import regress_upper_end
 
 _SIDE = (1 - COVERAGE) / 2
 MAX_COMPARED_PAIRS = 5_000

@@ -1,7 +1,7 @@
 """aiohttp, imported without what an agent does not need: 1.6 of its 41 MB.
 
 These are the system's CAs, of which aiohttp makes a TLS context that nobody uses here (leadsman.state.etcd_http and
-leadsman.kube.http_session make theirs when they speak TLS), and frozenlist's C++ library, for lists of a few signals.
+leadsman.kube.client make theirs when they speak TLS), and frozenlist's C++ library, for lists of a few signals.
 """
 
 import os

@@ -20,7 +20,7 @@ from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector

@@ -18,7 +18,7 @@ from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from leadsman.kube.client import ApiClient
-    from leadsman.kube.event_writer import EventWriter
+    from leadsman.kube.events import EventWriter
     from leadsman.sources.cluster.cluster_follower import ClusterFollower
     from tests.conftest import Until
 

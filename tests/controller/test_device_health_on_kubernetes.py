@@ -19,7 +19,7 @@ from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICES_KEY
 from leadsman.kube.objects import PartialObjectMetadata

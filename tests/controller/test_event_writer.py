@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.fake_api_server import FakeApiServer

@@ -20,7 +20,7 @@ from controller.self_healing import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools

@@ -20,7 +20,7 @@ from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import NotLeader
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest

@@ -10,7 +10,7 @@ import pytest
 from controller.node_health import EVENT_OF, STATUS_OF, NodeConditions
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.failover import meanings
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket

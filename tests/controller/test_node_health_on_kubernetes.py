@@ -15,7 +15,7 @@ import pytest
 from controller.node_health import NodeConditions, NodeLeases
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.failover.model import (
     NodeHealth,
     NodeVerdict,

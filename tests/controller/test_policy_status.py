@@ -7,7 +7,7 @@ import pytest
 from controller.policies import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, BoundedJson, TasPolicyMetadata, TasPolicyObject
 from leadsman.testbed.api_objects import parse_path

@@ -13,7 +13,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.published.moves import MOVES, MoveStep

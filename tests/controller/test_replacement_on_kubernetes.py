@@ -21,7 +21,7 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.model import MoveResult
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket

@@ -18,7 +18,7 @@ from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import (
     NodeHealth,

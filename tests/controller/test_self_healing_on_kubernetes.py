@@ -16,7 +16,7 @@ from controller.self_healing import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget

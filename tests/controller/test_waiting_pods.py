@@ -14,7 +14,7 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
-from leadsman.kube.event_writer import EventWriter
+from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import Pod
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency

@@ -40,7 +40,7 @@ from leadsman.planning.labels.model import NodePatch
 from leadsman.planning.labels.ownership import NodeView
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.delay.metrics import source_metrics
+from leadsman.sources.delay.delay_sources import source_metrics
 from leadsman.sources.telemetry.polling import MetricPoller, MetricUnavailable, Samples
 from leadsman.sources.telemetry.polling import Sample as PolledSample
 from leadsman.state import codec, keys

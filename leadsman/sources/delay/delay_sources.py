@@ -1,28 +1,169 @@
 """Builds and runs the delay sources that an operator chose, and the estimator."""
 
+import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
+from typing import Protocol
 
+import msgspec
 from msgspec import Struct
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from leadsman.decision.delay.views import DelayView
 from leadsman.decision.policy import Policy
-from leadsman.sources.delay import metrics
+from leadsman.runtime.decode_errors import UNREADABLE, explain
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.watched_files import WatchedFiles
 from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
 from leadsman.sources.delay.groups import DelayGroups
-from leadsman.sources.delay.matrix_files import MatrixFiles
-from leadsman.sources.delay.node_names import NodeNames
+from leadsman.sources.delay.matrix import MatrixFiles
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
+
+# Metrics of the delay sources and of the estimates. A scrape reads memory only.
+
+
+class DelaySource(Protocol):
+    """Goldpinger or static files.
+
+    problem: why the newest data are not the current ones.
+    """
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def problem(self) -> ProblemLog: ...
+    @property
+    def current(self) -> DelayView | None: ...
+
+
+def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metric]:
+    """Metrics of each source. now: monotonic seconds."""
+    if not sources:
+        return
+    up = GaugeMetricFamily(
+        "leadsman_delay_source_up",
+        "1 when the delay source was last read without a problem, else 0.",
+        labels=["source"],
+    )
+    nodes = GaugeMetricFamily(
+        "leadsman_delay_source_nodes", "Nodes that the delay source has delays of.", labels=["source"]
+    )
+    age = GaugeMetricFamily(
+        "leadsman_delay_source_age_seconds", "Seconds since the delays of the source were measured.", labels=["source"]
+    )
+    for source in sources:
+        view = source.current
+        up.add_metric([source.source], 0.0 if source.problem.text or view is None else 1.0)
+        nodes.add_metric([source.source], len(view.nodes) if view else 0)
+        if view and view.read_at is not None:
+            age.add_metric([source.source], now - view.read_at)
+    yield from (up, nodes, age)
+
+
+def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
+    """Metrics of the estimator and of the estimates in use. now: monotonic seconds."""
+    yield CounterMetricFamily("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
+    yield CounterMetricFamily(
+        "leadsman_estimates_failures",
+        "Rounds of fitting delay estimates and node groups that failed.",
+        estimator.failures,
+    )
+    fitted = estimator.current
+    if fitted is None:
+        return
+    estimates = fitted.estimates
+    yield GaugeMetricFamily(
+        "leadsman_estimates_fit_seconds", "Seconds that the last fit of delay estimates took.", estimator.fit_seconds
+    )
+    yield GaugeMetricFamily(
+        "leadsman_estimates_age_seconds",
+        "Seconds since the data behind the delay estimates were read.",
+        now - fitted.made_at,
+    )
+    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes that have delay estimates.", estimates.pairs.node_count)
+    yield GaugeMetricFamily(
+        "leadsman_estimates_pairs",
+        "Measured pairs that the delay estimates were fitted to.",
+        len(estimates.pairs.log_ms),
+    )
+    yield GaugeMetricFamily(
+        "leadsman_implausible_reports",
+        "Reported delays beyond what other nodes' reports allow, which estimates are made without.",
+        sum(map(len, fitted.implausible.values())),
+    )
+    yield GaugeMetricFamily(
+        "leadsman_contradicted_nodes",
+        "Nodes whose reported delays other nodes contradict, named by leadsman state.",
+        len(fitted.contradicted),
+    )
+    if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.
+        yield GaugeMetricFamily(
+            "leadsman_estimates_expected_error_ratio",
+            "Median relative error of the delay estimates on measured pairs that were left out of the fit.",
+            error,
+        )
+
+
+# Maps addresses to nodes, for a delay source that knows addresses only.
+#
+# An agent in its node's network reports the node's own address. For other clusters a JSON file maps host IPs, pod IPs
+# or
+# pod names: `{"10.0.0.7": "edge-1"}`. The file counts before what agents report.
+
+log = logging.getLogger(__name__)
+
+MAX_FILE_BYTES = 4 << 20
+
+
+class NodeNames:
+    """Call it for the newest names: address or pod → node.
+
+    file: read again when it has changed; None: there is none.
+    problem: why the file as it is now is not in use.
+
+    The first reading raises leadsman.runtime.watched_files.UnusableFile.
+    """
+
+    def __init__(self, snapshot: Callable[[], Snapshot], file: Path | None = None) -> None:
+        self._snapshot = snapshot
+        self.problem = ProblemLog(
+            log,
+            "cannot use the file of --goldpinger-names; its last good content stays in use",
+            "the file of --goldpinger-names is valid again",
+            logging.ERROR,
+        )
+        self._file = WatchedFiles([file], _parse, self.problem, MAX_FILE_BYTES) if file else None
+
+    def __call__(self) -> Mapping[str, str]:
+        names = reported_names(self._snapshot())
+        if self._file is None:
+            return names
+        self._file.poll()
+        return names | self._file.current
+
+
+def reported_names(snapshot: Snapshot) -> dict[str, str]:
+    """Address → node, by the agents' identities."""
+    identities = ((state.identity, node) for node, state in snapshot.nodes.items())
+    return {identity.address: node for identity, node in identities if identity}
+
+
+def _parse(contents: Sequence[bytes]) -> dict[str, str]:
+    try:
+        return msgspec.json.decode(contents[0], type=dict[str, str])
+    except UNREADABLE as error:
+        raise ValueError(f'{explain(error)}; must be {{"address or pod": "node"}} in JSON') from error
 
 
 class DelaySettings(Struct, frozen=True):
     """Which delay sources to follow besides our agents' reports, which always count first.
 
     goldpinger_url: "": no Goldpinger.
-    goldpinger_names_file: addresses and pods by node (leadsman.sources.delay.node_names).
+    goldpinger_names_file: addresses and pods by node (leadsman.sources.delay.delay_sources).
     goldpinger_interval_seconds: between two polls.
     matrix, metadata: static files, both or none.
     estimates: whether to fit them.
@@ -101,8 +242,8 @@ class DelaySources:
     def families(self) -> Iterator[Metric]:
         """For metrics."""
         now = self._clock()
-        yield from metrics.source_metrics(self.sources, now)
-        yield from metrics.estimate_metrics(self.estimator, now)
+        yield from source_metrics(self.sources, now)
+        yield from estimate_metrics(self.estimator, now)
 
 
 def _goldpinger(

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from leadsman.decision.policy import Policy, Statistic
-from leadsman.network.fitting import FitBudget
-from leadsman.network.warm_start import changed_share
+from leadsman.network.fitting import FitBudget, changed_share
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from leadsman.decision.cache import SNAPSHOTS_PER_GENERATION, DecisionCache
-from leadsman.decision.fresh_periods import (
+from leadsman.decision.cache import (
     MAX_PERIODS,
     MAX_SNAPSHOT_ENTRIES,
     PERIOD_REUSE_SECONDS,
+    SNAPSHOTS_PER_GENERATION,
+    DecisionCache,
 )
 from leadsman.decision.node_index import NodeIndex
 from leadsman.state.records import Heartbeat

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates, RttEstimate
-from leadsman.network.fitting import FitBudget, fit_budget, fit_network
+from leadsman.network.fitting import FitBudget, carry_over, changed_share, fit_budget, fit_network, moved_nodes
 from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
-from leadsman.network.warm_start import carry_over, changed_share, moved_nodes
 from leadsman.simulator.generated_cluster.network import GeneratedNetwork, random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
 

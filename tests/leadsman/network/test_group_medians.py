@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadsman.network.group_medians import MIN_PAIRS, GroupMedians, _leave_one_out_errors, fit_group_medians
+from leadsman.network.estimates import MIN_PAIRS, GroupMedians, _leave_one_out_errors, fit_group_medians
 from leadsman.network.measured_pairs import MeasuredPairs, build_pairs
 
 

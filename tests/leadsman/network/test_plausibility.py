@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from leadsman.network import plausibility
 from leadsman.network.embedding import EnsembleMember, mean_and_spread
+from leadsman.network.estimates import fit_group_medians
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.group_medians import fit_group_medians
 from leadsman.network.measured_pairs import Floats, Indices, build_pairs
 from leadsman.network.plausibility import ENOUGH_TO_JUDGE, MIN_REPORTERS, Plausibility, Reports, place_by_others
 from leadsman.simulator.generated_cluster.network import rack_network, random_peers

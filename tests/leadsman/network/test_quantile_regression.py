@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadsman.network.quantile_regression import regress_quantile, regress_upper_end
+from leadsman.network.calibration import regress_quantile, regress_upper_end
 
 
 def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

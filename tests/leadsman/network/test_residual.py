@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from leadsman.network import residual
+from leadsman.network import rtt_model
 from leadsman.network.embedding import mean_and_spread
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
-from leadsman.network.residual import (
+from leadsman.network.rtt_model import (
     KERNEL_WEIGHTS_AND_LENGTHS,
     MAX_SHARED_ERROR,
     SELF_KERNEL,
@@ -35,7 +35,7 @@ def test_it_is_the_gaussian_process_that_its_kernel_defines(
     first, second = pairs.first, pairs.second
     straight = alike[np.ix_(first, first)] * alike[np.ix_(second, second)]
     crossed = alike[np.ix_(first, second)] * alike[np.ix_(second, first)]
-    own = (residual._NOISE - SELF_KERNEL**2) * np.eye(len(first))
+    own = (rtt_model._NOISE - SELF_KERNEL**2) * np.eye(len(first))
     share = np.linalg.solve(straight + crossed + own, np.clip(error, -MAX_SHARED_ERROR, MAX_SHARED_ERROR))
     matrix = np.zeros_like(shared)
     matrix[first, second] = matrix[second, first] = share
@@ -49,7 +49,7 @@ def test_many_nodes_take_another_way_to_the_same_result(
 ) -> None:
     pairs = part_fit.pairs
     dense = fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second)
-    monkeypatch.setattr(residual, "MAX_DENSE_NODES", 0)
+    monkeypatch.setattr(rtt_model, "MAX_DENSE_NODES", 0)
     assert fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second) == pytest.approx(dense, abs=1e-3)
 
 
@@ -81,6 +81,6 @@ def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other()
     far = np.full((5, 5), 3.0)
     far[0, 1] = far[1, 0] = far[0, 0] = far[1, 1] = -2.0
     far[0, 0], far[1, 1] = -5.0, -4.0
-    assert residual._kernel(far, np.arange(5))[0, 1] == pytest.approx(
+    assert rtt_model._kernel(far, np.arange(5))[0, 1] == pytest.approx(
         sum(weight for weight, _ in KERNEL_WEIGHTS_AND_LENGTHS)
     )

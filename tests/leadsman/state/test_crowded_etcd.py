@@ -10,9 +10,8 @@ import pytest
 from leadsman.state import codec, keys
 from leadsman.state.etcd_http import LARGEST_RESPONSE_BYTES, EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.follower import Follower
+from leadsman.state.follower import Follower, node_pages
 from leadsman.state.key_values import Put
-from leadsman.state.node_listing import node_pages
 from leadsman.state.records import Heartbeat, Reward
 from leadsman.state.snapshot import Freshness
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS

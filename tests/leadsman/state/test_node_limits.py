@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from leadsman.state import codec, keys
 from leadsman.state.codec import LARGEST_VALUE_BYTES
-from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower
+from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages
 from leadsman.state.key_values import Delete, Deleted, KeyRange, Listing, Put, Updated, slices_by_revision
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.node_limits import NodeLimits
-from leadsman.state.node_listing import node_pages
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing

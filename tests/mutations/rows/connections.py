@@ -145,14 +145,14 @@ MUTATIONS = (
     ),
     Mutation(
         "an expired client certificate replaces nothing",
-        "leadsman/kube/http_session.py",
+        "leadsman/kube/client.py",
         "            check_client_certificate(path)",
         "            pass",
         "leadsman/kube/test_tls_reload.py::test_a_certificate_that_cannot_work_replaces_nothing_and_is_named",
     ),
     Mutation(
         "an expired CA of the API server replaces nothing",
-        "leadsman/kube/http_session.py",
+        "leadsman/kube/client.py",
         'check_authorities(made, "the CA", time.time(), "server")',
         "pass",
         "leadsman/kube/test_tls_reload.py::test_an_expired_ca_replaces_nothing",

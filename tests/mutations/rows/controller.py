@@ -124,7 +124,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a write is not sent once another replica may lead",
-        "leadsman/kube/http_session.py",
+        "leadsman/kube/client.py",
         'if req.method != "GET" and not self._may_write():',
         "if False:",
         "leadsman/kube/test_client.py::test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent",

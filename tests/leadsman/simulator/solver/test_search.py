@@ -14,8 +14,8 @@ from leadsman.planning.optimise.problem import NOWHERE, Choice, PodOptions, Prob
 from leadsman.planning.optimise.search import Ended, Found
 from leadsman.planning.situation import Situation
 from leadsman.simulator.solver import parent
+from leadsman.simulator.solver.child import Relaxation
 from leadsman.simulator.solver.job import Job, encode
-from leadsman.simulator.solver.relaxation import Relaxation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 

@@ -14,8 +14,8 @@ from prometheus_client.core import Metric
 from leadsman.decision.policy import DelayPolicy, Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.delay import delay_sources
 from leadsman.sources.delay import estimator as module
-from leadsman.sources.delay import metrics
 from leadsman.sources.delay.estimator import Estimator, FitSchedule
 from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.records import Identity
@@ -214,7 +214,7 @@ def shown(found: list[Metric]) -> dict[str, float]:
 async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
     estimator = world.estimator()
     await estimator.run_once()
-    found = shown(list(metrics.estimate_metrics(estimator, 31.0)))
+    found = shown(list(delay_sources.estimate_metrics(estimator, 31.0)))
     assert found["leadsman_estimates_nodes"] == 20
     assert found["leadsman_estimates_age_seconds"] == 30.0
     assert found["leadsman_estimates_fits_total"] == 1
@@ -227,13 +227,13 @@ async def test_an_error_that_is_not_known_is_not_told(make: "Make", quick: FitBu
     """Two nodes: no pair can be left out."""
     estimator = World(make.plane(nodes=2, peers=1), quick).estimator()
     await estimator.run_once()
-    found = shown(list(metrics.estimate_metrics(estimator, 31.0)))
+    found = shown(list(delay_sources.estimate_metrics(estimator, 31.0)))
     assert found["leadsman_estimates_pairs"] == 1
     assert "leadsman_estimates_expected_error_ratio" not in found
 
 
 async def test_without_a_fit_metrics_tell_counts_only(world: World) -> None:
-    assert shown(list(metrics.estimate_metrics(world.estimator(), 0.0))).keys() == {
+    assert shown(list(delay_sources.estimate_metrics(world.estimator(), 0.0))).keys() == {
         "leadsman_estimates_fits_total",
         "leadsman_estimates_failures_total",
     }
@@ -243,7 +243,7 @@ def test_sources_are_up_while_they_have_no_problem() -> None:
     refused = ProblemLog(logging.getLogger(__name__), "", "")
     refused.report("refused")
     good, bad = Standing(parse_matrix("0", '{"x": 0}')), Standing(None, refused, "goldpinger")
-    up, nodes, age = metrics.source_metrics([good, bad], 0.0)
+    up, nodes, age = delay_sources.source_metrics([good, bad], 0.0)
     assert [sample.value for sample in up.samples] == [1.0, 0.0]
     assert [sample.value for sample in nodes.samples] == [1, 0]
     assert age.samples == []

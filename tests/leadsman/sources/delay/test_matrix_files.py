@@ -9,8 +9,8 @@ import pytest
 
 from leadsman.runtime import watched_files
 from leadsman.runtime.watched_files import UnusableFile
-from leadsman.sources.delay import matrix_files
-from leadsman.sources.delay.matrix_files import MatrixFiles
+from leadsman.sources.delay import matrix
+from leadsman.sources.delay.matrix import MatrixFiles
 
 NODES = '{"a": 0, "b": 1}'
 
@@ -106,7 +106,7 @@ def test_the_same_content_again_makes_no_new_view(files: Files) -> None:
 
 
 def test_a_file_too_large_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_files, "MAX_FILE_BYTES", 4)
+    monkeypatch.setattr(matrix, "MAX_FILE_BYTES", 4)
     with pytest.raises(UnusableFile, match="larger than 4 bytes"):
         files.opened()
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.runtime.watched_files import UnusableFile
-from leadsman.sources.delay.node_names import NodeNames
+from leadsman.sources.delay.delay_sources import NodeNames
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import NodeState, Snapshot
 
