@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from leadsman.cli.configure.file_changes import ConfigureSettings
-from leadsman.cli.main import build_parser
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from tests.daemonset.conftest import EXCLUDED
 
@@ -116,18 +115,6 @@ def test_its_scheduler_settings_are_the_file_s(text: str, scheduler: dict[str, A
     settings = text.partition("| setting |")[2].partition("\n\n")[0]
     for name, value in re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", settings, re.MULTILINE):
         assert str(known[name]).lower() == value.replace(" ", ""), name
-
-
-def test_its_commands_have_the_flags_they_use(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("certs", "configure-scheduler", "explain"):
-        with pytest.raises(SystemExit):
-            build_parser({}, only=command).parse_args([command, "--help"])
-        known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
-        used = {
-            flag for line in re.findall(rf"leadsman {command} [^`\n|]*", text) for flag in re.findall(r"--[\w-]+", line)
-        }
-        assert used, command
-        assert used <= known, command
 
 
 def test_kubeadm_s_own_configuration_leads_to_the_same_files(text: str) -> None:

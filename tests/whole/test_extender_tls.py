@@ -29,20 +29,6 @@ def extender(start: "Start", certs: Path, until: "Until") -> "LeadsmanProcess":
     return process
 
 
-def test_explain_asks_with_the_folder_s_certificates(
-    extender: "LeadsmanProcess", certs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.main(["explain", "p", "--extender", extender.url, "--certs", str(certs)]) == 1
-    assert "default/p" in capsys.readouterr().err
-
-
-def test_explain_without_certificates_says_that_it_has_none(
-    extender: "LeadsmanProcess", capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.main(["explain", "p", "--extender", extender.url]) == 1
-    assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
-
-
 def test_renewed_certificates_are_served_without_a_restart(
     extender: "LeadsmanProcess", certs: Path, until: "Until"
 ) -> None:
