@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from leadsman.etcd.roles import CONTROLLER, EXTENDER, EtcdRole, agent_role
 from leadsman.kube.client import ApiClient
+from leadsman.state import keys
 
 _PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 
@@ -57,7 +58,9 @@ def role_of(status: TokenReviewStatus, namespace: str) -> EtcdRole:
         raise TokenRefused("the API server does not know this token: expired, of a deleted pod, or of another cluster")
     if AUDIENCE not in status.audiences:
         raise TokenRefused(f"the token is not for the audience {AUDIENCE}")
-    account = status.user.username.removeprefix(f"system:serviceaccount:{namespace}:")
+    # A person may have the bare name of one of our service accounts.
+    kind, name = f"system:serviceaccount:{namespace}:", status.user.username
+    account = name.removeprefix(kind) if name.startswith(kind) else ""
     if account == "leadsman-agent":
         return agent_role(_node(status.user))
     roles = {"leadsman-extender": EXTENDER, "leadsman-controller": CONTROLLER}
@@ -72,4 +75,6 @@ def _node(user: TokenUser) -> str:
         raise TokenRefused(
             f"the token names no node ({NODE_CLAIM}); Kubernetes 1.30 or newer puts it into pods' tokens"
         )
+    if not keys.is_node_name(nodes[0]):
+        raise TokenRefused(f"the token names {nodes[0]!r}, which is no node's name")
     return nodes[0]

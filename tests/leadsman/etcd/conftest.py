@@ -40,6 +40,12 @@ TOKENS = {
     "without-a-node": status("leadsman-agent"),
     "for-another-audience": status("leadsman-agent", "node-a", "https://kubernetes.default.svc"),
     "of-a-stranger": status("default", "node-a"),
+    "of-a-person-of-that-name": {
+        "authenticated": True,
+        "user": {"username": "leadsman-extender"},
+        "audiences": [AUDIENCE],
+    },
+    "of-an-odd-node": status("leadsman-agent", "no/node"),
 }
 """What the API server of these tests knows."""
 

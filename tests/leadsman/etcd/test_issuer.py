@@ -83,6 +83,8 @@ async def test_no_agent_ends_another_ones_lease(locked: "Locked") -> None:
         ("without-a-node", "names no node"),
         ("for-another-audience", "not for the audience"),
         ("of-a-stranger", "has no part in etcd"),
+        ("of-a-person-of-that-name", "has no part in etcd"),
+        ("of-an-odd-node", "'no/node', which is no node's name"),
     ],
 )
 async def test_a_token_that_gives_no_right_gets_the_reason(locked: "Locked", token: str, reason: str) -> None:

@@ -24,6 +24,14 @@ MUTATIONS = (
         "test_a_token_that_gives_no_right_gets_the_reason[for-another-audience-not for the audience]",
     ),
     Mutation(
+        "only a service account of ours gets a credential",
+        "leadsman/etcd/token_review.py",
+        'name.removeprefix(kind) if name.startswith(kind) else ""',
+        "name.removeprefix(kind)",
+        "leadsman/etcd/test_issuer.py::"
+        "test_a_token_that_gives_no_right_gets_the_reason[of-a-person-of-that-name-has no part in etcd]",
+    ),
+    Mutation(
         "a lease that strangers renew holds no node",
         "agent/node_ownership.py",
         "if before is None or _revision(heartbeat) != _revision(before.heartbeat):",
