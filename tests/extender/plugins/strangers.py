@@ -114,11 +114,11 @@ class Elsewhere(Good):
 
 
 class Forks(Good):
-    """Leaves a process behind, whose number it writes into the file that the pod names, and does not answer."""
+    """Leaves a process behind and does not answer. The first one's number is in the file that the pod names."""
 
     def score(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, float]:
         child = os.fork()
-        if child:
+        if child and not Path(pod.labels["file"]).exists():
             Path(pod.labels["file"]).write_text(str(child))
         time.sleep(60.0)
         return {}

@@ -93,7 +93,7 @@ async def test_while_one_loops_the_others_count(hosts: "Hosts"):
     async with hosts(policy(scores="loops good")) as hosted:
         score = await good_score(hosted)
         assert score.values["node-100"] == 0.5
-        assert hosted.plugins["loops"].failures > 0, "it was asked in the same decision"
+        await hosted.until_answer(lambda: scored(hosted), lambda _: hosted.plugins["loops"].failures)
 
 
 async def test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_is_its_own(hosts: "Hosts"):
@@ -127,11 +127,15 @@ async def test_an_answer_that_is_there_counts_however_late_the_decision_looks(ho
 async def test_what_a_plugin_forked_ends_with_it(hosts: "Hosts", tmp_path: "Path"):
     async with hosts(policy(scores="forks")) as hosted:
         await hosted.until_active()
-        asking = structs.replace(POD, labels={"file": str(tmp_path / "child")})
-        await scored(hosted, asking)
-        await hosted.until(lambda: hosted.plugins["forks"].failures)
-        child = int((tmp_path / "child").read_text())
-        await hosted.until(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == "zombie")
+        file = tmp_path / "child"
+        asking = structs.replace(POD, labels={"file": str(file)})
+        await hosted.until_answer(lambda: scored(hosted, asking), lambda _: file.exists() and file.read_text())
+        child = int(file.read_text())
+        await hosted.until_answer(lambda: scored(hosted, asking), lambda _: has_ended(child))
+
+
+def has_ended(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(
