@@ -120,5 +120,5 @@ class Forks(Good):
         child = os.fork()
         if child and not Path(pod.labels["file"]).exists():
             Path(pod.labels["file"]).write_text(str(child))
-        time.sleep(60.0)
+        time.sleep(3600.0)
         return {}
