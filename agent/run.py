@@ -94,7 +94,7 @@ class Wakeup:
 # Has a report sent at once when a peer falls silent or answers again, at a limited rate.
 
 URGENT_REPORTS_PER_SECOND, URGENT_REPORTS_BURST = 0.5, 3
-"""Of one agent. At 30 % loss a peer of 16 falls silent or answers again about once a second."""
+"""An agent reports so often out of turn. At 30 % loss, one of 16 peers falls silent or returns about once a second."""
 
 URGENT_REPORTS_PER_SECOND_OF_ALL = 2_000.0
 """Agents spread the first report after a fault that all see over so long that etcd gets no more: 50 ms at 100 nodes,

@@ -162,7 +162,7 @@ class WaitingPod(Struct, frozen=True):
 
 
 class _Report(Struct):
-    """What is remembered of a pod, in monotonic seconds. said: subject of a reason → when it was reported."""
+    """Remembers moments of a pod, in monotonic seconds. said: subject of a reason → when it was reported."""
 
     look_at: float
     said: dict[str, float]

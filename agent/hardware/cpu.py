@@ -1,9 +1,7 @@
 """Collects CPU time and the number of CPUs, load averages, and how often the processors were throttled.
 
-CPU time is from psutil.
-
-CPU time is summed over all CPUs, so that the number of series does not grow with the cores. `guest` is part of
-`user` and left out. Source: proc_stat(5).
+CPU time is from psutil, and summed over all CPUs, so that the number of series does not grow with the cores. `guest`
+is part of `user` and left out. Source: proc_stat(5).
 """
 
 from collections.abc import Iterable, Iterator

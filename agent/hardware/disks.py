@@ -70,7 +70,7 @@ class Mount(Struct, frozen=True):
 
 
 class Usage(Protocol):
-    """What psutil.disk_usage returns, in bytes; `free` is what a plain user can use."""
+    """Holds what psutil.disk_usage returns, in bytes; `free` is what a plain user can use."""
 
     @property
     def total(self) -> int: ...

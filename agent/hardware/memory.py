@@ -1,8 +1,7 @@
 """Collects memory and swap, paging, and memory errors that ECC found.
 
-Memory is from psutil; page cache and dirty pages are from /proc/meminfo:
-
-psutil has no Dirty, and its `cached` adds SReclaimable to Cached. Source: proc_meminfo(5), where "kB" means KiB.
+Memory is from psutil; page cache and dirty pages are from /proc/meminfo, since psutil has no Dirty, and its `cached`
+adds SReclaimable to Cached. Source: proc_meminfo(5), where "kB" means KiB.
 """
 
 from collections.abc import Iterator

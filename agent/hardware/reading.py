@@ -119,7 +119,7 @@ class ReadingDelta(Struct, frozen=True):
         return {labels: value for labels, (value, _) in self.after.get(family.name, {}).items()}
 
     def growth(self, family: MetricFamily) -> dict[Labels, float]:
-        """By how much each counter grew; without those that are new or were reset."""
+        """Tells by how much each counter grew; those that are new or were reset are left out."""
         before = self.before.get(family.name, {})
         grown = {labels: value - before[labels][0] for labels, value in self.values(family).items() if labels in before}
         return {labels: growth for labels, growth in grown.items() if growth >= 0}

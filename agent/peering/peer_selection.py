@@ -29,7 +29,7 @@ from leadsman.state.records import RingEntry
 
 LOST_PEER_SECONDS = 300.0
 MAX_LOST_PEERS = 8
-"""As many more peers at most as an agent probes on request."""
+"""Lost peers that are probed besides the others: as many as an agent probes on request."""
 
 
 class LostPeers:

@@ -1,4 +1,4 @@
-"""What probes to a peer came to: a window of outcomes, counts that only grow, and whose fault a silence is.
+"""Summarises what probes to a peer came to: a window of outcomes, counts that only grow, and whose fault a silence is.
 
 A window and counters are kept for each peer; the detector of local faults looks at all of them together. Pure.
 """
