@@ -37,8 +37,8 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
 from leadsman.state.records import RingCoordinate, RingEntry
 from leadsman.testbed import namespaces
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed.fake_api_server import ApiServerThread
 from leadsman.testbed.virtual_network import VirtualNetwork
 from tests.dockerfile import environ_of
 

@@ -30,8 +30,7 @@ from leadsman.planning.capacity.model import PodTemplate, model_capacity
 from leadsman.planning.capacity.reasons import reasons
 from leadsman.planning.situation import Situation
 from leadsman.runtime.text_table import align_columns
-from leadsman.simulator.generated_cluster.generate import generate
-from leadsman.simulator.generated_cluster.spec import parse_spec
+from leadsman.simulator.generated_cluster import generate, parse_spec
 
 T = TypeVar("T")
 GIB = 1 << 30

@@ -36,7 +36,7 @@ from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.former_pairs import former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs, usable_mask
-from leadsman.simulator.generated_cluster.network import rack_network, random_peers
+from leadsman.simulator.generated_cluster import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import MAX_REMEMBERED_SETS
 from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 from tests.simulated_agents import agents_peers

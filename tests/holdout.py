@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs, usable_mask
-from leadsman.simulator.generated_cluster.network import random_peers
+from leadsman.simulator.generated_cluster import random_peers
 
 
 class EstimateAccuracy(NamedTuple):

@@ -19,8 +19,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
-from leadsman.simulator.generated_cluster.generate import generate
-from leadsman.simulator.generated_cluster.spec import FIELDS, MADE_UP, BadSpec, parse_spec
+from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot

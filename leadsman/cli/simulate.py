@@ -15,13 +15,10 @@ from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.runtime.text_table import align_columns
-from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
-from leadsman.simulator.placement.edge_rule import EdgeRule
-from leadsman.simulator.placement.offline import Offline
-from leadsman.simulator.placement.online import Online
-from leadsman.simulator.placement.outcome import Outcome, compare
-from leadsman.simulator.placement.placement import Placement, Policy
-from leadsman.simulator.placement.spreading import default_spreading
+from leadsman.simulator.edge_rule import EdgeRule
+from leadsman.simulator.generated_cluster import BadSpec, parse_spec
+from leadsman.simulator.outcome import Outcome, compare
+from leadsman.simulator.placements import Offline, Online, Placement, Policy, default_spreading
 
 HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS", "REMARK")
 

@@ -1,4 +1,5 @@
-"""Simulated clusters: the real decisions and peering code, a virtual clock, seeded randomness.
+"""Simulated clusters: the real decisions, a virtual clock, seeded randomness.
 
-`solver` is the process that solves for offline plans, `generated_cluster` makes clusters for them.
+`generated_cluster` makes clusters that do not exist. `placements` and `edge_rule` place the waiting pods, by one policy
+or another, `outcome` measures each placement by the same code, and `solver` is the process that solves offline plans.
 """

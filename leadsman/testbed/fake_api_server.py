@@ -15,9 +15,10 @@ import json
 import socket
 import ssl
 import struct
+import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeVar
 
 from aiohttp import web
 
@@ -395,3 +396,48 @@ def _verb(method: str, place: ObjectPath, watch: bool) -> str:
 
 def _json(body: Object, status: int = 200) -> web.Response:
     return web.json_response(body, status=status)
+
+
+T = TypeVar("T")
+
+_PATIENCE_SECONDS = 10.0
+
+
+class ApiServerThread:
+    """A FakeApiServer on a thread of its own, for callers that are not asynchronous. options: of FakeApiServer."""
+
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self.url = ""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fake API server", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._server = self._wait(self._started())
+        self.url = self._server.url
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wait(self._server.__aexit__())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE_SECONDS)
+        self._loop.close()
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self.call(lambda server: server.put(path, body))
+
+    def delete(self, path: str) -> None:
+        self.call(lambda server: server.delete(path))
+
+    def call(self, work: Callable[[FakeApiServer], T]) -> T:
+        async def done() -> T:
+            return work(self._server)
+
+        return self._wait(done())
+
+    async def _started(self) -> FakeApiServer:
+        return await FakeApiServer(**self._options).__aenter__()
+
+    def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_SECONDS)

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import NoReturn
 
-from leadsman.testbed.tun import DEVICE
+from leadsman.testbed.forwarder import DEVICE
 
 INSIDE_VARIABLE = "LEADSMAN_USER_NAMESPACE"
 """Set for a command that was restarted inside. For this module alone; no setting."""

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import yaml
 
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
+from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.dockerfile import environ_of
 from tests.e2e.images import PYTHON_PACKAGES, ROOT, Images
 

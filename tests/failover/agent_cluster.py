@@ -20,8 +20,7 @@ from urllib.error import URLError
 from urllib.request import urlopen
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.uplink import Uplinks
-from leadsman.testbed.virtual_network import VirtualNetwork
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 
 ZONES = {zone: tuple(f"{zone}-{number}" for number in range(3)) for zone in ("a", "b", "c")}
 NODES = tuple(node for nodes in ZONES.values() for node in nodes)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
 
 

@@ -20,11 +20,9 @@ from typing import Any
 import aiohttp
 
 from leadsman.cli import main
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
-from leadsman.testbed.fake_api_server import RecordedRequest
-from leadsman.testbed.uplink import Uplinks
-from leadsman.testbed.virtual_network import VirtualNetwork
+from leadsman.testbed.fake_api_server import ApiServerThread, RecordedRequest
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 from tests.host_trees import HOSTS, unpack
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.tcp_proxy import TcpProxy

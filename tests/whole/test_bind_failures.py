@@ -10,8 +10,8 @@ import pytest
 
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess

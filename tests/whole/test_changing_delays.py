@@ -17,8 +17,7 @@ import pytest
 from leadsman.cli.demo import scheduler_request
 from leadsman.testbed import virtual_network
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.uplink import Uplinks
-from leadsman.testbed.virtual_network import VirtualNetwork
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess

@@ -14,9 +14,8 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import FakeApiServer, RecordedRequest
+from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer, RecordedRequest
 from tests.strangers import strangers
 from tests.whole.test_large_objects import UNSCHEDULABLE
 from tests.whole.test_strangers import MIB, log_lines

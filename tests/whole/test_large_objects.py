@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.whole.test_strangers import MIB, log_lines
 
 if TYPE_CHECKING:

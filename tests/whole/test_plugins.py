@@ -13,8 +13,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

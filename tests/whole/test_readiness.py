@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.readiness import FAILED_LISTING_GRACE_SECONDS
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess

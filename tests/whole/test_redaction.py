@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

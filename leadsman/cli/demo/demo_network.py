@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from leadsman.testbed import user_namespace, virtual_network
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.uplink import Uplinks
-from leadsman.testbed.virtual_network import VirtualNetwork
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 
 NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1": 45.0}
 """Node → round-trip ms from edge-1. The nodes are on one line, so these are also the distances between any two."""

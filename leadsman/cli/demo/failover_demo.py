@@ -17,10 +17,9 @@ from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
 from leadsman.cli.demo.demo_network import AGENT_PORT, reachable_etcd
 from leadsman.cli.demo.simulated_control_plane import LEASE_SECONDS, Request, SimulatedControlPlane
 from leadsman.runtime.text_table import align_columns
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.uplink import Uplinks
-from leadsman.testbed.virtual_network import VirtualNetwork
+from leadsman.testbed.fake_api_server import ApiServerThread
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 
 MEMORY_GIB = {"edge-1": 8, "edge-2": 8, "edge-3": 8, "cloud": 64}
 RTT_MS = {

@@ -17,8 +17,8 @@ from leadsman.cli.demo import scheduler_request
 from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
 from leadsman.cli.demo.fake_kubelets import POD_TYPE, FakeKubelets
 from leadsman.runtime.text_table import align_columns
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 WORST_NODE, BAD_NODE = NODES[:2]

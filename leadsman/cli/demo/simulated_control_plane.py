@@ -13,7 +13,7 @@ from msgspec import Struct
 from leadsman.cli.demo import scheduler_request
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE, POD_TEMPLATE_HASH_LABEL
 from leadsman.testbed.api_objects import ObjectPath
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 GIB = 1 << 30
 LEASE_SECONDS = 8

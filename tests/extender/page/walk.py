@@ -1,4 +1,4 @@
-"""The places of the page, and what is checked at each. benchmarks.page walks them too, at more sizes."""
+"""The places of the page, and what is checked at each."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -9,7 +9,7 @@ import pytest
 
 from leadsman.cli.demo.simulated_control_plane import Request, SimulatedControlPlane
 from leadsman.testbed import virtual_network
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "failover"]
 NODES = {"edge-1": 8, "cloud": 64}

@@ -21,7 +21,7 @@ from leadsman.published.moves import MOVES, MoveProgress, MoverState, Outcome, P
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 GIB = 2**30
 OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"

@@ -11,7 +11,7 @@ import pytest
 
 from leadsman.cli import snapshot
 from leadsman.cli.main import main
-from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread
 
 DEPLOYMENT = """
 kind: Deployment

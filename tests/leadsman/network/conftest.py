@@ -8,7 +8,7 @@ import pytest
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.measured_pairs import Floats
-from leadsman.simulator.generated_cluster.network import GeneratedNetwork, rack_network
+from leadsman.simulator.generated_cluster import GeneratedNetwork, rack_network
 from tests.holdout import sample_pairs
 
 

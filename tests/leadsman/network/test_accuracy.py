@@ -6,7 +6,7 @@ import pytest
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.measured_pairs import Floats, MeasuredPairs
-from leadsman.simulator.generated_cluster.network import GeneratedNetwork
+from leadsman.simulator.generated_cluster import GeneratedNetwork
 from tests.holdout import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 

@@ -4,7 +4,7 @@ import pytest
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates, RttEstimate
 from leadsman.network.fitting import FitBudget, carry_over, changed_share, fit_budget, fit_network, moved_nodes
 from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
-from leadsman.simulator.generated_cluster.network import GeneratedNetwork, random_peers
+from leadsman.simulator.generated_cluster import GeneratedNetwork, random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
 
 

@@ -10,7 +10,7 @@ from leadsman.network.estimates import EstimateSource
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.former_pairs import MAX_FORMER_PAIRS, FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
-from leadsman.simulator.generated_cluster.network import random_peers
+from leadsman.simulator.generated_cluster import random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from leadsman.network.layers import Layer, build_layer, build_layers, group_distances_ms
 from leadsman.network.measured_pairs import Floats, Indices
-from leadsman.simulator.generated_cluster.network import rack_network
+from leadsman.simulator.generated_cluster import rack_network
 
 LIMITS_MS = (0.0, 0.3, 5.0, 25.0, 100.0)
 

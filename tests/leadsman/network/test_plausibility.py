@@ -14,7 +14,7 @@ from leadsman.network.estimates import fit_group_medians
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.measured_pairs import Floats, Indices, build_pairs
 from leadsman.network.plausibility import ENOUGH_TO_JUDGE, MIN_REPORTERS, Plausibility, Reports, place_by_others
-from leadsman.simulator.generated_cluster.network import rack_network, random_peers
+from leadsman.simulator.generated_cluster import rack_network, random_peers
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 

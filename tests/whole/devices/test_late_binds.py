@@ -14,8 +14,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.leadsman_process import LeadsmanProcess
 from tests.whole.devices.device_cluster import VF, Reports, link
 

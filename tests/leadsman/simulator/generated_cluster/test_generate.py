@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from leadsman.cluster.scheduling import refusals
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.simulator.generated_cluster.generate import generate
-from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
+from leadsman.simulator.generated_cluster import BadSpec, generate, parse_spec
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 
 SPECS = st.builds(

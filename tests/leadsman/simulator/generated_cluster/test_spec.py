@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leadsman.simulator.generated_cluster.spec import BadSpec, GeneratorSpec, Range, parse_spec
+from leadsman.simulator.generated_cluster import BadSpec, GeneratorSpec, Range, parse_spec
 
 
 def test_a_field_that_is_absent_keeps_its_default() -> None:

@@ -9,12 +9,10 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, BackupSettings, FailureDomain
-from leadsman.simulator.placement.edge_rule import EdgeRule
-from leadsman.simulator.placement.online import Online
-from leadsman.simulator.placement.outcome import lost_on_failure, outcome_of
-from leadsman.simulator.placement.placement import Placement
-from leadsman.simulator.placement.placement import Policy as PlacementPolicy
-from leadsman.simulator.placement.spreading import default_spreading, spread
+from leadsman.simulator.edge_rule import EdgeRule
+from leadsman.simulator.outcome import lost_on_failure, outcome_of
+from leadsman.simulator.placements import Online, Placement, default_spreading, spread
+from leadsman.simulator.placements import Policy as PlacementPolicy
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
 

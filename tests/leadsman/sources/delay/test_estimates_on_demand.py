@@ -5,8 +5,7 @@ from msgspec.structs import replace
 
 from leadsman.decision.delay.views import EstimatedRow
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.simulator.generated_cluster.generate import generate
-from leadsman.simulator.generated_cluster.spec import parse_spec
+from leadsman.simulator.generated_cluster import generate, parse_spec
 from leadsman.sources.delay import estimates_on_demand
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates

@@ -11,7 +11,7 @@ from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.domains import Failure
 from leadsman.planning.backups.model import BackupScope, FailureDomain
 from leadsman.planning.situation import Situation, with_workloads_of
-from leadsman.simulator.placement.placement import Placement, Policy
+from leadsman.simulator.placements import Placement, Policy
 
 
 class Outcome(Struct, frozen=True):

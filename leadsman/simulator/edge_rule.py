@@ -25,7 +25,7 @@ from leadsman.kube.names import ROLE_LABEL
 from leadsman.network.layers import build_layers
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, FailureDomain, Uncovered
 from leadsman.planning.situation import Situation, with_workloads_of
-from leadsman.simulator.placement.placement import Placement
+from leadsman.simulator.placements import Placement
 from leadsman.sources.delay.matrix import DelayMatrix
 
 CLOUD = "cloud"
