@@ -3,10 +3,9 @@
 import logging
 
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state.codec import LARGEST_VALUE_BYTES
 from leadsman.state.etcd_json import prefix_end
-from leadsman.state.key_values import KeyRange, Listing, StoredItem
-from leadsman.state.store import PAGE_KEYS, Store
+from leadsman.state.records import LARGEST_VALUE_BYTES
+from leadsman.state.store import PAGE_KEYS, KeyRange, Listing, Store, StoredItem
 
 log = logging.getLogger(__name__)
 

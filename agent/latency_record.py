@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 from msgspec import structs
 
-from leadsman.state import codec
-from leadsman.state.records import Latency, PeerLatency, Reachability
+from leadsman.state.records import LARGEST_VALUE_BYTES, Latency, PeerLatency, Reachability, record_size_bytes
 
 # Makes the reachability record, which must fit into one value in etcd.
 
@@ -19,7 +18,7 @@ def build_reachability_record(found: Reachability) -> Reachability:
     """
     record = structs.replace(found, losses=dict(found.losses), silences=dict(found.silences))
     kept = sorted(record.losses, key=lambda name: name in record.silences)
-    while codec.size_bytes(record) > codec.LARGEST_VALUE_BYTES:
+    while record_size_bytes(record) > LARGEST_VALUE_BYTES:
         left_out = kept.pop()
         del record.losses[left_out]
         record.silences.pop(left_out, None)
@@ -33,7 +32,7 @@ def build_latency_record(peers: dict[str, PeerLatency], first: Collection[str] =
     """
     ordered = sorted(peers.items(), key=lambda item: (item[0] not in first, _distance(item[1])))
     record = Latency({name: _rounded(latency) for name, latency in ordered})
-    while codec.size_bytes(record) > codec.LARGEST_VALUE_BYTES:
+    while record_size_bytes(record) > LARGEST_VALUE_BYTES:
         record.peers.popitem()
     return record
 

@@ -12,12 +12,10 @@ import logging
 
 from msgspec import Struct, structs
 
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import KeyRange, Precondition, Put, StoredItem
-from leadsman.state.records import Heartbeat, Identity, RingEntry
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, Heartbeat, Identity, RingEntry, decode_record, encode_record
 from leadsman.state.report_timing import LEASE_INTERVALS
-from leadsman.state.store import PreconditionFailed, Store
+from leadsman.state.store import KeyRange, Precondition, PreconditionFailed, Put, Store, StoredItem
 
 log = logging.getLogger(__name__)
 
@@ -73,14 +71,16 @@ async def claim_node(
     identity = structs.replace(identity, epoch=listing.revision)
     lease = await store.grant(lease_seconds)
     try:
-        ring_puts = [Put(keys.record_key(node, RingEntry), codec.encode(entry))] if entry else []
+        ring_puts = [Put(keys.record_key(node, RingEntry), encode_record(entry))] if entry else []
         await store.write(
-            [Put(key, codec.encode(identity)), *ring_puts], lease, Precondition(key, stored.value if stored else None)
+            [Put(key, encode_record(identity)), *ring_puts],
+            lease,
+            Precondition(key, stored.value if stored else None),
         )
     except PreconditionFailed as error:
         await store.revoke(lease)
         raise NodeAlreadyOwned(f"another agent claimed node {node} at the same moment") from error
-    return NodeOwnership(identity, lease, lease_seconds, Precondition(key, codec.encode(identity)))
+    return NodeOwnership(identity, lease, lease_seconds, Precondition(key, encode_record(identity)))
 
 
 def _is_silent(heartbeat: StoredItem | None, before: NodeAlreadyOwned | None, lease_seconds: int) -> bool:
@@ -91,7 +91,7 @@ def _is_silent(heartbeat: StoredItem | None, before: NodeAlreadyOwned | None, le
     if before is None or _revision(heartbeat) != _revision(before.heartbeat):
         return False
     try:
-        beat = codec.decode(Heartbeat, heartbeat.value) if heartbeat else None
+        beat = decode_record(Heartbeat, heartbeat.value) if heartbeat else None
     except BadRecord:
         beat = None
     return beat is None or beat.push_interval_seconds * LEASE_INTERVALS <= lease_seconds
@@ -120,6 +120,6 @@ def _check_free(stored: StoredItem, heartbeat: StoredItem | None, node: str, own
 def _owner(value: bytes) -> str:
     """The owner in an identity. One that cannot be decoded is somebody else's."""
     try:
-        return codec.decode(Identity, value).owner
+        return decode_record(Identity, value).owner
     except BadRecord as error:
         return f"unknown ({error})"

@@ -14,11 +14,10 @@ from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put
-from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry
+from leadsman.state import keys
+from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry, encode_record
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import LeaseLost, OutOfSpace, PreconditionFailed, Store, StoreError, Unavailable
+from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +149,7 @@ class Reporter:
         self._reported = dict.fromkeys(self._reported | now)
         self._seq += 1
         beat = Heartbeat(ownership.identity.epoch, self._seq, timing.push_interval_seconds)
-        puts = [Put(keys.record_key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
+        puts = [Put(keys.record_key(self._node, type(record)), encode_record(record)) for record in (*changed, beat)]
         try:
             await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
         except Unavailable:

@@ -31,11 +31,11 @@ import psutil
 from msgspec import Struct
 
 from leadsman.cli.demo import scheduler_request
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import RingCoordinate, RingEntry
+from leadsman.state.records import RingCoordinate, RingEntry, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed import namespaces
 from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.fake_api_server import ApiServerThread
@@ -210,7 +210,7 @@ async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
     for number, address in enumerate(addresses):
         there = RingCoordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
         entry = RingEntry(address, "zone-a", coordinate=there, reach_ms=5.0)
-        puts.append(Put(keys.record_key(f"node-{number:05}", RingEntry), codec.encode(entry)))
+        puts.append(Put(keys.record_key(f"node-{number:05}", RingEntry), encode_record(entry)))
     try:
         await store.write(puts)
     finally:

@@ -24,11 +24,11 @@ from urllib.request import Request, urlopen
 import psutil
 from msgspec import Struct
 
-from leadsman.state import codec, keys, metric_names
+from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.dockerfile import environ_of
 
@@ -79,9 +79,9 @@ def records_of(node: str, names: Sequence[str], rng: random.Random) -> list[Put]
         Latency({peer: _measured(rng.uniform(0.1, 100)) for peer in sorted(peers)}),
         Hardware({metric: rng.random() for metric in METRICS}),
     ]
-    reward = codec.encode(Reward(rng.random(), healthy=rng.uniform(0, 50)))
+    reward = encode_record(Reward(rng.random(), healthy=rng.uniform(0, 50)))
     return [
-        *(Put(keys.record_key(node, type(each)), codec.encode(each)) for each in records),
+        *(Put(keys.record_key(node, type(each)), encode_record(each)) for each in records),
         *(Put(keys.reward_key(node, f"type-{number}"), reward) for number in range(POD_TYPES)),
     ]
 

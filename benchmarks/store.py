@@ -57,7 +57,7 @@ class LeadsmanClient:
         self.transaction([key])
 
     def transaction(self, keys: list[str]) -> None:
-        from leadsman.state.key_values import Put
+        from leadsman.state.store import Put
 
         self._loop.run_until_complete(self._store.write([Put(key, VALUE) for key in keys]))
 

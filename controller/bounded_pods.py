@@ -19,8 +19,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.workloads import workload_name
 from leadsman.kube.events import LONGEST_NOTE_BYTES
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.objects import Condition, ObjectMeta, ObjectReference, PendingPod, Pod
-from leadsman.kube.owners import pod_owner
+from leadsman.kube.objects import Condition, ObjectMeta, ObjectReference, PendingPod, Pod, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from leadsman.planning.bound_sweep import (

@@ -11,10 +11,9 @@ from random import Random
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
-from leadsman.state.records import BindFailure
-from leadsman.state.store import Store, StoreError
+from leadsman.state import keys
+from leadsman.state.records import BindFailure, encode_record
+from leadsman.state.store import Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +86,7 @@ class BindFailureReporter:
         batch = dict(self._pending)
         if batch:
             lease = await self._store.grant(RECORD_TTL_SECONDS)
-            await self._store.write([Put(key, codec.encode(each)) for key, each in batch.items()], lease)
+            await self._store.write([Put(key, encode_record(each)) for key, each in batch.items()], lease)
             for key in batch:
                 del self._pending[key]
         if not self._pending:

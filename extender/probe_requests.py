@@ -15,10 +15,9 @@ from prometheus_client.core import CounterMetricFamily
 
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
-from leadsman.state.records import ProbeRequest
-from leadsman.state.store import Store, StoreError
+from leadsman.state import keys
+from leadsman.state.records import ProbeRequest, encode_record
+from leadsman.state.store import Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -124,4 +123,4 @@ def _is_valid(pair: ProbePair) -> bool:
 
 
 def _put(one: str, other: str) -> Put:
-    return Put(keys.probe_request_key(one, other), codec.encode(ProbeRequest(other)))
+    return Put(keys.probe_request_key(one, other), encode_record(ProbeRequest(other)))

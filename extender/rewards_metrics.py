@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.rewards import rewards_score
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 MAX_LABELLED_TYPES = 10
 """Each has 4 series."""

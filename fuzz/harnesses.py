@@ -42,8 +42,8 @@ from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import ApiError, MalformedResponse, error_from_response
 from leadsman.kube.leader_election import Lease
 from leadsman.kube.names import DELAY_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
+from leadsman.kube.object_changes import WatchBatch
 from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
-from leadsman.kube.watch_batch import WatchBatch
 from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN
@@ -58,12 +58,11 @@ from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
 from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
 from leadsman.sources.telemetry.tas_policies import TasPolicyObject, to_document
-from leadsman.state import codec, etcd_json, keys
-from leadsman.state.key_values import StoredItem, Updated
-from leadsman.state.records import AnyRecord, Reward
+from leadsman.state import etcd_json, keys
+from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, encode_record
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
-from leadsman.state.store import StoreError
+from leadsman.state.store import StoredItem, StoreError, Updated
 
 T = TypeVar("T")
 
@@ -81,13 +80,13 @@ def _bound(text: bytes) -> None:
 
 def _records() -> list[Harness]:
     """Each record's decoder gets the bytes: a stranger chooses under which key it writes them."""
-    return [Harness(partial(_record, kind), (codec.BadRecord,)) for kind in (*AnyRecord.__args__, Reward)]
+    return [Harness(partial(_record, kind), (BadRecord,)) for kind in (*AnyRecord.__args__, Reward)]
 
 
 def _record(kind: type[Any], value: bytes) -> None:
-    record = codec.decode(kind, value)
-    with suppress(codec.BadRecord):  # it may be 4 KiB in a shorter form than ours
-        assert codec.decode(kind, codec.encode(record)) == record
+    record = decode_record(kind, value)
+    with suppress(BadRecord):  # it may be 4 KiB in a shorter form than ours
+        assert decode_record(kind, encode_record(record)) == record
 
 
 def _key(raw: bytes) -> None:
@@ -202,9 +201,9 @@ def _pod(body: bytes) -> None:
     ledger.credit_health()
     run_seconds(pod)
     for shard in ledger.counted_totals.changed_shards:
-        codec.encode(ledger.counted_totals.shard_record(shard))
+        encode_record(ledger.counted_totals.shard_record(shard))
     for kind, reward in ledger.rewards.items():
-        codec.encode(reward)
+        encode_record(reward)
         keys.reward_key("edge-1", kind)
     ledger.on_pod_deleted(pod)
     with suppress(reward_annotations.InvalidAnnotation):

@@ -30,8 +30,7 @@ from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.kube.quantity import NANO
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 
 NODES = tuple(f"node-{number}" for number in range(12))
 BEYOND_64_BITS = 1 << 70

@@ -35,13 +35,12 @@ from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state import codec, keys, metric_names
+from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import NodeState, Snapshot
-from leadsman.state.store import LARGEST_TRANSACTION_OPS
+from leadsman.state.store import LARGEST_TRANSACTION_OPS, Put
 from leadsman.testbed.etcd import Etcd
 
 PEERS = 16
@@ -114,18 +113,18 @@ class InventedCluster:
 
     def heartbeat(self, at: int, seq: int) -> Put:
         record = Heartbeat(1, seq, PUSH_SECONDS)
-        return Put(str(keys.NodeKey(self.names[at], "heartbeat")), codec.encode(record))
+        return Put(str(keys.NodeKey(self.names[at], "heartbeat")), encode_record(record))
 
     def all_records(self) -> Iterator[Put]:
         for at, name in enumerate(self.names):
             for kind, record in self.records(at):
-                yield Put(str(keys.NodeKey(name, kind)), codec.encode(record))
+                yield Put(str(keys.NodeKey(name, kind)), encode_record(record))
             if at % 3 == 0:
                 for pod_type in ("web", "batch", "cache")[: 1 + at % 2]:
                     reward = Reward(time.time(), healthy=20.0, recent=10.0)
                     if at % 7 == 0:
                         reward = Reward(time.time(), healthy=14.0, failed=6.0)
-                    yield Put(str(keys.NodeKey(name, keys.REWARDS_KIND, pod_type)), codec.encode(reward))
+                    yield Put(str(keys.NodeKey(name, keys.REWARDS_KIND, pod_type)), encode_record(reward))
 
     def be_hostile(self) -> None:
         """Zones are free text; names of nodes are not."""

@@ -7,9 +7,9 @@ from statistics import fmean, median
 
 from agent.peering.peer_selection import LOST_PEER_SECONDS
 from leadsman.network import vivaldi
-from leadsman.state import codec, keys
-from leadsman.state.key_values import KeyRange
-from leadsman.state.records import Latency
+from leadsman.state import keys
+from leadsman.state.records import Latency, decode_record
+from leadsman.state.store import KeyRange
 from tests.simulated_agents import ProbingSimulation, SimulatedAgent, SyntheticNetwork
 
 PEERS_PER_NODE = 16
@@ -148,4 +148,4 @@ async def _joins(world: ProbingSimulation, newcomers: int, usual_error: float) -
 async def _reported_peers(world: ProbingSimulation, name: str) -> int:
     """Number of peers in its record."""
     (listing,) = await world.store.read_ranges([KeyRange.single_key(keys.record_key(name, Latency))])
-    return sum(len(codec.decode(Latency, item.value).peers) for item in listing.items)
+    return sum(len(decode_record(Latency, item.value).peers) for item in listing.items)

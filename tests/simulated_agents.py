@@ -24,11 +24,10 @@ from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerR
 from agent.reporting import NodeRecords, Reporter
 from agent.rtt.peer import Peer
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
-from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Put, StoredItem, Write
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Store
+from leadsman.state.store import ChangeBatch, KeyRange, Listing, Precondition, Put, Store, StoredItem, Write
 
 FIRST_REPLIES_SECONDS = 1.1
 """A new peer is probed within a second."""

@@ -21,10 +21,9 @@ from agent.rtt.peer import Peer
 from leadsman.network import vivaldi
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
-from leadsman.state.key_values import KeyRange, Listing
 from leadsman.state.records import RingCoordinate, RingEntry
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
-from leadsman.state.store import Store, StoreError
+from leadsman.state.store import KeyRange, Listing, Store, StoreError
 
 # Reads the ring from the store: one call, and one more for each arc that wraps past the ring's end.
 

@@ -18,11 +18,9 @@ from agent.peering import peer_refresh
 from agent.peering.peer_refresh import PeerRefresher
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import StoredItem, Updated
-from leadsman.state.records import ProbeRequest
-from leadsman.state.store import Compacted, Store, StoreError
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, ProbeRequest, decode_record
+from leadsman.state.store import Compacted, Store, StoredItem, StoreError, Updated
 
 log = logging.getLogger(__name__)
 
@@ -144,6 +142,6 @@ def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
 
 def _target(value: bytes) -> str | None:
     try:
-        return keys.check_node_name(codec.decode(ProbeRequest, value).target)
+        return keys.check_node_name(decode_record(ProbeRequest, value).target)
     except (BadRecord, ValueError):
         return None

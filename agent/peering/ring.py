@@ -4,10 +4,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import KeyRange, StoredItem
-from leadsman.state.records import RingEntry
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, RingEntry, decode_record
+from leadsman.state.store import KeyRange, StoredItem
 
 MAX_SAMPLES = 32
 """Arcs in the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""
@@ -108,6 +107,6 @@ class RingSizeEstimator:
 
 def _decode_member(node: str, item: StoredItem) -> RingMember | None:
     try:
-        return RingMember(node, codec.decode(RingEntry, item.value), item.mod_revision)
+        return RingMember(node, decode_record(RingEntry, item.value), item.mod_revision)
     except BadRecord:
         return None

@@ -12,11 +12,9 @@ from agent.capped_list import CappedList
 from agent.pods.incident_ledger import IncidentLedger
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import Listing, StoredItem
-from leadsman.state.records import BindFailure
-from leadsman.state.store import Store, StoreError
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, BindFailure, decode_record
+from leadsman.state.store import Listing, Store, StoredItem, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +80,7 @@ def _new(items: Iterable[StoredItem], ledger: IncidentLedger) -> list[StoredItem
 def _count(item: StoredItem, ledger: IncidentLedger) -> None:
     """Counts one failure. A record that is unreadable or has an unknown cause stays until its lease expires."""
     try:
-        failure = codec.decode(BindFailure, item.value)
+        failure = decode_record(BindFailure, item.value)
         ledger.count_bind_failure(item.key, failure.type, IncidentCause(failure.cause))
     except (BadRecord, ValueError) as error:
         log.warning("agent ignores the bind failure under %s: %s", item.key, error)

@@ -7,8 +7,8 @@ write names the changed shards only.
 
 from collections.abc import Iterable, Mapping
 
-from leadsman.state import codec, keys
-from leadsman.state.records import CountedTotalsShard
+from leadsman.state import keys
+from leadsman.state.records import LARGEST_VALUE_BYTES, CountedTotalsShard, record_size_bytes
 
 
 class CountedTotals:
@@ -52,6 +52,6 @@ class CountedTotals:
         """
         pods = {uid: totals for uid, totals in self._pods.items() if keys.counted_shard(uid) == shard}
         record = CountedTotalsShard(pods)
-        while codec.size_bytes(record) > codec.LARGEST_VALUE_BYTES:
+        while record_size_bytes(record) > LARGEST_VALUE_BYTES:
             del record.pods[next(iter(record.pods))]
         return record

@@ -24,8 +24,7 @@ from agent.pods.incidents import (
     is_starting,
     run_seconds,
 )
-from leadsman.kube.objects import Event, Pod
-from leadsman.kube.owners import pod_owner
+from leadsman.kube.objects import Event, Pod, pod_owner
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.rewards.pod_types import pod_type

@@ -17,12 +17,10 @@ from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from leadsman.rewards import reward_updates
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import Delete, KeyRange, Put, StoredItem, Write
-from leadsman.state.node_limits import NodeLimits
-from leadsman.state.records import CountedTotalsShard, Record, Reward
-from leadsman.state.store import Store, StoreError, Unavailable
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, CountedTotalsShard, Record, Reward, decode_record, encode_record
+from leadsman.state.snapshot import NodeLimits
+from leadsman.state.store import Delete, KeyRange, Put, Store, StoredItem, StoreError, Unavailable, Write
 
 log = logging.getLogger(__name__)
 
@@ -154,10 +152,10 @@ class RewardPersistence:
 
     def _puts(self, rewards: dict[str, Reward], shards: set[str], ledger: IncidentLedger) -> Iterable[Put]:
         for name, reward in rewards.items():
-            yield Put(keys.reward_key(self._node, name), codec.encode(reward))
+            yield Put(keys.reward_key(self._node, name), encode_record(reward))
         for shard in sorted(shards):
             record = ledger.counted_totals.shard_record(shard)
-            yield Put(keys.counted_totals_key(self._node, shard), codec.encode(record))
+            yield Put(keys.counted_totals_key(self._node, shard), encode_record(record))
 
     def _written_down(self, ledger: IncidentLedger, rewards: dict[str, Reward], dropped: Iterable[str]) -> None:
         """What changed while the write was under way is written the next time."""
@@ -183,7 +181,7 @@ def _rewards(items: Iterable[StoredItem]) -> Iterator[tuple[str, Reward]]:
 
 def _decoded(record: type[R], item: StoredItem) -> R | None:
     try:
-        return codec.decode(record, item.value)
+        return decode_record(record, item.value)
     except BadRecord as error:
         log.warning("agent cannot decode the value under %s and starts it from zero: %s", item.key, error)
         return None

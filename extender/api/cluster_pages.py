@@ -9,7 +9,7 @@ from leadsman.decision.policy import digest
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.aged_trials import faded_trials
 from leadsman.rewards.posterior import NodePosterior
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 

@@ -18,7 +18,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.workloads import workload_name
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
-from leadsman.kube.owners import controller_of, pod_owner
+from leadsman.kube.objects import controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE
 
 _NO_VALUE = Raw(b"null")

@@ -9,8 +9,7 @@ from leadsman.cli.flags import etcd_flags, log_flags
 from leadsman.cli.flags.options import Options
 from leadsman.etcd.saved_records import lasting_records, write_absent
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.store import StoreError
+from leadsman.state.store import Put, StoreError
 
 
 def options(add: Options) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from leadsman.cli.flags import etcd_flags, log_flags
 from leadsman.cli.flags.options import Options
-from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags
+from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 
 

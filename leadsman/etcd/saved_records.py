@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.state import keys
-from leadsman.state.key_values import Precondition, Put
-from leadsman.state.store import PreconditionFailed, Store
+from leadsman.state.store import Precondition, PreconditionFailed, Put, Store
 
 
 class SavedItem(Struct, frozen=True):

@@ -18,20 +18,20 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from leadsman.kube import line_reader
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import (
     ApiError,
+    MalformedResponse,
     NotFound,
     NotLeader,
     ResponseTooLarge,
+    StreamSilent,
     TooManyRequests,
     Unauthorized,
     Unavailable,
     error_from_response,
 )
-from leadsman.kube.line_reader import LONGEST_LINE_BYTES
 from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.resources import Resource
 from leadsman.runtime.certificate_check import check_authorities, check_client_certificate
@@ -42,6 +42,9 @@ from leadsman.runtime.redaction import hide_credentials
 # The HTTP session of an ApiAccess, whose sockets notice a vanished peer, and its TLS, which follows the files.
 
 log = logging.getLogger(__name__)
+
+LONGEST_LINE_BYTES = 16 << 20
+"""etcd stores values up to 1.5 MiB by default; an object in JSON is at most a few times as long."""
 
 
 class _FencedConnector(aiohttp.TCPConnector):
@@ -278,7 +281,7 @@ class ApiClient:
             async with asyncio.timeout(self.deadline_seconds):
                 response = await self._request(call)
             try:
-                yield line_reader.read_line_batches(response.content, silence_seconds)
+                yield read_line_batches(response.content, silence_seconds)
             finally:
                 _drop(response)
 
@@ -357,3 +360,28 @@ def _drop(response: aiohttp.ClientResponse) -> None:
     if transport is not None:
         transport.abort()
     response.close()
+
+
+async def read_line_batches(content: aiohttp.StreamReader, silence_seconds: float) -> AsyncGenerator[list[bytes]]:
+    """The complete lines of each chunk, until the stream is closed; an incomplete last line is dropped. aiohttp's own
+    readline fails at a few hundred KiB.
+
+    StreamSilent when no byte comes for `silence_seconds`, MalformedResponse when a line is too long.
+    """
+    incomplete = bytearray()
+    while chunk := await _chunk(content, silence_seconds):
+        incomplete += chunk
+        if b"\n" in chunk:
+            *complete, rest = bytes(incomplete).split(b"\n")
+            incomplete = bytearray(rest)
+            yield [line for line in complete if line.strip()]
+        if len(incomplete) > LONGEST_LINE_BYTES:
+            raise MalformedResponse(f"line longer than {LONGEST_LINE_BYTES} bytes")
+
+
+async def _chunk(content: aiohttp.StreamReader, silence_seconds: float) -> bytes:
+    try:
+        async with asyncio.timeout(silence_seconds):
+            return await content.readany()
+    except TimeoutError as error:
+        raise StreamSilent(f"no data on the stream for {silence_seconds:g} s") from error

@@ -21,9 +21,9 @@ from leadsman.kube.object_changes import (
     MinimalMetadata,
     ObjectChange,
     ObjectKey,
+    WatchBatch,
     object_key,
 )
-from leadsman.kube.watch_batch import WatchBatch
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog

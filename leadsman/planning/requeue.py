@@ -22,7 +22,7 @@ from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL
-from leadsman.kube.owners import pod_owner
+from leadsman.kube.objects import pod_owner
 
 V = TypeVar("V", str, int)
 

@@ -43,8 +43,7 @@ from leadsman.runtime.decode_errors import UNREADABLE, shown
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.records import Reward
-from leadsman.state.reward_view import AgedReward, RewardsByType
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, RewardsByType, Snapshot
 
 T = TypeVar("T")
 Named = TypeVar("Named", ClusterNode, ClusterPod)

@@ -25,10 +25,9 @@ from leadsman.decision.model import PodInfo
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.input_sources import DeviceSource
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put, StoredItem
-from leadsman.state.records import DeviceReservation
-from leadsman.state.store import LeaseLost, Store, StoreError
+from leadsman.state import keys
+from leadsman.state.records import BadRecord, DeviceReservation, decode_record, encode_record
+from leadsman.state.store import Delete, LeaseLost, Put, Store, StoredItem, StoreError
 
 RESERVED_SECONDS = 120
 """Longer than a watch of pods may go unconfirmed (device_follower.MAX_AGE_SECONDS)."""
@@ -100,7 +99,7 @@ class DeviceReservations:
                 order = await self._write(pod)
                 items = (await self._store.read_prefix(keys.RESERVATIONS_PREFIX)).items
             reserved = self._with_reservations(inputs, items, order)
-        except (StoreError, codec.BadRecord, ValueError, TimeoutError) as error:
+        except (StoreError, BadRecord, ValueError, TimeoutError) as error:
             return self._unknown(inputs, error), 0
         self._problem.clear()
         self.made += 1
@@ -117,7 +116,7 @@ class DeviceReservations:
             async with asyncio.timeout(self._timeout):
                 items = (await self._store.read_prefix(keys.RESERVATIONS_PREFIX)).items
             return self._with_reservations(inputs, items, before)
-        except (StoreError, codec.BadRecord, TimeoutError) as error:
+        except (StoreError, BadRecord, TimeoutError) as error:
             return self._unknown(inputs, error)
 
     async def wait_for_change(self, inputs: DecisionInputs) -> bool:
@@ -147,7 +146,7 @@ class DeviceReservations:
                 else:
                     await self._store.write([Delete(keys.reservation_key(pod.uid))])
                     self.withdrawn += 1
-        except (StoreError, codec.BadRecord, TimeoutError) as error:
+        except (StoreError, BadRecord, TimeoutError) as error:
             log.info(
                 "a reservation of devices stays wider than it must be, for at most %d s: %s", RESERVED_SECONDS, error
             )
@@ -177,7 +176,10 @@ class DeviceReservations:
         """
         reservations = []
         for item in items:
-            uid, record = item.key.removeprefix(keys.RESERVATIONS_PREFIX), codec.decode(DeviceReservation, item.value)
+            uid, record = (
+                item.key.removeprefix(keys.RESERVATIONS_PREFIX),
+                decode_record(DeviceReservation, item.value),
+            )
             if (record.order or item.mod_revision) < before and not self._source.is_settled(uid):
                 reservations.append(_reservation(uid, record))
         problem = self._source.problem()
@@ -185,7 +187,7 @@ class DeviceReservations:
         return structs.replace(inputs, devices=devices)
 
     async def _write(self, pod: PodInfo, nodes: tuple[str, ...] | None = None, order: int = 0) -> int:
-        put = Put(keys.reservation_key(pod.uid), codec.encode(_record(pod.devices, nodes, order)))
+        put = Put(keys.reservation_key(pod.uid), encode_record(_record(pod.devices, nodes, order)))
         try:
             return await self._store.write([put], await self._current_lease())
         except LeaseLost:

@@ -2,6 +2,5 @@
 
 Here live the records, their keys, their bytes, the store that holds them and the snapshot that readers decide on.
 Nothing here knows how a value was measured or what it is used for.
-`records`, `keys`, `key_values`, `codec`, `metric_names`, `report_timing`, `snapshot`, `reward_view` and `etcd_json` are
-pure; `etcd_http`, `line_reader`, `etcd_store`, `memory_store` and `follower` do I/O.
+`etcd_http`, `etcd_store`, `memory_store` and `follower` do I/O, the others are pure.
 """

@@ -12,8 +12,7 @@ from msgspec import Struct, field
 
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import store
-from leadsman.state.key_values import Deleted, KeyRange, Precondition, Put, StoredItem, Updated, Write
-from leadsman.state.store import StoreError
+from leadsman.state.store import Deleted, KeyRange, Precondition, Put, StoredItem, StoreError, Updated, Write
 
 JsonBody = dict[str, Any]
 A = TypeVar("A")

@@ -9,18 +9,24 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from leadsman.state import etcd_json
-from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, ResponseTooLarge
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader, ResponseTooLarge
 from leadsman.state.etcd_json import RangeResponse, WatchResponse
-from leadsman.state.key_values import ChangeBatch, Deleted, KeyRange, Listing, Precondition, StoredItem, Updated, Write
-from leadsman.state.line_reader import LineReader
 from leadsman.state.store import (
     LARGEST_TRANSACTION_OPS,
     PAGE_KEYS,
+    ChangeBatch,
     Compacted,
+    Deleted,
     Denied,
+    KeyRange,
     LeaseLost,
+    Listing,
+    Precondition,
     PreconditionFailed,
+    StoredItem,
     StoreError,
+    Updated,
+    Write,
 )
 
 

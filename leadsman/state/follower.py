@@ -11,11 +11,19 @@ from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.etcd_json import prefix_end
-from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, StoredItem, slices_by_revision
-from leadsman.state.node_limits import NodeLimits
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, ListedSnapshot, apply_changes
-from leadsman.state.store import PAGE_KEYS, Compacted, Store, StoreError
+from leadsman.state.store import (
+    PAGE_KEYS,
+    ChangeBatch,
+    Compacted,
+    KeyRange,
+    Listing,
+    Store,
+    StoredItem,
+    StoreError,
+    slices_by_revision,
+)
 
 # Lists the records of all nodes page by page, and skips what no reader keeps instead of reading it.
 

@@ -11,19 +11,23 @@ from itertools import count, islice, takewhile
 
 from msgspec import Struct
 
-from leadsman.state.key_values import (
+from leadsman.state.store import (
+    LARGEST_TRANSACTION_OPS,
     ChangeBatch,
+    Compacted,
     Delete,
     Deleted,
     KeyRange,
+    LeaseLost,
     Listing,
     Precondition,
+    PreconditionFailed,
     Put,
     StoredItem,
+    StoreError,
     Updated,
     Write,
 )
-from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, LeaseLost, PreconditionFailed, StoreError
 
 PROGRESS_INTERVAL_SECONDS = 5.0
 """An idle watch yields progress this often."""

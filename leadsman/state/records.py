@@ -8,10 +8,12 @@ metric's name. JSON has no NaN and no infinity, so neither can be written or rea
 """
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state.report_timing import LONGEST_INTERVAL_SECONDS
 
 RttMs = Annotated[float, Meta(ge=0, le=60_000)]
@@ -267,3 +269,44 @@ AnyRecord = (
     | DeviceReservation
     | CountedTotalsShard
 )
+
+
+# Encodes records as JSON, readable with etcdctl, and decodes them. At most 4 KiB a value.
+
+LARGEST_VALUE_BYTES = 4096
+
+R = TypeVar("R", bound=Record)
+
+_encoder = msgspec.json.Encoder()
+_decoders: dict[type[Record], msgspec.json.Decoder[Record]] = {
+    record: msgspec.json.Decoder(record) for record in (*AnyRecord.__args__, Reward)
+}
+
+
+class BadRecord(ValueError):
+    """The bytes are not a record that a reader can use. Says why, and where in the document."""
+
+
+def encode_record(record: AnyRecord | Reward) -> bytes:
+    """The record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
+    data = _encoder.encode(record)
+    if decode_record(type(record), data) != record:
+        raise BadRecord(f"{type(record).__name__} does not survive its own encoding")
+    return data
+
+
+def record_size_bytes(record: AnyRecord | Reward) -> int:
+    """The length of the record's bytes. encode refuses more than LARGEST_VALUE_BYTES."""
+    return len(_encoder.encode(record))
+
+
+def decode_record(record: type[R], data: bytes) -> R:
+    """The record in `data`. BadRecord for anything else, whatever the bytes are."""
+    if len(data) > LARGEST_VALUE_BYTES:
+        raise BadRecord(f"record larger than {LARGEST_VALUE_BYTES} bytes")
+    try:
+        decoded = _decoders[record].decode(data)
+    except UNREADABLE as error:
+        raise BadRecord(str(explain(error))) from error
+    assert isinstance(decoded, record)
+    return decoded

@@ -13,10 +13,118 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.state import report_timing
-from leadsman.state.node_limits import NodeUsage
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, Reachability
-from leadsman.state.reward_view import RewardsByType
+from leadsman.state import keys, report_timing
+from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, Reachability, Reward
+
+# Rewards as a reader keeps them: by pod type, each with the time from which it fades.
+#
+# A reward fades while nothing is written, and the writer's clock is not the reader's. So each carries the reader's own
+# monotonic time at which its present value was first seen. A reader that restarts counts from its start.
+
+
+class AgedReward(Struct, frozen=True):
+    """A reward and when its value was first seen.
+
+    seen_at: the reader's monotonic seconds; None: unknown, and taken as now.
+    """
+
+    reward: Reward
+    seen_at: float | None = None
+
+    def age_seconds(self, now: float) -> float:
+        """Since the value was first seen."""
+        return 0.0 if self.seen_at is None else max(0.0, now - self.seen_at)
+
+
+RewardsByType = Mapping[str, Mapping[str, AgedReward]]
+"""Pod type → node → its reward."""
+
+
+def apply_reward_changes(
+    before: RewardsByType, changes: Mapping[str, Mapping[str, Reward | None]], seen_at: float | None
+) -> RewardsByType:
+    """The rewards after `changes`: pod type → node → the new reward, None: deleted.
+
+    The mapping of a type without a change stays the same object.
+    """
+    if not changes:
+        return before
+    after = dict(before)
+    for pod_type, by_node in changes.items():
+        nodes = _merged(before.get(pod_type, {}), by_node, seen_at)
+        if nodes:
+            after[pod_type] = MappingProxyType(nodes)
+        else:
+            after.pop(pod_type, None)
+    return MappingProxyType(after)
+
+
+def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByType:
+    """`after`, in which a reward that is unchanged since `before` keeps its age."""
+    kept = {pod_type: _aged(before[pod_type], nodes) for pod_type, nodes in after.items() if pod_type in before}
+    return MappingProxyType({**after, **kept})
+
+
+def _merged(
+    before: Mapping[str, AgedReward], changes: Mapping[str, Reward | None], seen_at: float | None
+) -> dict[str, AgedReward]:
+    nodes = dict(before)
+    for node, reward in changes.items():
+        if reward is None:
+            nodes.pop(node, None)
+        elif node not in nodes or nodes[node].reward != reward:
+            nodes[node] = AgedReward(reward, seen_at)
+    return nodes
+
+
+def _aged(before: Mapping[str, AgedReward], after: Mapping[str, AgedReward]) -> Mapping[str, AgedReward]:
+    same = {node: before[node] for node in after.keys() & before.keys() if before[node].reward == after[node].reward}
+    return MappingProxyType({node: same.get(node, aged) for node, aged in after.items()})
+
+
+# How much a reader keeps of one node, so that what one prefix holds cannot slow down or stop the reader.
+#
+# The credentials of one agent are enough to fill its node's prefix. Beyond these limits a reader drops: of a listing
+# what is later in key order, of changes what is new. It goes on to use what it keeps, and every other node. Each node
+# that something was dropped from is named among the snapshot's problems. A record's 4 KiB bound the rest: at most 146
+# peers, 680 measures, and 2 MiB of rewards a node.
+
+
+class NodeLimits(Struct, frozen=True):
+    """pod_types: with a reward, of one node.
+    problems: named, of one node.
+    nodes: in all. Agents' etcd roles keep each to its own prefix, so that only a writer without a role can reach it.
+    """
+
+    pod_types: int = 512
+    problems: int = 50
+    nodes: int = 20_000
+
+
+class NodeUsage(Struct, frozen=True):
+    """How much is kept of one node. dropped: writes of records that were not kept, since the last listing."""
+
+    pod_types: int = 0
+    problems: int = 0
+    dropped: int = 0
+
+
+def dropped_from_node(node: str, usage: NodeUsage, limits: NodeLimits) -> str:
+    """The problem of a node of which something was dropped."""
+    return (
+        f"{usage.dropped} or more records of node {node} are ignored: a node may have rewards of {limits.pod_types} "
+        f"pod types and {limits.problems} records that cannot be read; delete those under {keys.rewards_prefix(node)} "
+        "that no agent wrote, and replace the node's etcd credentials if it was not its agent"
+    )
+
+
+def dropped_nodes(limits: NodeLimits) -> str:
+    """The problem of a store with too many nodes."""
+    return (
+        f"records of more than {limits.nodes} nodes: the nodes beyond are ignored; delete the prefixes of nodes that "
+        "do not exist, and give each agent an etcd role on its own prefix"
+    )
+
 
 # Which nodes changed between two tables of node states, where the one was made from the other.
 #

@@ -1,7 +1,7 @@
 """Snapshots made of what a store lists, and of what it says has changed since.
 
 A listing, and changes from before a watch began, may be of any age: they prove nothing fresh. What a node's prefix may
-add to a snapshot is bounded by leadsman.state.node_limits, and counted record by record.
+add to a snapshot is bounded by leadsman.state.snapshot, and counted record by record.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 from msgspec import structs
 from msgspec.structs import force_setattr
 
-from leadsman.state import codec, keys, reward_view
-from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
+from leadsman.state import keys, snapshot
 from leadsman.state.keys import NodeKey
-from leadsman.state.node_limits import NodeLimits, NodeUsage, dropped_from_node, dropped_nodes
-from leadsman.state.records import AnyRecord, Heartbeat, Latency, Reward
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.records import AnyRecord, BadRecord, Heartbeat, Latency, Reward, decode_record
+from leadsman.state.snapshot import NodeLimits, NodeState, NodeUsage, Snapshot, dropped_from_node, dropped_nodes
+from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 
 V = TypeVar("V")
 DEFAULT_LIMITS = NodeLimits()
@@ -48,7 +47,7 @@ class ListedSnapshot:
         return structs.replace(
             loaded,
             nodes=MappingProxyType(_copy(loaded.nodes) | proofs),
-            rewards=reward_view.keep_reward_ages(before.rewards, loaded.rewards),
+            rewards=snapshot.keep_reward_ages(before.rewards, loaded.rewards),
             cluster_id=cluster_id,
             dropped=before.dropped + loaded.dropped,
         )
@@ -124,7 +123,7 @@ class _Draft:
             MappingProxyType(self._problems),
             revision,
             self._before.cluster_id,
-            reward_view.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
+            snapshot.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
             self._before.usage if self._changed_usage is None else MappingProxyType(self._changed_usage),
             self._dropped,
             self._before.position.next(self._before.nodes, nodes, self._changed_nodes),
@@ -186,8 +185,8 @@ def _decoded(
     if isinstance(change, Deleted):
         return None, None
     try:
-        record = codec.decode(kind, change.value)
-    except codec.BadRecord as error:
+        record = decode_record(kind, change.value)
+    except BadRecord as error:
         return None, str(error)
     _share_parts(record)
     return record, None

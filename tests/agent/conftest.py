@@ -7,9 +7,9 @@ import pytest
 
 from agent.liveness import LoopLiveness
 from agent.reporting import NodeRecords, Reporter
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import AnyRecord, Hardware, Identity, Latency
+from leadsman.state.records import AnyRecord, Hardware, Identity, Latency, decode_record
 from leadsman.state.report_timing import ReportTiming
 
 NODE = "edge-1"
@@ -44,7 +44,7 @@ class World:
     async def stored(self) -> dict[type[AnyRecord], AnyRecord]:
         listing = await self.store.read_prefix(keys.node_prefix(NODE))
         kinds = {item.key: keys.RECORD_BY_KIND[item.key.rpartition("/")[2]] for item in listing.items}
-        return {kinds[item.key]: codec.decode(kinds[item.key], item.value) for item in listing.items}
+        return {kinds[item.key]: decode_record(kinds[item.key], item.value) for item in listing.items}
 
     async def revisions(self) -> dict[str, int]:
         listing = await self.store.read_prefix(keys.node_prefix(NODE))

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.node_ownership import NodeAlreadyOwned, claim_node
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put, StoredItem
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingEntry
+from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingEntry, decode_record, encode_record
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import PreconditionFailed, StoreError
+from leadsman.state.store import PreconditionFailed, Put, StoredItem, StoreError
 from tests.agent.conftest import NODE
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ async def test_two_agents_never_write_one_node(world: "World") -> None:
 async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: "World") -> None:
     reporter = world.reporter("uid-1")
     await reporter.report()
-    await world.store.write([Put(keys.record_key(NODE, Identity), codec.encode(Identity("uid-2", 9, "10.0.0.2")))])
+    await world.store.write([Put(keys.record_key(NODE, Identity), encode_record(Identity("uid-2", 9, "10.0.0.2")))])
     before = await world.revisions()
     with pytest.raises(PreconditionFailed):
         await reporter.report()
@@ -158,7 +157,7 @@ async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_
     held = await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
     items = {item.key: item for prefix in (keys.RING_PREFIX, keys.NODES_PREFIX) for item in await listed(world, prefix)}
     ring, identity = items[keys.record_key(NODE, RingEntry)], items[keys.record_key(NODE, Identity)]
-    assert codec.decode(RingEntry, ring.value) == entry
+    assert decode_record(RingEntry, ring.value) == entry
     assert ring.mod_revision == identity.mod_revision
     await world.store.revoke(held.lease)
     assert await listed(world, keys.RING_PREFIX) == ()
@@ -169,7 +168,7 @@ async def test_the_loser_of_a_claim_does_not_take_the_place_on_the_ring(world: "
     with pytest.raises(NodeAlreadyOwned):
         await claim_node(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
     (item,) = await listed(world, keys.RING_PREFIX)
-    assert codec.decode(RingEntry, item.value).address == "10.0.0.1"
+    assert decode_record(RingEntry, item.value).address == "10.0.0.1"
 
 
 async def test_where_the_ring_is_not_used_nothing_stands_on_it(world: "World") -> None:
@@ -181,7 +180,7 @@ async def test_a_reporter_claims_with_the_entry_that_it_reports(world: "World") 
     world.said[RingEntry] = RingEntry("10.0.0.1", near=("edge-2",))
     await world.reporter().report()
     (item,) = await listed(world, keys.RING_PREFIX)
-    assert codec.decode(RingEntry, item.value).near == ("edge-2",)
+    assert decode_record(RingEntry, item.value).near == ("edge-2",)
 
 
 async def listed(world: "World", prefix: str) -> tuple[StoredItem, ...]:

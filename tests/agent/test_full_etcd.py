@@ -16,10 +16,9 @@ from agent.reporting import Reporter
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import OutOfSpace
+from leadsman.state.store import OutOfSpace, Put
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:

@@ -1,8 +1,7 @@
 """A round of latencies fits one value."""
 
 from agent.latency_record import build_latency_record
-from leadsman.state import codec
-from leadsman.state.records import PeerLatency
+from leadsman.state.records import PeerLatency, encode_record
 
 
 def window(p50_ms: float) -> PeerLatency:
@@ -17,7 +16,7 @@ def test_sixteen_peers_with_the_names_of_a_cloud_fit_whole() -> None:
 def test_of_names_as_long_as_kubernetes_allows_the_nearest_are_kept() -> None:
     peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)} | {"silent": PeerLatency(30, 0)}
     kept = build_latency_record(peers)
-    codec.encode(kept)
+    encode_record(kept)
     assert list(kept.peers) == sorted(peers)[: len(kept.peers)]
     assert 8 < len(kept.peers) < 16
 

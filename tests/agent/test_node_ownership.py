@@ -7,20 +7,19 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
-from leadsman.state.key_values import KeyRange, Put
-from leadsman.state.records import Heartbeat, Identity
+from leadsman.state.records import Heartbeat, Identity, decode_record, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import PreconditionFailed
+from leadsman.state.store import KeyRange, PreconditionFailed, Put
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
 
 NODE = "edge-1"
 KEY = keys.record_key(NODE, Identity)
-FORGED = codec.encode(Identity("uid-forged", 1, "10.9.9.9"))
+FORGED = encode_record(Identity("uid-forged", 1, "10.9.9.9"))
 JUNK = [FORGED, b"", b"not JSON", b"x" * 100_000]
 
 
@@ -44,7 +43,7 @@ async def claim(store: EtcdStore, owner: str = "uid-1") -> NodeOwnership:
 
 async def stored_owner(store: EtcdStore) -> str:
     (listing,) = await store.read_ranges([KeyRange.single_key(KEY)])
-    return codec.decode(Identity, listing.items[0].value).owner
+    return decode_record(Identity, listing.items[0].value).owner
 
 
 @pytest.mark.parametrize("value", JUNK, ids=["forged", "empty", "not JSON", "large"])

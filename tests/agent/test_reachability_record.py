@@ -1,8 +1,7 @@
 """Who answers fits one value, and what is left out makes no node dead."""
 
 from agent.latency_record import build_reachability_record
-from leadsman.state import codec
-from leadsman.state.records import PeerSilence, Reachability
+from leadsman.state.records import PeerSilence, Reachability, encode_record
 
 
 def reachability(answering: list[str], silent: list[str]) -> Reachability:
@@ -19,7 +18,7 @@ def test_sixteen_silent_peers_with_the_names_of_a_cloud_fit_whole() -> None:
 def test_of_names_as_long_as_kubernetes_allows_silent_peers_are_left_out_first_and_the_counts_stay() -> None:
     answering, silent = [f"{n:02}-{'a' * 250}" for n in range(12)], [f"{n}-{'b' * 250}" for n in range(10)]
     kept = build_reachability_record(reachability(answering, silent))
-    codec.encode(kept)
+    encode_record(kept)
     assert set(answering) < set(kept.losses)
     assert kept.silences.keys() == kept.silent_peers
     assert (kept.probed, kept.answering) == (22, 12)

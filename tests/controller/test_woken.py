@@ -16,10 +16,10 @@ from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.records import Heartbeat, Latency, PeerLatency, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import Told, listed, node_cache, tools
 
@@ -135,7 +135,7 @@ class World:
             known = {other: ms + link_ms * ("n00" in (node, other)) for other, ms in known.items()}
             windows = {other: PeerLatency(30, 30, p50_ms=ms, p95_ms=ms, min_ms=ms) for other, ms in known.items()}
             records = (Latency(windows), Heartbeat(1, self._seq, 5.0))
-            await self.store.write([Put(keys.record_key(node, type(one)), codec.encode(one)) for one in records])
+            await self.store.write([Put(keys.record_key(node, type(one)), encode_record(one)) for one in records])
 
     def seen(self, snapshot):
         """The last report of the last node is in it."""

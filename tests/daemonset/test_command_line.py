@@ -10,7 +10,7 @@ import pytest
 from leadsman.cli.certs.etcd_certificates import ISSUER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.flags.etcd_flags import ISSUER_TOKEN_FILE
 from leadsman.cli.main import build_parser
-from leadsman.etcd.token_review import AUDIENCE
+from leadsman.etcd.issuer import AUDIENCE
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects

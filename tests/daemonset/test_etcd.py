@@ -11,8 +11,7 @@ import pytest
 import yaml
 
 from leadsman.cli.certs.etcd_certificates import MEMBER_NAMES
-from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags, InitialCluster
+from leadsman.etcd.member_start import EtcdFlags, InitialCluster, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
 

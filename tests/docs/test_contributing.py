@@ -43,12 +43,11 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import source_metrics
 from leadsman.sources.telemetry.polling import MetricPoller, MetricUnavailable, Samples
 from leadsman.sources.telemetry.polling import Sample as PolledSample
-from leadsman.state import codec, keys
-from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import Put
+from leadsman.state import keys, records
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Count, Record
+from leadsman.state.records import BadRecord, Count, Record, decode_record, encode_record
 from leadsman.state.snapshot import Snapshot
+from leadsman.state.store import Put
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -178,16 +177,16 @@ class Toy(Record, frozen=True):
 
 async def test_a_toy_record_has_a_key_and_bytes_and_stays_within_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     record: Any = Toy
-    monkeypatch.setitem(codec._decoders, record, msgspec.json.Decoder(record))
+    monkeypatch.setitem(records._decoders, record, msgspec.json.Decoder(record))
     monkeypatch.setitem(keys.RECORD_BY_KIND, "toy", record)
     monkeypatch.setitem(keys.KIND_BY_RECORD, record, "toy")
     store, key = MemoryStore(), keys.record_key("edge-1", record)
     assert (key, keys.parse(key)) == ("/leadsman/v1/nodes/edge-1/toy", keys.NodeKey("edge-1", "toy"))
-    await store.write([Put(key, codec.encode(record(3)))])
+    await store.write([Put(key, encode_record(record(3)))])
     (stored,) = (await store.read_prefix(keys.NODES_PREFIX)).items
-    assert (stored.value, codec.decode(Toy, stored.value)) == (b'{"v":1,"count":3}', Toy(3))
+    assert (stored.value, decode_record(Toy, stored.value)) == (b'{"v":1,"count":3}', Toy(3))
     with pytest.raises(BadRecord):
-        codec.encode(record(-1))
+        encode_record(record(-1))
 
 
 class ToyDelays:

@@ -11,9 +11,9 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import BindFailure
+from leadsman.state.records import BindFailure, decode_record
 from leadsman.state.store import Unavailable as Away
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -46,7 +46,7 @@ async def test_a_bind_that_times_out_on_the_wire_is_a_timeout() -> None:
 
 async def stored(store: MemoryStore) -> dict[str, BindFailure]:
     items = (await store.read_prefix(keys.BIND_FAILURES_PREFIX)).items
-    return {item.key: codec.decode(BindFailure, item.value) for item in items}
+    return {item.key: decode_record(BindFailure, item.value) for item in items}
 
 
 async def test_the_node_s_agent_is_told_type_and_cause_once_a_pod() -> None:

@@ -9,8 +9,7 @@ from leadsman.decision.decide import FilterResult, ScoreResult
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import Policy
-from leadsman.state import codec
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, decode_record, encode_record
 from leadsman.state.snapshot import NodeState, Snapshot
 
 JUDGED = FilterResult(("a",), {"b": Refusal("delay", "too far")})
@@ -128,8 +127,8 @@ def test_no_state_that_is_held_goes_uncounted(journal) -> None:
 def report(windows):
     """One as it is read from the store."""
     measured = PeerLatency(30, 30, 9.125, 18.25, 4.5, 1.25, 0.75)
-    encoded = codec.encode(Latency({f"node-{number:04}": measured for number in range(windows)}))
-    return NodeState(Identity("pod", 1, "10.0.0.1"), Heartbeat(1, 1_000, 25.0), codec.decode(Latency, encoded))
+    encoded = encode_record(Latency({f"node-{number:04}": measured for number in range(windows)}))
+    return NodeState(Identity("pod", 1, "10.0.0.1"), Heartbeat(1, 1_000, 25.0), decode_record(Latency, encoded))
 
 
 @pytest.mark.parametrize("windows", [0, 8, 16, 24])

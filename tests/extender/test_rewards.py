@@ -10,8 +10,7 @@ from extender.rewards_metrics import MAX_LABELLED_TYPES, reward_metrics
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import AgedReward, Snapshot
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Captured, Labelled, Starter

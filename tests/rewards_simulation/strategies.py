@@ -10,11 +10,11 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy, PressurePolicy, ScoresPolicy
 from leadsman.rewards import kuberl, reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Updated
-from leadsman.state.records import Heartbeat, Identity, Reward
+from leadsman.state import keys
+from leadsman.state.records import Heartbeat, Identity, Reward, encode_record
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
+from leadsman.state.store import Updated
 from tests.rewards_simulation.cluster import Outcome, SimulatedCluster
 
 RETRY_SECONDS = 16_200.0
@@ -174,14 +174,14 @@ class Leadsman(Spreading):
         self._changed.clear()
 
     def _change(self, pod_type: str, node: str) -> Updated:
-        return Updated(keys.reward_key(node, pod_type), codec.encode(self._ledgers[pod_type, node]), self._revision)
+        return Updated(keys.reward_key(node, pod_type), encode_record(self._ledgers[pod_type, node]), self._revision)
 
     def _report(self, node: str) -> tuple[Updated, Updated]:
         identity = Identity("simulated", epoch=1, address="127.0.0.1", rack=self._world.racks[node])
         beat = Heartbeat(epoch=1, seq=self._beats, push_interval_seconds=120.0)
         return (
-            Updated(keys.record_key(node, Identity), codec.encode(identity), self._revision),
-            Updated(keys.record_key(node, Heartbeat), codec.encode(beat), self._revision),
+            Updated(keys.record_key(node, Identity), encode_record(identity), self._revision),
+            Updated(keys.record_key(node, Heartbeat), encode_record(beat), self._revision),
         )
 
 

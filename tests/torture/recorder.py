@@ -11,8 +11,7 @@ import msgspec
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Deleted, StoredItem, Updated
-from leadsman.state.store import Compacted, StoreError
+from leadsman.state.store import Compacted, Deleted, StoredItem, StoreError, Updated
 from tests.torture.cluster import Cluster
 from tests.torture.log import Ended, Pushed, Scraped, Viewed, ViewedNode
 from tests.torture.shape import EXTENDERS, NODES

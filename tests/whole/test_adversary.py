@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from leadsman.cli.demo import scheduler_request
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Cluster:
                     Latency(windows),
                     Heartbeat(1, sequence, PUSH_SECONDS),
                 )
-                await store.write([Put(keys.record_key(name, type(each)), codec.encode(each)) for each in records])
+                await store.write([Put(keys.record_key(name, type(each)), encode_record(each)) for each in records])
             await asyncio.to_thread(stopped.wait, PUSH_SECONDS)
         await store.close()
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leadsman.kube.resources import LEASES
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer, RecordedRequest
@@ -76,7 +76,7 @@ async def put_states(etcd: Etcd) -> None:
     for sequence in (1, 2):
         for node in NODES:
             records = (Identity("pod", 1, "10.0.0.1"), latency, Heartbeat(1, sequence, 60.0))
-            await store.write([Put(keys.record_key(node, type(each)), codec.encode(each)) for each in records])
+            await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
     await store.close()
 
 

@@ -14,14 +14,13 @@ import pytest
 import yaml
 
 from leadsman.cli.main import main
-from leadsman.etcd.token_review import AUDIENCE
+from leadsman.etcd.issuer import AUDIENCE
 from leadsman.state import keys
 from leadsman.state.etcd_credentials import IssuerAccess
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
 from leadsman.state.records import Heartbeat, Identity
-from leadsman.state.store import Denied, StoreError
+from leadsman.state.store import Denied, Put, StoreError
 from leadsman.testbed.etcd import Etcd, EtcdTls, free_ports
 from tests.testbed.kube_apiserver import KubeApiServer
 

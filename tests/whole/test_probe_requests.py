@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.probe_requests import ProbeRequestQueue
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Deleted, StoredItem, Updated
-from leadsman.state.records import Latency, PeerLatency
+from leadsman.state.records import Latency, PeerLatency, decode_record
+from leadsman.state.store import Deleted, StoredItem, Updated
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
@@ -85,4 +85,4 @@ async def until_reported(store: EtcdStore, node: str, count: int) -> dict[str, P
 
 
 def peers_in(items: Iterable[StoredItem | Updated | Deleted]) -> dict[str, PeerLatency]:
-    return next((codec.decode(Latency, item.value).peers for item in items if not isinstance(item, Deleted)), {})
+    return next((decode_record(Latency, item.value).peers for item in items if not isinstance(item, Deleted)), {})

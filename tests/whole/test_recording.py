@@ -17,12 +17,12 @@ import pytest
 from extender.replay.judge import answer_again, response_bytes
 from leadsman.cli.main import main
 from leadsman.sources.recording.reader import Recording
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, die_with_parent
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class Reports:
         peers = {peer: self._window() for peer in rng.sample(NODES, 8) if peer != node}
         records = (Latency(peers), Hardware({CPU_PRESSURE: rng.random()}), Heartbeat(1, self._seq, 5.0))
         yield Put(
-            keys.reward_key(node, "web"), codec.encode(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random()))
+            keys.reward_key(node, "web"),
+            encode_record(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random())),
         )
         for record in records:
-            yield Put(keys.record_key(node, type(record)), codec.encode(record))
+            yield Put(keys.record_key(node, type(record)), encode_record(record))
 
     def _window(self) -> PeerLatency:
         ms = self._rng.uniform(0.1, 60)

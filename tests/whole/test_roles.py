@@ -11,9 +11,8 @@ from extender.probe_requests import ProbeRequestQueue
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
 from leadsman.state.records import Identity, RingEntry
-from leadsman.state.store import Denied
+from leadsman.state.store import Denied, Put
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:

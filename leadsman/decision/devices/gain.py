@@ -9,7 +9,7 @@ from math import exp, sqrt
 
 from msgspec import Struct
 
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 RUN_SECONDS_QUALITY = "run_seconds"
 """As agent.pods.incident_ledger names it."""

@@ -3,7 +3,7 @@
 from leadsman.rewards import reward_updates
 from leadsman.rewards.posterior import Trials
 from leadsman.rewards.shared_faults import SharedDoubt
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 RETRY_HALF_LIVES = 4.25
 """So long after its last failure a node is tried again, whatever it did before. Sooner costs failures on nodes that

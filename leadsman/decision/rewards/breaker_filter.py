@@ -11,7 +11,7 @@ from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import BreakerPolicy
 from leadsman.decision.rewards import rewards_score
 from leadsman.rewards import reward_updates
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 NAME = "breaker"
 

@@ -32,8 +32,7 @@ from leadsman.rewards.posterior import (
 )
 from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.shared_faults import Accusation, AccusationsByType, SharedDoubt, accuse, shared_doubts
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import NodeState
+from leadsman.state.snapshot import AgedReward, NodeState
 
 NAME = "rewards"
 

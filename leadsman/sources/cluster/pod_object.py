@@ -17,7 +17,7 @@ from leadsman.cluster.devices.demand import (
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.workloads import workload_name
-from leadsman.kube.owners import controller_of, pod_owner
+from leadsman.kube.objects import controller_of, pod_owner
 from leadsman.sources.cluster.object_metadata import ConditionFields, MetadataFields, condition
 from leadsman.sources.cluster.pod_fields import ContainerStatusFields, ResourceClaimFields, TemplateFields
 from leadsman.sources.cluster.shared_values import SharedValues, shared_labels

@@ -20,8 +20,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference
-from leadsman.kube.owners import controller_of, pod_owner
+from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference, controller_of, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
 from leadsman.sources.cluster.workload_table import WorkloadKey, WorkloadTable

@@ -22,8 +22,7 @@ from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TasPolicies, TelemetryInputs
 from leadsman.decision.workloads import PlacedPods, WorkloadIndex
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import AgedReward, Snapshot
 
 K = TypeVar("K")
 V = TypeVar("V")

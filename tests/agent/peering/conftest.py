@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import RingCoordinate, RingEntry
+from leadsman.state.records import RingCoordinate, RingEntry, encode_record
+from leadsman.state.store import Delete, Put
 
 
 def at(x: float, y: float = 0.0, error: float = 0.1) -> RingCoordinate:
@@ -23,7 +23,7 @@ class Ring:
 
     async def put(self, name: str, entry: RingEntry | None = None) -> None:
         stated = entry or RingEntry(f"10.0.0.{len(name)}")
-        await self.store.write([Put(keys.record_key(name, RingEntry), codec.encode(stated))])
+        await self.store.write([Put(keys.record_key(name, RingEntry), encode_record(stated))])
 
     async def fill(self, count: int) -> list[str]:
         names = [f"node-{number:05}" for number in range(count)]

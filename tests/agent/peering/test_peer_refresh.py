@@ -9,8 +9,7 @@ import pytest
 
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.rtt.peer import Peer
-from leadsman.state import codec
-from leadsman.state.records import RingEntry
+from leadsman.state.records import RingEntry, decode_record, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Unavailable
 
@@ -94,7 +93,7 @@ async def test_many_nodes_share_the_budget_and_report_less_often(ring: "Ring") -
 
 async def test_a_node_says_where_it_is_in_bounds_from_the_start(world: World) -> None:
     entry = world.neighbours.ring_entry("10.0.0.1", "zone-a", "rack-1")
-    assert codec.decode(RingEntry, codec.encode(entry)) == entry
+    assert decode_record(RingEntry, encode_record(entry)) == entry
     assert entry.coordinate is not None
     assert entry.coordinate.error == 1.5
     assert entry.reach_ms is None

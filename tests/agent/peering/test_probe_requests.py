@@ -12,11 +12,10 @@ from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.peering.peer_selection import MAX_REQUESTED
 from agent.peering.probe_requests import BURST_PROBES, MAX_SERVED, ProbeRequestHandler
 from agent.rtt.peer import Peer
-from leadsman.state import codec, keys
-from leadsman.state.key_values import ChangeBatch, Put
-from leadsman.state.records import ProbeRequest
+from leadsman.state import keys
+from leadsman.state.records import ProbeRequest, encode_record
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Compacted, Unavailable
+from leadsman.state.store import ChangeBatch, Compacted, Put, Unavailable
 
 if TYPE_CHECKING:
     from tests.agent.peering.conftest import Ring
@@ -52,7 +51,7 @@ class World:
         )
 
     async def ask(self, node: str, target: str, value: bytes | None = None) -> None:
-        data = codec.encode(ProbeRequest(target)) if value is None else value
+        data = encode_record(ProbeRequest(target)) if value is None else value
         await self.ring.store.write([Put(keys.probe_request_key(node, "request"), data)])
 
 

@@ -9,9 +9,9 @@ import pytest
 from agent.peering import peer_refresh, ring
 from agent.peering.peer_selection import RingQuery
 from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put, StoredItem
-from leadsman.state.records import RingEntry
+from leadsman.state import keys
+from leadsman.state.records import RingEntry, encode_record
+from leadsman.state.store import Put, StoredItem
 
 if TYPE_CHECKING:
     from tests.agent.peering.conftest import Ring
@@ -39,7 +39,7 @@ async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring: "Ring"
 async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring: "Ring") -> None:
     names = await ring.fill(3)
     await ring.store.write([Put(keys.record_key(names[0], RingEntry), b"\xff")])
-    await ring.store.write([Put(f"{keys.RING_PREFIX}{0:016x}/node-00007", codec.encode(RingEntry("10.0.0.1")))])
+    await ring.store.write([Put(f"{keys.RING_PREFIX}{0:016x}/node-00007", encode_record(RingEntry("10.0.0.1")))])
     assert {one.node for one in (await arc(ring, names[1], 16)).members} == set(names[1:])
 
 
@@ -125,5 +125,5 @@ def test_the_first_arc_elsewhere_is_no_sample_because_most_may_be_still_to_come(
 
 
 def test_members_carry_the_revision_of_their_entry() -> None:
-    item = StoredItem(keys.record_key("a", RingEntry), codec.encode(RingEntry("10.0.0.1")), 7)
+    item = StoredItem(keys.record_key("a", RingEntry), encode_record(RingEntry("10.0.0.1")), 7)
     assert ring.decode_members([item]) == [RingMember("a", RingEntry("10.0.0.1"), 7)]

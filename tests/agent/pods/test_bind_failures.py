@@ -8,10 +8,10 @@ from agent.node_ownership import claim_node
 from agent.pods.bind_failures import MAX_LISTED, MAX_UNSAVED, BindFailureCounter
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.reward_persistence import RewardPersistence
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import BindFailure, Identity
+from leadsman.state.records import BindFailure, Identity, encode_record
+from leadsman.state.store import Put
 
 NODE = "edge-1"
 
@@ -30,7 +30,7 @@ class World:
         )
 
     async def tell(self, uid: str, value: bytes = b"", node: str = NODE) -> None:
-        failure = codec.encode(BindFailure("web", "bind_refused"))
+        failure = encode_record(BindFailure("web", "bind_refused"))
         await self.store.write([Put(keys.bind_failure_key(node, uid), value or failure)])
 
     async def waiting(self) -> int:
@@ -84,7 +84,7 @@ async def test_a_listing_from_before_the_write_counts_nothing_again(world: World
 async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
     _, ledger, binds = await world.agent()
     await world.tell("uid-1", b"garbage")
-    await world.tell("uid-2", codec.encode(BindFailure("web", "moonlight")))
+    await world.tell("uid-2", encode_record(BindFailure("web", "moonlight")))
     await world.tell("uid-3")
     await binds.poll(ledger)
     assert ledger.rewards["web"].incidents == {"bind_refused": 1}

@@ -19,12 +19,11 @@ from agent.rtt.peer import Answered, Lost
 from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Identity, Latency, Reachability, RingCoordinate, RingEntry
+from leadsman.state.records import Identity, Latency, Reachability, RingCoordinate, RingEntry, encode_record
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import StoreError
+from leadsman.state.store import Delete, Put, StoreError
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given
@@ -132,7 +131,7 @@ class Day:
             for number in numbers
         }
         await self.store.write(
-            [Put(keys.record_key(name, RingEntry), codec.encode(entry)) for name, entry in entries.items()]
+            [Put(keys.record_key(name, RingEntry), encode_record(entry)) for name, entry in entries.items()]
         )
 
     def _records(self) -> Any:

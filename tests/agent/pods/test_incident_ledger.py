@@ -8,8 +8,8 @@ from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
-from leadsman.state import codec, keys
-from leadsman.state.records import Reward
+from leadsman.state import keys
+from leadsman.state.records import Reward, encode_record
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given
@@ -268,7 +268,7 @@ def test_a_shard_never_outgrows_its_value() -> None:
     counted = CountedTotals()
     for number in range(5000):
         counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
-    assert all(3000 < len(codec.encode(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)
+    assert all(3000 < len(encode_record(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)
 
 
 def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World, given: "type[Given]") -> None:

@@ -9,11 +9,10 @@ from agent.pods.incident_ledger import IncidentLedger, LedgerLimits
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put
+from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Identity, Reward
-from leadsman.state.store import Unavailable
+from leadsman.state.records import Identity, Reward, encode_record
+from leadsman.state.store import Delete, Put, Unavailable
 
 NODE = "edge-1"
 
@@ -208,7 +207,7 @@ async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(2))
     await persistence.save(ledger)
-    value = codec.encode(Reward(0.0, healthy=1.0))
+    value = encode_record(Reward(0.0, healthy=1.0))
     names = [f"type-{number:05}" for number in range(2_000)]
     await world.store.write([Put(keys.reward_key(NODE, name), value) for name in names])
     await world.store.write([Put(f"{keys.counted_totals_prefix(NODE)}!{number:05}", b"x") for number in range(2_000)])

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.rtt.window import ProbeWindow, jitter, nearest_rank
-from leadsman.state import codec
-from leadsman.state.records import Latency, ProbeMethod
+from leadsman.state.records import Latency, ProbeMethod, decode_record, encode_record
 
 rtts = st.floats(0.001, 1000)
 outcomes = st.lists(st.tuples(st.floats(0, 1000), st.none() | rtts), max_size=60)
@@ -85,7 +84,7 @@ def test_any_window_makes_a_record_that_readers_take(given_outcomes, now, method
     for sent, rtt_ms in given_outcomes:
         window.add(sent, rtt_ms)
     record = Latency({"peer": window.latency(now, method)})
-    assert codec.decode(Latency, codec.encode(record)) == record
+    assert decode_record(Latency, encode_record(record)) == record
 
 
 @given(st.lists(rtts, min_size=1), st.floats(0.01, 1))

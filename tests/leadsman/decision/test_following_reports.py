@@ -9,12 +9,12 @@ from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Deleted, Updated
+from leadsman.state import keys
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency, encode_record
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
+from leadsman.state.store import Deleted, Updated
 
 NODES = CandidateNodes.of(("a", "b", "c", "d", "e"))
 POD = PodInfo("default", "p", labels={"delay_a": "20", "delay_b": "50"})
@@ -32,7 +32,7 @@ reports = st.tuples(nodes, records, st.booleans())
 
 def reported(before: Snapshot, node: str, record: AnyRecord, gone: bool, now: float) -> Snapshot:
     key, revision = keys.record_key(node, type(record)), before.revision + 1
-    change = Deleted(key, revision) if gone else Updated(key, codec.encode(record), revision)
+    change = Deleted(key, revision) if gone else Updated(key, encode_record(record), revision)
     return apply_changes(before, [change], now)
 
 

@@ -10,8 +10,7 @@ import pytest
 from aiohttp import web
 
 from leadsman.etcd.access_control import AccessControl
-from leadsman.etcd.issuer import Issuer, create_app
-from leadsman.etcd.token_review import AUDIENCE, NODE_CLAIM
+from leadsman.etcd.issuer import AUDIENCE, NODE_CLAIM, Issuer, create_app
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve

@@ -9,9 +9,8 @@ import pytest
 
 from agent.node_ownership import claim_node
 from leadsman.state import keys
-from leadsman.state.key_values import Delete, KeyRange, Put
 from leadsman.state.records import Heartbeat, Identity, RingEntry
-from leadsman.state.store import Denied, StoreError, Unavailable
+from leadsman.state.store import Delete, Denied, KeyRange, Put, StoreError, Unavailable
 
 if TYPE_CHECKING:
     from tests.leadsman.etcd.conftest import Locked

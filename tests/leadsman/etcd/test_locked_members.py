@@ -11,14 +11,11 @@ import pytest
 from msgspec import structs
 
 from leadsman.cli.main import main
-from leadsman.etcd.access_control import AccessControl
-from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags
-from leadsman.etcd.roles import agent_role
+from leadsman.etcd.access_control import AccessControl, agent_role
+from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.store import StoreError
+from leadsman.state.store import Put, StoreError
 from leadsman.testbed.etcd import Etcd, EtcdTls, create_members
 
 WITHIN_SECONDS = 90.0

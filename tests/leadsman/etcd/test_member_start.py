@@ -8,8 +8,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags, Statement
+from leadsman.etcd.member_start import EtcdFlags, MemberStart, Statement
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd, create_members
 

@@ -16,8 +16,8 @@ from leadsman.etcd.saved_records import lasting_records
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
 from leadsman.state.records import Heartbeat
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, find_binary
 
 if TYPE_CHECKING:

@@ -1,21 +1,17 @@
 """A stream in any pieces is the same lines."""
 
+from unittest.mock import AsyncMock, Mock
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.kube import line_reader
-
-
-class Pieces:
-    def __init__(self, pieces):
-        self._left = [piece for piece in pieces if piece]
-
-    async def readany(self):
-        return self._left.pop(0) if self._left else b""
+from leadsman.kube.client import read_line_batches
 
 
 async def read(pieces):
-    return [line async for batch in line_reader.read_line_batches(Pieces(pieces), 5.0) for line in batch]
+    left = [*filter(None, pieces), b""]
+    content = Mock(readany=AsyncMock(side_effect=left))
+    return [line async for batch in read_line_batches(content, 5.0) for line in batch]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b and b.strip())), st.data())

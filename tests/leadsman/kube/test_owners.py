@@ -1,7 +1,6 @@
 import pytest
 
-from leadsman.kube.objects import OwnerReference
-from leadsman.kube.owners import Owner, controller_of, pod_owner
+from leadsman.kube.objects import Owner, OwnerReference, controller_of, pod_owner
 
 TAG = OwnerReference("Tag", "t")
 SET = OwnerReference("StatefulSet", "db", controller=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.kube import line_reader
+from leadsman.kube import client
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.testbed.fake_api_server import FakeApiServer
@@ -138,7 +138,7 @@ async def test_objects_of_a_megabyte_pass(api: FakeApiServer, following: "Follow
 async def test_a_line_without_an_end_is_not_held_for_ever(
     api: FakeApiServer, following: "Follow", until: "Until", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 1000)
+    monkeypatch.setattr(client, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
         await until(lambda: api.watches)
         api.send_line(b"x" * 2000)

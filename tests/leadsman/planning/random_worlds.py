@@ -34,8 +34,7 @@ from leadsman.sources.cluster.node_objects import NodeObject
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.state.metric_names import CPU_PRESSURE, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
 from leadsman.state.records import Hardware, Heartbeat, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 from tests.leadsman.planning.backups.random_clusters import Matrix
 
 ZONE, RACK, HOST = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"

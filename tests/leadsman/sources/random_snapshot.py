@@ -33,8 +33,7 @@ from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.goldpinger_response import GoldpingerReport
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reachability, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 
 NOW = 5_000.0
 ZONE, RACK, HOST = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "kubernetes.io/hostname"

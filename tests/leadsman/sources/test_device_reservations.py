@@ -24,10 +24,9 @@ from leadsman.sources.device_reservations import (
     DeviceReservations,
 )
 from leadsman.state import keys
-from leadsman.state.key_values import Listing, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.snapshot import Snapshot
-from leadsman.state.store import Unavailable
+from leadsman.state.store import Listing, Put, Unavailable
 
 I915, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
 FIVE = DeviceDemand(({I915: 1, MEMORY: 5},))

@@ -19,12 +19,12 @@ from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.sources.live_snapshot import NO_ETCD, STATE, CannotRead, LiveLimits, take_snapshot
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import Freshness
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.kube_apiserver import KubeApiServer
@@ -80,8 +80,8 @@ async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
             to: window(RTT_MS[frozenset((name, to))]) for to in NODES if to != name and {name, to} != {"n2", "n3"}
         }
         records = (Identity(f"agent-{name}", 1, "10.0.0.1", "z", "r"), Latency(windows))
-        await one.write([Put(keys.record_key(name, type(each)), codec.encode(each)) for each in records])
-    await one.write([Put(keys.reward_key("n2", "web"), codec.encode(Reward(1.0, healthy=1.0, failed=8.0)))])
+        await one.write([Put(keys.record_key(name, type(each)), encode_record(each)) for each in records])
+    await one.write([Put(keys.reward_key("n2", "web"), encode_record(Reward(1.0, healthy=1.0, failed=8.0)))])
     reporting = asyncio.create_task(report(one))
     yield one
     reporting.cancel()
@@ -96,7 +96,7 @@ def window(ms: float) -> PeerLatency:
 
 async def report(store: EtcdStore) -> None:
     for seq in itertools.count():
-        beats = [Put(keys.record_key(name, Heartbeat), codec.encode(Heartbeat(1, seq, 5.0))) for name in NODES]
+        beats = [Put(keys.record_key(name, Heartbeat), encode_record(Heartbeat(1, seq, 5.0))) for name in NODES]
         await store.write(beats)
         await asyncio.sleep(0.2)
 

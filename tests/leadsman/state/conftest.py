@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from leadsman.etcd.access_control import AccessControl
-from leadsman.etcd.roles import READ_WRITE, EtcdRole, Permission
+from leadsman.etcd.access_control import READ_WRITE, AccessControl, EtcdRole, Permission
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.memory_store import MemoryStore

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Deleted, Updated
-from leadsman.state.records import Heartbeat
+from leadsman.state import keys
+from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
 from leadsman.state.snapshot_updates import apply_changes
+from leadsman.state.store import Deleted, Updated
 
 NAMES = ("a", "b", "c")
 
@@ -18,7 +18,7 @@ NAMES = ("a", "b", "c")
 def changed(before: Snapshot, node: str, seq: int | None) -> Snapshot:
     """One change of a node: its heartbeat, or None: it goes."""
     key, revision = keys.record_key(node, Heartbeat), before.revision + 1
-    change = Deleted(key, revision) if seq is None else Updated(key, codec.encode(Heartbeat(1, seq, 5.0)), revision)
+    change = Deleted(key, revision) if seq is None else Updated(key, encode_record(Heartbeat(1, seq, 5.0)), revision)
     return apply_changes(before, [change], 1.0)
 
 

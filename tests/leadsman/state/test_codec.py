@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leadsman.state import codec
 from leadsman.state.records import (
     AnyRecord,
+    BadRecord,
     CountedTotalsShard,
     Hardware,
     Heartbeat,
@@ -17,6 +17,8 @@ from leadsman.state.records import (
     ProbeRequest,
     RingCoordinate,
     RingEntry,
+    decode_record,
+    encode_record,
 )
 
 COUNTS = st.integers(0, 2**63 - 1)
@@ -77,15 +79,15 @@ JSON = st.recursive(
 
 def readable(kind: type[AnyRecord], data: bytes) -> bool:
     try:
-        codec.decode(kind, data)
-    except codec.BadRecord:
+        decode_record(kind, data)
+    except BadRecord:
         return False
     return True
 
 
 @given(RECORDS)
 def test_a_record_survives_its_bytes(record: AnyRecord) -> None:
-    assert codec.decode(type(record), codec.encode(record)) == record
+    assert decode_record(type(record), encode_record(record)) == record
 
 
 @given(KINDS, st.binary(max_size=200) | JSON.map(lambda found: json.dumps(found).encode()))
@@ -100,7 +102,7 @@ def test_hostile_bytes_are_bad_records_and_nothing_else(kind: type[AnyRecord], d
 
 @given(RECORDS, st.data())
 def test_a_record_with_a_byte_turned_is_read_or_refused(record: AnyRecord, data: st.DataObject) -> None:
-    raw = bytearray(codec.encode(record))
+    raw = bytearray(encode_record(record))
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     assert readable(type(record), bytes(raw)) in (True, False)
 
@@ -130,45 +132,45 @@ PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
     ],
 )
 def test_a_value_out_of_bounds_is_refused_by_its_place(kind: type[AnyRecord], document: object, where: str) -> None:
-    with pytest.raises(codec.BadRecord, match=where):
-        codec.decode(kind, msgspec.json.encode(document))
+    with pytest.raises(BadRecord, match=where):
+        decode_record(kind, msgspec.json.encode(document))
 
 
 def test_what_earlier_agents_counted_is_read_and_written_in_the_same_bytes() -> None:
     written = b'{"v":1,"pods":{"0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f":{"app":3,"~phase":1}}}'
-    record = codec.decode(CountedTotalsShard, written)
+    record = decode_record(CountedTotalsShard, written)
     assert record.pods == {"0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f": {"app": 3, "~phase": 1}}
-    assert codec.encode(record) == written
-    assert codec.encode(CountedTotalsShard({})) == b'{"v":1,"pods":{}}'
+    assert encode_record(record) == written
+    assert encode_record(CountedTotalsShard({})) == b'{"v":1,"pods":{}}'
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
 def test_what_is_not_finite_cannot_be_read(text: bytes) -> None:
-    with pytest.raises(codec.BadRecord):
-        codec.decode(Hardware, b'{"v":1,"values":{"a":' + text + b"}}")
+    with pytest.raises(BadRecord):
+        decode_record(Hardware, b'{"v":1,"values":{"a":' + text + b"}}")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_cannot_be_written(value: float) -> None:
-    with pytest.raises(codec.BadRecord):
-        codec.encode(Hardware({"a": value}))
+    with pytest.raises(BadRecord):
+        encode_record(Hardware({"a": value}))
 
 
 def test_what_no_reader_would_take_cannot_be_written() -> None:
-    with pytest.raises(codec.BadRecord, match="seq"):
-        codec.encode(Heartbeat(epoch=1, seq=-1, push_interval_seconds=5))
+    with pytest.raises(BadRecord, match="seq"):
+        encode_record(Heartbeat(epoch=1, seq=-1, push_interval_seconds=5))
 
 
 def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
     large = Hardware({f"metric_{i:0100}": 1.0 for i in range(40)})
-    with pytest.raises(codec.BadRecord, match="larger than 4096"):
-        codec.encode(large)
-    with pytest.raises(codec.BadRecord, match="larger than 4096"):
-        codec.decode(Hardware, msgspec.json.encode(large))
+    with pytest.raises(BadRecord, match="larger than 4096"):
+        encode_record(large)
+    with pytest.raises(BadRecord, match="larger than 4096"):
+        decode_record(Hardware, msgspec.json.encode(large))
 
 
 def test_a_field_that_a_later_writer_added_is_skipped() -> None:
-    assert codec.decode(Heartbeat, msgspec.json.encode(BEAT | {"later": [1]})).seq == 1
+    assert decode_record(Heartbeat, msgspec.json.encode(BEAT | {"later": [1]})).seq == 1
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_a_field_that_a_later_writer_added_is_skipped() -> None:
 )
 def test_a_coordinate_that_is_not_a_place_can_be_neither_written_nor_read(wrong: dict[str, object]) -> None:
     fields = {"point": (0.0, 0.0), "height": 0.1, "adjustment": 0.0, "error": 0.5} | wrong
-    with pytest.raises(codec.BadRecord):
-        codec.encode(RingEntry("10.0.0.1", coordinate=RingCoordinate(**fields)))  # type: ignore[arg-type]
-    with pytest.raises(codec.BadRecord):
-        codec.decode(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())
+    with pytest.raises(BadRecord):
+        encode_record(RingEntry("10.0.0.1", coordinate=RingCoordinate(**fields)))  # type: ignore[arg-type]
+    with pytest.raises(BadRecord):
+        decode_record(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())

@@ -7,14 +7,14 @@ from contextlib import aclosing
 
 import pytest
 
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.etcd_http import LARGEST_RESPONSE_BYTES, EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower, node_pages
-from leadsman.state.key_values import Put
-from leadsman.state.records import Heartbeat, Reward
+from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import Freshness
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
 
@@ -42,13 +42,13 @@ async def follower(store: EtcdStore, until: Until) -> AsyncIterator[Follower]:
 
 
 async def crowd(store: EtcdStore, healthy: float = 0.0) -> None:
-    value = codec.encode(Reward(0.0, healthy=healthy))
+    value = encode_record(Reward(0.0, healthy=healthy))
     await store.write([Put(keys.reward_key("crowded", f"type-{n:05}"), value) for n in range(REWARD_KEYS)])
 
 
 async def beat(store: EtcdStore, seq: int) -> None:
     for node in ("a", "crowded", "z"):
-        await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(Heartbeat(1, seq, 5.0)))])
+        await store.write([Put(keys.record_key(node, Heartbeat), encode_record(Heartbeat(1, seq, 5.0)))])
 
 
 async def test_all_nodes_are_fresh_beside_and_under_a_crowded_prefix(

@@ -19,8 +19,7 @@ from msgspec import structs
 from leadsman.state import etcd_json, keys
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import ChangeBatch, Put
-from leadsman.state.store import Denied, Unavailable
+from leadsman.state.store import ChangeBatch, Denied, Put, Unavailable
 from leadsman.testbed.etcd import Etcd, EtcdTls
 from tests.testbed.tcp_proxy import TcpProxy
 

@@ -11,13 +11,12 @@ from typing import Any
 import aiohttp.connector
 import pytest
 
-from leadsman.state import codec, keys, line_reader
+from leadsman.state import etcd_http, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
-from leadsman.state.key_values import ChangeBatch, Put, Updated
-from leadsman.state.records import Heartbeat
-from leadsman.state.store import Compacted, OutOfSpace, StoreError, Unavailable
+from leadsman.state.records import Heartbeat, encode_record
+from leadsman.state.store import ChangeBatch, Compacted, OutOfSpace, Put, StoreError, Unavailable, Updated
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
 from tests.testbed.tcp_proxy import TcpProxy
 
@@ -77,7 +76,7 @@ async def until(true: Callable[[], Any], within_seconds: float = VIEW_BACK_SECON
 
 async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
     record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    await persist(store, Put(keys.record_key(node, Heartbeat), codec.encode(record)))
+    await persist(store, Put(keys.record_key(node, Heartbeat), encode_record(record)))
 
 
 async def persist(store: EtcdStore, put: Put, lease: int = 0) -> None:
@@ -297,7 +296,7 @@ class TestLarge:
         self, own_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """15 MiB in 40 transactions, some of which end in another message than they begin in."""
-        monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 4 << 20)
+        monkeypatch.setattr(etcd_http, "LONGEST_LINE_BYTES", 4 << 20)
         store = EtcdStore(EtcdAccess((own_etcd.client_url,)))
         start = (await store.read_prefix("/n/")).revision + 1
         await store.write([Put(f"/n/{i:04}", bytes(3072)) for i in range(5_000)])

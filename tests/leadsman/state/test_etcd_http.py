@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.runtime.keepalive import keepalive_socket
-from leadsman.state import line_reader
-from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
-from leadsman.state.line_reader import LineReader
+from leadsman.state import etcd_http
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
 from leadsman.state.store import Compacted, Unavailable
 
 
@@ -51,7 +50,7 @@ async def test_a_line_longer_than_aiohttp_would_read_is_read() -> None:
 
 
 async def test_a_line_that_nobody_could_hold_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr(etcd_http, "LONGEST_LINE_BYTES", 10)
     with pytest.raises(Compacted, match="larger than 10 bytes"):
         await lines(Chunks(b"x" * 11)).next()
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from leadsman.state import etcd_json, key_values, store
+from leadsman.state import etcd_json, store
 from leadsman.state.etcd_json import (
     EtcdEvent,
     InvalidAuthToken,
@@ -14,8 +14,7 @@ from leadsman.state.etcd_json import (
     RangeResponse,
     WatchResponse,
 )
-from leadsman.state.key_values import Delete, Precondition, Put
-from leadsman.state.store import StoreError
+from leadsman.state.store import Delete, Precondition, Put, StoreError
 
 # Captured from etcd 3.5.1.
 REFUSALS = [
@@ -88,7 +87,7 @@ def test_the_result_and_the_error_on_a_line_are_told_apart() -> None:
 
 def test_a_key_that_is_no_utf_8_can_still_be_named() -> None:
     assert etcd_json.to_stored_item(KeyValue(b"/leadsman/\xff")).key == r"/leadsman/\xff"
-    assert etcd_json.to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == key_values.Deleted(r"\xfe", 3)
+    assert etcd_json.to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Deleted(r"\xfe", 3)
 
 
 @given(st.binary(max_size=4), st.binary(max_size=6))

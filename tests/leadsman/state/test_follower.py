@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from leadsman.state import codec, keys
+from leadsman.state import keys
 from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
-from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Put
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Heartbeat
+from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import Compacted, Unavailable
+from leadsman.state.store import ChangeBatch, Compacted, KeyRange, Listing, Put, Unavailable
 
 
 class Clock:
@@ -58,7 +57,7 @@ async def until(true: Callable[[], Any]) -> None:
 
 async def beat(store: MemoryStore, seq: int, node: str = "a") -> int:
     record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    return await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(record))])
+    return await store.write([Put(keys.record_key(node, Heartbeat), encode_record(record))])
 
 
 def seq(follower: Follower, node: str = "a") -> int | None:

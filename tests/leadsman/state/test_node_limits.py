@@ -8,20 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.state import codec, keys
-from leadsman.state.codec import LARGEST_VALUE_BYTES
+from leadsman.state import keys
 from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages
-from leadsman.state.key_values import Delete, Deleted, KeyRange, Listing, Put, Updated, slices_by_revision
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.node_limits import NodeLimits
-from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.records import LARGEST_VALUE_BYTES, Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
+from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
-from leadsman.state.store import PAGE_KEYS, Store
+from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated, slices_by_revision
 from tests.conftest import Until
 
 LIMITS = NodeLimits(pod_types=3, problems=2, nodes=4)
-REWARD = codec.encode(Reward(0.0))
+REWARD = encode_record(Reward(0.0))
 
 
 def reward(number: int, revision: int, node: str = "a", value: bytes = REWARD) -> Updated:
@@ -29,7 +26,7 @@ def reward(number: int, revision: int, node: str = "a", value: bytes = REWARD) -
 
 
 def beat(revision: int, node: str = "a") -> Updated:
-    return Updated(keys.record_key(node, Heartbeat), codec.encode(Heartbeat(1, revision, 5.0)), revision)
+    return Updated(keys.record_key(node, Heartbeat), encode_record(Heartbeat(1, revision, 5.0)), revision)
 
 
 def applied(*changes: Updated | Deleted, before: Snapshot | None = None) -> Snapshot:
@@ -61,7 +58,7 @@ def test_a_crowded_node_takes_nothing_from_another() -> None:
 
 def test_a_kept_reward_of_a_crowded_node_still_changes() -> None:
     before = applied(*(reward(number, number + 1) for number in range(9)))
-    after = applied(reward(1, 20, value=codec.encode(Reward(7.0))), before=before)
+    after = applied(reward(1, 20, value=encode_record(Reward(7.0))), before=before)
     assert after.rewards["type-1"]["a"].reward == Reward(7.0)
 
 

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
-from leadsman.state.records import Heartbeat, Quality, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state import keys, records
+from leadsman.state.records import BadRecord, Heartbeat, Quality, Reward, decode_record, encode_record
+from leadsman.state.snapshot import AgedReward, Snapshot
 from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
+from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 
 TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
 TRIALS = st.floats(0, 1_000_000)
@@ -34,7 +33,7 @@ def reward(failed: float = 0.0) -> Reward:
 
 
 def changed(revision: int, record: Reward, node: str = "a", pod_type: str = "web") -> Updated:
-    return Updated(keys.reward_key(node, pod_type), codec.encode(record), revision)
+    return Updated(keys.reward_key(node, pod_type), encode_record(record), revision)
 
 
 def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
@@ -43,7 +42,7 @@ def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
 
 @given(REWARDS)
 def test_a_reward_survives_its_bytes(record: Reward) -> None:
-    assert codec.decode(Reward, codec.encode(record)) == record
+    assert decode_record(Reward, encode_record(record)) == record
 
 
 @pytest.mark.parametrize(
@@ -59,9 +58,9 @@ def test_a_reward_survives_its_bytes(record: Reward) -> None:
     ],
 )
 def test_a_value_out_of_bounds_is_refused_by_its_place(fields: dict[str, Any], where: str) -> None:
-    document = codec._encoder.encode({"v": 1, "at_seconds": 1.0} | fields)
-    with pytest.raises(codec.BadRecord, match=where):
-        codec.decode(Reward, document)
+    document = records._encoder.encode({"v": 1, "at_seconds": 1.0} | fields)
+    with pytest.raises(BadRecord, match=where):
+        decode_record(Reward, document)
 
 
 @given(TYPES)
@@ -86,7 +85,7 @@ def test_a_node_with_nothing_but_rewards_is_not_in_the_cluster() -> None:
 
 
 def test_rewards_outlive_the_records_under_the_lease() -> None:
-    alive = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 1)
+    alive = Updated(keys.record_key("a", Heartbeat), encode_record(Heartbeat(1, 1, 5.0)), 1)
     snapshot = apply_changes(Snapshot(), [alive, changed(2, reward()), Deleted(alive.key, 3)], 5.0)
     assert (snapshot.nodes, list(snapshot.rewards["web"])) == ({}, ["a"])
 
@@ -94,7 +93,7 @@ def test_rewards_outlive_the_records_under_the_lease() -> None:
 def test_a_heartbeat_leaves_the_rewards_the_same_object() -> None:
     """So that what was computed from them holds."""
     before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
-    beat = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 2)
+    beat = Updated(keys.record_key("a", Heartbeat), encode_record(Heartbeat(1, 1, 5.0)), 2)
     assert apply_changes(before, [beat], 6.0).rewards is before.rewards
 
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.state import codec, keys
-from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.state import keys
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
+from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 
 FRESH_SECONDS = 15.0
 NODES = ("a", "b", "c")
@@ -19,7 +19,7 @@ def beat(seq: int, epoch: int = 1, push: float = 5.0) -> Heartbeat:
 
 
 def changed(revision: int, record: AnyRecord, node: str = "a") -> Updated:
-    return Updated(keys.record_key(node, type(record)), codec.encode(record), revision)
+    return Updated(keys.record_key(node, type(record)), encode_record(record), revision)
 
 
 def listing(revision: int, *records: AnyRecord, cluster: str = "one") -> Listing:
@@ -185,15 +185,15 @@ class TestMemory:
     def test_a_node_s_name_is_one_string_under_each_key_and_in_each_record_of_another(self) -> None:
         peer = "a-node-whose-name-is-longer-than-any-that-a-decoder-keeps"
         windows = Latency({peer: PeerLatency(1, 0), "b": PeerLatency(1, 0)})
-        rewards = [StoredItem(keys.reward_key(peer, each), codec.encode(Reward(1.0)), 1) for each in ("web", "db")]
-        own = StoredItem(keys.record_key(peer, Heartbeat), codec.encode(beat(1)), 1)
+        rewards = [StoredItem(keys.reward_key(peer, each), encode_record(Reward(1.0)), 1) for each in ("web", "db")]
+        own = StoredItem(keys.record_key(peer, Heartbeat), encode_record(beat(1)), 1)
         listed = Listing((*listing(1, windows).items, own, *rewards), 1, "one")
         snapshot = snapshot_from_listing(Snapshot(), listed)
         tables = (snapshot.nodes["a"].latency.peers, snapshot.nodes, *snapshot.rewards.values())
         assert len({id(name) for table in tables for name in table if name == peer}) == 1
 
     def test_rewards_without_incidents_have_one_empty_table(self) -> None:
-        items = [StoredItem(keys.reward_key(node, "web"), codec.encode(Reward(1.0)), 1) for node in NODES]
+        items = [StoredItem(keys.reward_key(node, "web"), encode_record(Reward(1.0)), 1) for node in NODES]
         rewards = snapshot_from_listing(Snapshot(), Listing(tuple(items), 1, "one")).rewards["web"].values()
         assert len({id(table) for each in rewards for table in (each.reward.incidents, each.reward.qualities)}) == 1
         assert all(each.reward == Reward(1.0) for each in rewards)

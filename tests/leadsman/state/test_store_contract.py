@@ -7,8 +7,20 @@ from typing import Any
 
 import pytest
 
-from leadsman.state.key_values import ChangeBatch, Delete, Deleted, KeyRange, Precondition, Put, StoredItem, Updated
-from leadsman.state.store import Compacted, LeaseLost, PreconditionFailed, Store
+from leadsman.state.store import (
+    ChangeBatch,
+    Compacted,
+    Delete,
+    Deleted,
+    KeyRange,
+    LeaseLost,
+    Precondition,
+    PreconditionFailed,
+    Put,
+    Store,
+    StoredItem,
+    Updated,
+)
 
 World = Any
 NEVER_GRANTED = 4711

@@ -10,14 +10,14 @@ AT_TLS = "extender/test_mutual_tls.py::"
 MUTATIONS = (
     Mutation(
         "a token gives its own node's credential",
-        "leadsman/etcd/token_review.py",
+        "leadsman/etcd/issuer.py",
         "return agent_role(_node(status.user))",
         'return agent_role("node-b")',
         "leadsman/etcd/test_issuer.py::test_a_token_gets_the_credential_of_its_own_node_whatever_it_asks_for",
     ),
     Mutation(
         "a token for another audience gives no credential",
-        "leadsman/etcd/token_review.py",
+        "leadsman/etcd/issuer.py",
         "if AUDIENCE not in status.audiences:",
         "if False:",
         "leadsman/etcd/test_issuer.py::"
@@ -25,7 +25,7 @@ MUTATIONS = (
     ),
     Mutation(
         "only a service account of ours gets a credential",
-        "leadsman/etcd/token_review.py",
+        "leadsman/etcd/issuer.py",
         'name.removeprefix(kind) if name.startswith(kind) else ""',
         "name.removeprefix(kind)",
         "leadsman/etcd/test_issuer.py::"

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from leadsman.state import codec, keys, metric_names
+from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.key_values import Put
-from leadsman.state.records import Hardware, Heartbeat, Identity
+from leadsman.state.records import Hardware, Heartbeat, Identity, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -107,7 +107,7 @@ class Reports:
         for seq in itertools.count(1):
             for node, values in self._by_node.items():
                 records = (Identity("uid", 1, "127.0.0.1"), Hardware(values), Heartbeat(1, seq, 5.0))
-                await store.write([Put(keys.record_key(node, type(each)), codec.encode(each)) for each in records])
+                await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
             if await asyncio.to_thread(self._stop.wait, 1.0):
                 break
         await store.close()

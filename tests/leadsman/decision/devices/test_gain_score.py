@@ -20,8 +20,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.state.records import Quality, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import AgedReward, Snapshot
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make

@@ -10,7 +10,7 @@ from leadsman.decision.rewards.aged_trials import (
 )
 from leadsman.rewards.posterior import node_posterior
 from leadsman.state.records import Reward
-from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import AgedReward
 
 HOUR = 3_600.0
 RETRY = RETRY_HALF_LIVES * HOUR

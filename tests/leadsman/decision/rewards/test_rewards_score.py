@@ -17,8 +17,7 @@ from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
 from leadsman.rewards import reward_updates
 from leadsman.state.records import Identity, Quality, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import AgedReward, Snapshot
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make

@@ -16,8 +16,7 @@ from leadsman.published.move_plan import MovePlan, PlanOrigin
 from leadsman.published.moves import Departure
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Reward
-from leadsman.state.reward_view import AgedReward
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 GIB = 2**30
