@@ -68,6 +68,7 @@ reference: .venv/.local  ## write the reference that is made from the code into 
 
 site: .venv/.docs  ## build the documentation site into build/site; a broken link fails
 	$(BIN)/python -m mkdocs build --quiet --strict --config-file website/mkdocs.yml
+	@test -f build/site/index.html || { echo 'the site has no front page'; exit 1; }
 
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
 	$(BIN)/python -m fuzz $(ARGS)

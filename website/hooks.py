@@ -16,7 +16,7 @@ _LINK = re.compile(r"(\]\()((?![a-z]+:)[^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_files(files: Any, config: Any) -> Any:
-    pages = {f"project/{name}": (ROOT / name).read_text() for name in PROJECT_PAGES}
+    pages = {page: (ROOT / source).read_text() for source, page in PROJECT_PAGES.items()}
     pages |= {f"reference/{path}": text for path, text in reference().items()}
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))

@@ -11,8 +11,9 @@ from website.links import site_path
         ("operating.md", "etcd.md", "etcd.md"),
         ("decisions/0001-a.md", "../etcd.md", "etcd.md"),
         ("architecture.md", "../CONTRIBUTING.md", "project/CONTRIBUTING.md"),
-        ("project/README.md", "docs/etcd.md", "etcd.md"),
-        ("project/README.md", "CONTRIBUTING.md", "project/CONTRIBUTING.md"),
+        ("index.md", "docs/etcd.md", "etcd.md"),
+        ("index.md", "CONTRIBUTING.md", "project/CONTRIBUTING.md"),
+        ("architecture.md", "../README.md", "index.md"),
         ("delays.md", "../examples/policy.yaml", "examples/policy.yaml"),
     ],
 )
