@@ -17,8 +17,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.devices.model import DeviceInputs, Reservation
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.state import metric_names

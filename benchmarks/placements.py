@@ -22,8 +22,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.views import EstimateView
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, EstimateView
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode, Policy, Statistic
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION

@@ -15,8 +15,8 @@ from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools, counter, gauge
 from controller.node_patcher import NodeCache
+from leadsman.decision.inputs import workload_name
 from leadsman.decision.model import PodInfo
-from leadsman.decision.workloads import workload_name
 from leadsman.kube.events import LONGEST_NOTE_BYTES
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Condition, ObjectMeta, ObjectReference, PendingPod, Pod, pod_owner

@@ -1,6 +1,6 @@
 """Tells people about telemetry policies: each policy's status, and pods whose policy is missing or refused.
 
-What a status says is decided in `leadsman.decision.telemetry.policy_status`. A pod without its policy is scheduled like
+What a status says is decided in `taspolicy_document`. A pod without its policy is scheduled like
 one that names none; nothing but its Event would show that to its owner.
 """
 
@@ -14,10 +14,7 @@ from msgspec import Struct
 from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools, gauge
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry.model import TasPolicies
-from leadsman.decision.telemetry.policy_status import build_status
-from leadsman.decision.telemetry.readings import reporting_nodes
+from leadsman.decision.inputs import DecisionInputs, TasPolicies
 from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_GROUP,
     TASPOLICY_KIND,
@@ -25,6 +22,8 @@ from leadsman.decision.telemetry.taspolicy import (
     PolicyKey,
     TasPolicy,
 )
+from leadsman.decision.telemetry.taspolicy_document import build_status
+from leadsman.decision.telemetry.telemetry_plugins import reporting_nodes
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.object_changes import ObjectKey

@@ -19,7 +19,7 @@ from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
-from leadsman.decision.pod_type import pod_type_of
+from leadsman.decision.model import pod_type_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime import ops_server

@@ -22,12 +22,12 @@ from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.delay import bounds
-from leadsman.decision.devices.evaluation import needs_reservation
-from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
+from leadsman.decision.devices.device_filter import needs_reservation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
-from leadsman.decision.telemetry import pod_policy
+from leadsman.decision.self_healing import PROTECTED, protected_placeholders
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.device_reservations import DeviceReservations
@@ -96,7 +96,7 @@ class Decider:
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._current_inputs()
-        if pod_policy.is_policy_missing(pod, inputs):
+        if telemetry_plugins.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
         order = 0
         if self._reservations:
@@ -258,7 +258,7 @@ def _also_refused(refused: Mapping[str, Refusal], filter_result: FilterResult) -
 
 
 def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:
-    strict = _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs)
+    strict = _has_strict_bound(pod, inputs.policy) or telemetry_plugins.fails_closed(pod, inputs)
     if strict or (inputs.devices.followed and pod.bad_demand) or needs_reservation(pod, inputs):
         return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", reason)))
     return FilterResult(nodes, {})

@@ -11,10 +11,25 @@ from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
-from leadsman.decision.devices.model import AskedDevices, DeviceInputs, Reservation
-from leadsman.decision.healing.model import RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import (
+    AskedDevices,
+    DecisionInputs,
+    DelayView,
+    DeviceInputs,
+    EstimatedRow,
+    LastRoundTrips,
+    PlacedPod,
+    PolledMetrics,
+    Readings,
+    Reservation,
+    RoomHold,
+    SelfHealing,
+    SnapshotMetrics,
+    SourceRow,
+    TasPolicies,
+    TelemetryInputs,
+    WorkloadIndex,
+)
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import (
     BreakerPolicy,
@@ -24,9 +39,7 @@ from leadsman.decision.policy import (
     Policy,
     ScoresPolicy,
 )
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import Operator, PolicyKey, Rule, Strategy, TasPolicy
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.kube.quantity import NANO
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward

@@ -18,13 +18,10 @@ from extender.api.contract.delays import (
 from extender.api.history import DelayHistory
 from extender.api.moments import iso
 from extender.api.node_rows import number_or_none
-from leadsman.decision.delay.bounds import DelayBound
+from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
-from leadsman.decision.delay.evidence_text import AGENTS_SOURCE, source_text
-from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.outcomes import Outcome, reason
-from leadsman.decision.delay.rtt_table import peer_windows
-from leadsman.decision.delay.targets import Target
+from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
+from leadsman.decision.delay.rtt_table import Outcome, peer_windows, reason
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.kube.names import DELAY_LABEL_PREFIX

@@ -7,7 +7,7 @@ import msgspec
 from extender.journal import Journal
 from extender.replay.judge import answer_again, inputs_under
 from extender.replay.report import rfc3339
-from leadsman.decision import explain, explain_text
+from leadsman.decision import explain
 from leadsman.decision.decide import FilterResult, ScoreResult, score_nodes
 from leadsman.decision.policy import Policy
 from leadsman.sources.recording.decided_request import PREEMPT, DecidedRequest
@@ -36,7 +36,7 @@ def explain_pod(recorded: Iterable[RecordedRequest], pod: str, policy: Policy | 
     explanation = explain.explain(entry.decision, inputs, entry.filter_inputs)
     if as_json:
         return msgspec.json.format(msgspec.json.encode(explanation), indent=2).decode() + "\n"
-    text = explain_text.format_explanation(explanation)
+    text = explain.format_explanation(explanation)
     return f"decided at {decided_at}, policy {explanation.policy}{' instead of its own' * bool(policy)}\n{text}"
 
 

@@ -13,10 +13,10 @@ from msgspec import Struct, structs
 from extender import responses
 from extender.replay.difference import why_other_node
 from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
-from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
+from leadsman.decision.self_healing import PROTECTED, protected_placeholders
 from leadsman.runtime.lru import LruCache
 from leadsman.sources.recording.decided_request import PREEMPT, PRIORITIZE, DecidedRequest
 

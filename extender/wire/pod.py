@@ -14,8 +14,8 @@ from leadsman.cluster.devices.demand import (
     readable_demand,
 )
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
+from leadsman.decision.inputs import workload_name
 from leadsman.decision.model import PodInfo
-from leadsman.decision.workloads import workload_name
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.objects import controller_of, pod_owner

@@ -17,7 +17,7 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
 from leadsman.cli.kubectl import Kubectl
 from leadsman.cli.state import group_lines
-from leadsman.decision.explain_text import ROWS, format_explanation
+from leadsman.decision.explain import ROWS, format_explanation
 
 _MAX_YAML_BYTES = 256 << 10
 

@@ -17,9 +17,9 @@ from agent.pods.reward_plugins import reward_plugins
 from extender.plugins.host import RemoteFilter, RemoteScore
 from extender.plugins.process import FAILURES_UNTIL_OFF, Plugin, Round
 from leadsman.cli.flags.options import Options
+from leadsman.decision.decide import FILTERS, SCORES
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import FilterPluginPolicy, Policy, ScorePluginPolicy
 from leadsman.kube.objects import ObjectMeta, Pod
 from leadsman.plugin import FILTERS_GROUP, METRICS_GROUP, REWARDS_GROUP, SCORES_GROUP, HostRoots

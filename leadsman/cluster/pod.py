@@ -14,7 +14,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod that has not finished.
 
     node: "" until it is bound.
-    workload: as leadsman.decision.workloads has it: `deployment/web`, `statefulset/db`, `pod/alone`.
+    workload: as leadsman.decision.inputs has it: `deployment/web`, `statefulset/db`, `pod/alone`.
     owner_kind, owner_uid: its controller: ReplicaSet, StatefulSet, DaemonSet, Job, …; "": it has none.
     requests: as kube-scheduler counts them, with one pod slot.
     labels, constraints: shared by pods of one template. Bounds are the labels `delay_*`, among others.

@@ -1,17 +1,329 @@
 """The inputs of a decision besides the pod: one immutable object with everything known at one moment."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from leadsman.cluster.devices.claims import ClaimRequests
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.healing.model import SelfHealing
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import TelemetryInputs
-from leadsman.decision.workloads import WorkloadIndex
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 from leadsman.state.snapshot import Snapshot
+
+# What delays are taken from besides the agents' own reports; implemented in `delays`.
+#
+# Objects of these shapes are immutable views of one moment: a new one when anything changes, so that what was
+# computed from the old one can be kept by its identity. Round trips are in ms, finite and at least 0; times are
+# monotonic seconds.
+
+
+class SourceRow(Struct, frozen=True):
+    """What one source knows between a reference node and others.
+
+    forward: node → round trip, measured by the reference; backward: by the node. no_reply: nodes that one of the two
+    probed without a reply: never a delay, and never estimated. A node without data stands nowhere.
+    """
+
+    forward: Mapping[str, float] = MappingProxyType({})
+    backward: Mapping[str, float] = MappingProxyType({})
+    no_reply: Set[str] = frozenset()
+
+
+class DelayView(Protocol):
+    """Measured elsewhere: a static matrix, Goldpinger.
+
+    source: the name in explanations. nodes: those that the source knows; while it is fresh, it vouches for them as an
+    agent's heartbeat does, so an estimate may count for them. read_at: when it was measured; None: it does
+    not age. fresh_until: from then on nothing of it counts; infinite for what does not age.
+    """
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def nodes(self) -> Set[str]: ...
+    @property
+    def read_at(self) -> float | None: ...
+    @property
+    def fresh_until(self) -> float: ...
+
+    def row(self, reference: str) -> SourceRow:
+        """Row() for a reference that the source does not know."""
+        ...
+
+
+class EstimatedRow(Struct, frozen=True):
+    """From a reference to `nodes`, each once; the columns are as long. A node without an estimate is left out.
+
+    low_ms..high_ms hold the truth in 9 of 10 pairs. source: "group", "coordinates", "remembered" for a pair that was
+    measured before, or "measured" for one that was when the estimates were made. expected_ms: by what other nodes
+    report of both ends; what only one of the two reports counts as no less. lowest_ms: below it that is not believed at
+    all. Of both 0: nothing can be told; infinite: nothing that only one reports is believed, and then the estimate may
+    be NaN. Empty: all are 0.
+    """
+
+    nodes: Sequence[str] = ()
+    rtt_ms: Sequence[float] = ()
+    low_ms: Sequence[float] = ()
+    high_ms: Sequence[float] = ()
+    source: Sequence[str] = ()
+    expected_ms: Sequence[float] = ()
+    lowest_ms: Sequence[float] = ()
+
+
+class EstimateView(Protocol):
+    """Fitted in the background. made_at: when what they were fitted to was read."""
+
+    @property
+    def made_at(self) -> float: ...
+
+    def row(self, reference: str) -> EstimatedRow:
+        """EstimatedRow() for a reference of which nothing is known. Asked once for each new object, and kept."""
+        ...
+
+
+class LastRoundTrips(Struct, frozen=True):
+    """Of a node that is dead or suspect, between it and others, as measured before it fell silent.
+
+    measured_at: when. rtt_ms: other node → round trip.
+    """
+
+    measured_at: float
+    rtt_ms: Mapping[str, float]
+
+
+NO_LAST_ROUND_TRIPS: Mapping[str, LastRoundTrips] = MappingProxyType({})
+
+
+# What decisions know of devices besides the agents' reports.
+
+
+class Reservation(Struct, frozen=True):
+    """What is held for a pod from the answer to kube-scheduler until it is seen bound, on whichever node it goes to.
+
+    nodes: those that were kept for it; None: any.
+    """
+
+    uid: str
+    demand: DeviceDemand
+    nodes: frozenset[str] | None = None
+
+    def may_be_on(self, node: str) -> bool:
+        return self.nodes is None or node in self.nodes
+
+
+class AskedDevices(Struct, frozen=True, omit_defaults=True):
+    """What is asked of the devices that DRA drivers publish. Replaced, never altered.
+
+    claims: namespace/name → what a ResourceClaim asks that was given nothing yet. templates: of ResourceClaimTemplates.
+    extended: extended resource → the selection of a DeviceClass that it stands for.
+    problems: selection → why its devices are not counted.
+    """
+
+    claims: Mapping[str, ClaimRequests] = {}
+    templates: Mapping[str, ClaimRequests] = {}
+    extended: Mapping[str, str] = {}
+    problems: Mapping[str, str] = {}
+
+
+NOTHING_ASKED = AskedDevices()
+
+
+class DeviceInputs(Struct, frozen=True):
+    """The devices of the cluster, and what is reserved of them.
+
+    followed: whether devices are followed at all; if not, nothing is decided on them.
+    nodes: node → its devices; replaced, never altered. A node that is absent has none.
+    reservations: for other pods, made before this one was asked about, by any replica.
+    reservations_problem: why they are not known; "" when they are.
+    asked: by claims.
+    """
+
+    followed: bool = False
+    nodes: Mapping[str, NodeDevices] = MappingProxyType({})
+    reservations: tuple[Reservation, ...] = ()
+    reservations_problem: str = ""
+    asked: AskedDevices = NOTHING_ASKED
+
+
+# What decisions know of self-healing: the view of its published state. Times are monotonic seconds, as `now` is.
+
+CRITICAL_PRIORITY = 2_000_000_000
+"""From here on a pod is critical to the cluster (system-cluster-critical): nothing is withheld from it."""
+
+
+class RoomHold(Struct, frozen=True):
+    """Room on a node is kept for the pods of one owner until then.
+
+    owner_uid: their controller.
+    only: those pods may go nowhere else either, because one of them is being moved here.
+    """
+
+    owner_uid: str
+    until: float
+    only: bool = False
+
+
+class SelfHealing(Struct, frozen=True):
+    """What the controller published last, and the placeholders; a new object when anything changes.
+
+    refused: node → why pods with delay bounds are kept off it: the dead and the suspect ones.
+    holds: node → its holds, those that have ended too.
+    backup_owners: node → UIDs of the controllers whose pods have their backup there.
+    placeholders: UIDs of the pods that only hold room.
+    read_at: when the API server last confirmed the state; None: it is not followed, or was never read.
+    """
+
+    refused: Mapping[str, str] = MappingProxyType({})
+    holds: Mapping[str, tuple[RoomHold, ...]] = MappingProxyType({})
+    backup_owners: Mapping[str, frozenset[str]] = MappingProxyType({})
+    placeholders: frozenset[str] = frozenset()
+    read_at: float | None = None
+
+    def held_until(self, node: str, now: float) -> Mapping[str, float]:
+        """Owner → when its last hold on the node ends, of those that have not ended."""
+        active = [hold for hold in self.holds.get(node, ()) if hold.until > now]
+        return {hold.owner_uid: hold.until for hold in sorted(active, key=lambda hold: hold.until)}
+
+    def only_nodes(self, owner_uid: str, now: float) -> frozenset[str]:
+        """The nodes to which pods of this owner are being moved, and to which alone they may go; empty: anywhere."""
+        return frozenset(
+            node
+            for node, holds in self.holds.items()
+            if any(hold.only and hold.owner_uid == owner_uid and hold.until > now for hold in holds)
+        )
+
+
+def never_withheld(pod: PodInfo) -> bool:
+    """Whether the pod gets room whatever it is held for: the cluster or its node does not work without it."""
+    return pod.priority >= CRITICAL_PRIORITY or pod.workload.startswith("daemonset/")
+
+
+# The telemetry inputs of a decision: the policies, and tables of metrics.
+
+DEFAULT_MAX_AGE_SECONDS = 15.0
+"""As for the agents' reports: no decision uses a value that was last read longer ago."""
+
+
+class RefusedPolicy(Struct, frozen=True):
+    """A policy whose newest version cannot be used. generation: of that version."""
+
+    problem: PolicyProblem
+    generation: int = 0
+
+
+class TasPolicies(Struct, frozen=True):
+    """All telemetry policies.
+
+    used: the last valid version of each.
+    refused: those whose newest version is invalid.
+    loaded: they were listed; until then an empty `used` does not mean that there is none.
+    """
+
+    used: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
+    refused: Mapping[PolicyKey, RefusedPolicy] = MappingProxyType({})
+    loaded: bool = False
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """The metrics that the policies in use name."""
+        return frozenset(metric for policy in self.used.values() for metric in policy.metrics)
+
+
+class Readings(Struct, frozen=True, eq=False):
+    """The values of one metric; a node without a value is absent.
+
+    values: node → nanos (see `quantity`).
+    read_at: node → monotonic seconds; None: all are fresh.
+    oldest_read_at: the least of read_at.
+    """
+
+    values: Mapping[str, int] = MappingProxyType({})
+    read_at: Mapping[str, float] | None = None
+    oldest_read_at: float = float("inf")
+
+
+class PolledMetrics(Struct, frozen=True):
+    """Metrics that a source was polled for.
+
+    columns: metric → its values as last read, however old.
+    max_age_seconds: how long a value counts, unless the policy says otherwise.
+    """
+
+    columns: Mapping[str, Readings] = MappingProxyType({})
+    max_age_seconds: float = DEFAULT_MAX_AGE_SECONDS
+
+
+class SnapshotMetrics(Struct, frozen=True):
+    """The agents' hardware metrics, which are in the snapshot."""
+
+
+class TelemetryInputs(Struct, frozen=True):
+    """Policies and metrics.
+
+    tables: in order of precedence; for each metric the first table that has a current value of it counts.
+    """
+
+    policies: TasPolicies = TasPolicies()
+    tables: tuple[PolledMetrics | SnapshotMetrics, ...] = ()
+
+
+# The index of workloads: on which nodes the pods of each workload run, for delay bounds that name a workload.
+#
+# A workload is what a pod belongs to at the top: Pod → ReplicaSet → Deployment, or StatefulSet, DaemonSet, Job, any
+# other controller's kind, or the pod itself when it has none. Kinds are in lower case: `deployment/web`, `pod/alone`.
+
+
+class PlacedPod(NamedTuple):
+    """A pod that has a node and has not finished."""
+
+    pod: str
+    node: str
+
+
+PlacedPods = tuple[PlacedPod, ...]
+
+_NO_KINDS: Mapping[str, PlacedPods] = MappingProxyType({})
+
+
+class WorkloadIndex(Struct, frozen=True):
+    """All workloads at one moment; a new object when anything changes. The default is not loaded.
+
+    by_name: (namespace, name) → kind → placed pods, () for a workload of which no pod has a node.
+    read_at: monotonic seconds when the API server last confirmed the index; None: not loaded.
+    """
+
+    by_name: Mapping[tuple[str, str], Mapping[str, PlacedPods]] = MappingProxyType({})
+    read_at: float | None = None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the workloads were ever listed."""
+        return self.read_at is not None
+
+    def age_seconds(self, now: float) -> float | None:
+        """Since the API server last confirmed the index; None: not loaded."""
+        return None if self.read_at is None else now - self.read_at
+
+    def find(self, namespace: str, name: str) -> Mapping[str, PlacedPods]:
+        """Kind → placed pods of the workloads of that name, `web`, or `deployment/web` for one kind; {} for none."""
+        kind, slash, bare = name.rpartition("/")
+        kinds = self.by_name.get((namespace, bare), _NO_KINDS)
+        return kinds if not slash else {kind: kinds[kind]} if kind in kinds else _NO_KINDS
+
+
+def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
+    """Whose pod it is, of its controller's kind and name and its own labels: a ReplicaSet with the Deployment's hash
+    at the end of its name is the Deployment's."""
+    deployment = name.removesuffix(f"-{labels.get(POD_TEMPLATE_HASH_LABEL)}")
+    if kind.lower() == "replicaset" and deployment != name:
+        return f"deployment/{deployment}"
+    return f"{kind.lower()}/{name}"
 
 
 def _go_on() -> None:

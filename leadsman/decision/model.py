@@ -11,6 +11,7 @@ from msgspec import Struct
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
+from leadsman.rewards import pod_types
 
 
 class PodInfo(Struct, frozen=True):
@@ -161,3 +162,12 @@ class Evidence(Struct, frozen=True):
     notes: Mapping[str, str] = {}
     distances: Mapping[str, tuple[DelayEvidence, ...]] = {}
     pod: Mapping[str, str] = {}
+
+
+# The type that a pod's rewards and run times are kept under.
+
+
+def pod_type_of(pod: PodInfo) -> str:
+    """The type that the pod's rewards are kept under."""
+    kind, _, owner = pod.workload.partition("/")
+    return pod_types.pod_type(pod.labels, owner or pod.name, "Job" if kind == "job" else "")

@@ -13,12 +13,10 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds
-from leadsman.decision.delay.evidence_text import evidence_text, passing_text
-from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.targets import NoTarget
+from leadsman.decision.delay.explain_delay import delay_evidence, evidence_text, passing_text
+from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 

@@ -16,9 +16,8 @@ from msgspec import Struct, structs
 from leadsman.cluster.devices.cards import asks_of_one_card
 from leadsman.cluster.devices.demand import extended_requests, readable_demand
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, workload_name
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL

@@ -20,17 +20,13 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.bounds import NoTarget, TargetName, valid_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.targets import NoTarget, TargetName
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.delay.rtt_table import Outcome
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs, PlacedPod, PlacedPods, SelfHealing, WorkloadIndex
 from leadsman.decision.model import CandidateNodes, DelayEvidence, PodInfo, Refusal
-from leadsman.decision.workloads import PlacedPod, PlacedPods, WorkloadIndex
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 
 WorkloadKey = tuple[str, str]

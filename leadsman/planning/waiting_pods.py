@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.targets import NoTarget
+from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.runtime.text_table import format_number

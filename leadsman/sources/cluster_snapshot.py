@@ -22,20 +22,22 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
-from leadsman.decision.delay.views import DelayView, LastRoundTrips
-from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import (
+from leadsman.decision.inputs import (
+    DecisionInputs,
+    DelayView,
+    LastRoundTrips,
+    PlacedPods,
     PolledMetrics,
     Readings,
     RefusedPolicy,
+    SelfHealing,
     SnapshotMetrics,
     TasPolicies,
     TelemetryInputs,
+    WorkloadIndex,
 )
+from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
-from leadsman.decision.workloads import PlacedPods, WorkloadIndex
 from leadsman.kube.names import DOMAIN
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime import decode_errors

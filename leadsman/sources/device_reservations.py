@@ -18,9 +18,8 @@ from msgspec import structs
 from prometheus_client.core import CounterMetricFamily, Metric
 
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.decision.devices.evaluation import needs_reservation
-from leadsman.decision.devices.model import Reservation
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.devices.device_filter import needs_reservation
+from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket

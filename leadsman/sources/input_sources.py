@@ -6,13 +6,18 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import DelayView, EstimateView, LastRoundTrips
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import (
+    DecisionInputs,
+    DelayView,
+    DeviceInputs,
+    EstimateView,
+    LastRoundTrips,
+    NodeLabels,
+    SelfHealing,
+    TelemetryInputs,
+    WorkloadIndex,
+)
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import TelemetryInputs
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.published.backups import PodBackup
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.source import Source

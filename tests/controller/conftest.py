@@ -12,10 +12,9 @@ from controller.labels import LabelReconciler
 from controller.node_patcher import NodeCache, NodePatcher
 from controller.run import run
 from controller.settings import ControllerSettings
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.policies import GRACE_SECONDS, MissingPolicyReporter
-from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
+from leadsman.decision.inputs import RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata

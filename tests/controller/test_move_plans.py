@@ -14,9 +14,8 @@ from controller.config_maps import DocumentObject
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.cli.plan_status import ask_controller
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import NotLeader

@@ -20,9 +20,8 @@ import pytest
 from controller.self_healing import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cli.main import main
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter

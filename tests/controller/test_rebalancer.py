@@ -10,9 +10,8 @@ from controller.config_maps import DocumentObject
 from controller.healed_cluster import HealedCluster
 from controller.moves import Rebalancer
 from controller.settings import SelfHealingSettings
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan

@@ -8,10 +8,8 @@ import pytest
 
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, SourceRow, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.model import MoveResult

@@ -14,8 +14,7 @@ from controller.healed_cluster import move_hold_uid
 from controller.self_healing import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cluster.resources import Resources
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.events import EventWriter

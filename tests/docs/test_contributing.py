@@ -21,14 +21,11 @@ from agent.hardware.samples import HostRoots, Sample, gauge
 from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.cli import main as command_line
 from leadsman.cli.flags.options import Options
-from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.decide import FILTERS, SCORES, filter_nodes, score_nodes
+from leadsman.decision.inputs import DecisionInputs, SourceRow, TasPolicies, TelemetryInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
-from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
-from leadsman.decision.telemetry.model import TasPolicies, TelemetryInputs
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient

@@ -12,8 +12,7 @@ from extender.decider import DecisionCore
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_preemption
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.delay.views import LastRoundTrips
-from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
+from leadsman.decision.inputs import CRITICAL_PRIORITY, LastRoundTrips, RoomHold, SelfHealing
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

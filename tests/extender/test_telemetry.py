@@ -9,8 +9,8 @@ import pytest
 from msgspec import Struct
 
 from extender.decider import DecisionCore
+from leadsman.decision.inputs import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry import taspolicy_document
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.kube import quantity
 
 GONE = "leadsman_telemetry_missing_policy_total"

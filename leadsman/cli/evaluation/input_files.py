@@ -13,10 +13,16 @@ from msgspec import Struct
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import ExtenderArgs, read_args
 from leadsman.decision import yaml_document
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import (
+    DecisionInputs,
+    PolledMetrics,
+    Readings,
+    RefusedPolicy,
+    TasPolicies,
+    TelemetryInputs,
+)
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_GROUP,
     TASPOLICY_KIND,

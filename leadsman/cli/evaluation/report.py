@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from leadsman.cli.evaluation.input_files import EvaluationInputs
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.telemetry import pod_policy, readings, rules
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.planning.labels.label_planner import plan_labels
@@ -103,7 +103,9 @@ def evaluate(given: EvaluationInputs, adopt: bool = False) -> EvaluationReport:
         problems=list(_faults(given)),
         violations=[each for _, policy in sorted(used.items()) for each in _violations(policy, given)],
         unmeasured=sorted(
-            metric for metric in given.policies.metrics if not readings.reporting_nodes(metric, given.decision_inputs)
+            metric
+            for metric in given.policies.metrics
+            if not telemetry_plugins.reporting_nodes(metric, given.decision_inputs)
         ),
         labels=[LabelChange(a.node, a.label, a.value, str(a.policy), a.reason) for a in plan.actions],
         kept_by_hysteresis=list(_kept_by_hysteresis(plan, _plan(given, structs.replace(limits, leave_ratio=1.0)))),
@@ -142,10 +144,10 @@ def _violations(policy: TasPolicy, given: EvaluationInputs) -> Iterator[RuleViol
     for name, strategy in policy.strategies.items():
         if name == "scheduleonmetric":
             continue
-        columns = readings.for_rules(strategy.rules, policy, given.decision_inputs)
-        violated = rules.violations_by_node(strategy, columns)
+        columns = telemetry_plugins.for_rules(strategy.rules, policy, given.decision_inputs)
+        violated = telemetry_plugins.violations_by_node(strategy, columns)
         for rule, column in zip(strategy.rules, columns, strict=True):
-            for node in sorted(rules.violating_nodes(rule, column)):
+            for node in sorted(telemetry_plugins.violating_nodes(rule, column)):
                 value = quantity.format_quantity(column.values[node])
                 yield RuleViolation(str(policy.key), name, str(rule), node, value, node in violated)
 
@@ -156,11 +158,11 @@ def _answer(given: EvaluationInputs) -> ExtenderAnswer | None:
     pod, names = given.extender_args.pod, given.extender_args.node_names
     judged = filter_nodes(pod, names, given.decision_inputs)
     ranked = score_nodes(pod, judged.kept, given.decision_inputs)
-    named = pod_policy.named_policy(pod)
+    named = telemetry_plugins.named_policy(pod)
     return ExtenderAnswer(
         f"{pod.namespace}/{pod.name}",
         str(named) if named else "",
-        pod_policy.is_policy_missing(pod, given.decision_inputs) and named not in given.policies.refused,
+        telemetry_plugins.is_policy_missing(pod, given.decision_inputs) and named not in given.policies.refused,
         named in given.policies.refused,
         judged.kept,
         {node: refusal.reason for node, refusal in judged.refused.items()},

@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadsman.decision.delay import explain_delay
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
 from leadsman.decision.delay.evaluation import ResolvedBound, evaluate, resolve_bounds
-from leadsman.decision.delay.outcomes import Outcome, reason
-from leadsman.decision.delay.targets import NoTarget
+from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.freshness import cached_while_fresh
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PodInfo, Refusal

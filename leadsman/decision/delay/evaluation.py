@@ -13,10 +13,8 @@ from msgspec import Struct
 
 from leadsman.decision.columns import FloatArray
 from leadsman.decision.delay import rtt_table
-from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Readings
-from leadsman.decision.delay.targets import NoTarget, Target, resolve_target
+from leadsman.decision.delay.bounds import DelayBound, NoTarget, ReplicaMode, Target, resolve_target
+from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Outcome, Readings
 from leadsman.decision.freshness import cached_while_fresh
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo

@@ -14,10 +14,9 @@ import numpy as np
 
 from leadsman.decision.columns import FloatArray
 from leadsman.decision.delay import rtt_table
-from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds, pair_rows
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.targets import NoTarget
+from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Direction

@@ -5,11 +5,186 @@ read, or asks for what nobody counts, is refused everywhere: it asked for someth
 is reserved for other pods, because two replicas must never give the same away.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from leadsman.decision.devices.evaluation import NAME, evaluate, largest_left, needs_reservation, unserved_bandwidth
-from leadsman.decision.inputs import DecisionInputs
+from msgspec import Struct
+
+from leadsman.cluster.devices import cards
+from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
+from leadsman.cluster.devices.card_room import CardQuestion
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
+from leadsman.decision.freshness import freshness_of
+from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import Evidence, PodInfo, Refusal
+from leadsman.state import metric_names
+from leadsman.state.snapshot import Freshness
+
+# Evaluates what one pod asks of cards and links against the nodes, for refusals and explanations alike.
+
+NAME = "devices"
+
+NO_VIRTUAL_FUNCTION = Refusal(
+    NAME, "no SR-IOV virtual function is free on the node for the bandwidth that the pod asks"
+)
+UNKNOWN_HEADROOM = Refusal(
+    NAME,
+    "what is left of the node's link is not known: its agent does not report its virtual functions' max_tx_rate"
+    " (docs/devices.md), or pods on it have neither a rate nor a bandwidth",
+)
+NO_HEADROOM = Refusal(NAME, "the node's link has not the bandwidth left that the pod asks")
+
+
+class NodeFit(Struct, frozen=True):
+    """How the pod fits one node's devices.
+
+    refusal: why it does not; None: it does.
+    headroom_bits: left of the link before the pod; None: not asked or not known.
+    """
+
+    refusal: Refusal | None = None
+    headroom_bits: int | None = None
+
+
+_FITS = NodeFit()
+
+
+def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, NodeFit]:
+    """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
+    link = asks_link(pod.devices, inputs)
+    card = cards.asks_of_one_card(pod.devices)
+    reservations = _Reservations([each for each in inputs.devices.reservations if each.uid != pod.uid], card)
+    requests = list(cards.card_requests(pod.devices, card)) if card else []
+    question = CardQuestion(card, requests, reservations.demands) if requests else None
+    fits = dict[str, NodeFit]()
+    for name in nodes:
+        node = inputs.devices.nodes.get(name, NO_DEVICES)
+        reserved = reservations.on(name, node)
+        fit = _link_fit(name, node, pod.devices, reserved.demands, inputs) if link else _FITS
+        fits[name] = _card_fit(node, question, reserved, fit) if question and fit.refusal is None else fit
+    return fits
+
+
+class _Reserved(NamedTuple):
+    """cards: how many they ask for together."""
+
+    demands: Sequence[DeviceDemand]
+    cards: int
+
+
+class _Reservations:
+    """What is reserved for other pods, by where they may go. card: the resource that is counted."""
+
+    def __init__(self, reservations: Sequence[Reservation], card: str) -> None:
+        self.demands, self._card = [each.demand for each in reservations], card
+        self._all, self._uids = reservations, {each.uid for each in reservations}
+        self._named = {node for each in reservations for node in each.nodes or ()}
+        self._anywhere = self._reserved(each.demand for each in reservations if each.nodes is None)
+
+    def on(self, name: str, node: NodeDevices) -> _Reserved:
+        """The demands that may come to the node, beside those of its bound pods."""
+        if name not in self._named and self._uids.isdisjoint(node.pods):
+            return self._anywhere
+        return self._reserved(each.demand for each in self._all if each.uid not in node.pods and each.may_be_on(name))
+
+    def _reserved(self, demands: Iterable[DeviceDemand]) -> _Reserved:
+        listed = list(demands)
+        return _Reserved(listed, sum(each.amount(self._card) for each in listed))
+
+
+def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
+    """Whether the pod's bandwidth is a matter of virtual functions and headroom."""
+    settings = inputs.policy.devices
+    asked = demand.bandwidth_bits
+    return bool(settings.virtual_functions) and asked is not None and asked >= settings.threshold_bits
+
+
+def needs_reservation(pod: PodInfo, inputs: DecisionInputs) -> bool:
+    """Whether the answer depends on what is reserved for other pods, which Kubernetes does not count."""
+    if pod.bad_demand or not inputs.devices.followed:
+        return False
+    return asks_link(pod.devices, inputs) or bool(cards.asks_of_one_card(pod.devices))
+
+
+def unserved_bandwidth(pod: PodInfo, inputs: DecisionInputs) -> str:
+    """What nobody does for the bandwidth that the pod asks; "" when that is held to it, or it asks for none."""
+    resources = inputs.policy.devices.virtual_functions
+    if pod.devices.bandwidth_bits is None:
+        return ""
+    if not resources:
+        return "not looked at: the policy's devices.virtual_functions is empty"
+    if asks_link(pod.devices, inputs) and not any(map(pod.devices.amount, resources)):
+        return f"only added up for each link: the pod requests none of {', '.join(resources)}, so no rate is set for it"
+    return ""
+
+
+def _link_fit(
+    name: str, node: NodeDevices, demand: DeviceDemand, reserved: Sequence[DeviceDemand], inputs: DecisionInputs
+) -> NodeFit:
+    """kube-scheduler counts the functions that a pod requests itself, with those of pods that it has just placed; here
+    only a pod that requests none needs one to be free."""
+    resources = inputs.policy.devices.virtual_functions
+    requests_one = any(map(demand.amount, resources))
+    if not any(node.allocatable.get(each) if requests_one else node.free(each) > 0 for each in resources):
+        return NodeFit(NO_VIRTUAL_FUNCTION)
+    reading = link_reading(name, inputs)
+    headroom = None
+    if reading is not None:
+        threshold = inputs.policy.devices.threshold_bits
+        sharing = [each for each in (*node.pods.values(), *reserved) if _uses_link(each, resources, threshold)]
+        headroom = link_headroom_bits(reading, sharing, resources)
+    if headroom is None:
+        return NodeFit(UNKNOWN_HEADROOM)
+    return NodeFit(None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM, headroom)
+
+
+def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: int) -> bool:
+    return (demand.bandwidth_bits or 0) >= threshold_bits or any(map(demand.amount, resources))
+
+
+def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
+    """What the node's agent reports of its physical functions; None: nothing, or nothing fresh."""
+    state = inputs.snapshot.nodes.get(name)
+    if state is None or state.hardware is None or freshness_of(name, inputs) is not Freshness.FRESH:
+        return None
+    values = state.hardware.values
+    headroom, limited_bits = values.get(metric_names.SRIOV_LINK_HEADROOM), values.get(metric_names.SRIOV_LIMITED)
+    limited = values.get(metric_names.SRIOV_LIMITED_FUNCTIONS)
+    if headroom is None or limited_bits is None or limited is None:
+        return None
+    return LinkReading(int(headroom), int(limited_bits), int(limited))
+
+
+def _card_fit(node: NodeDevices, question: CardQuestion, reserved: _Reserved, link: NodeFit) -> NodeFit:
+    """link: how the pod fits the node's link, which it does."""
+    room = question.room_on(node)
+    if room is None:
+        reason = f"the node's labels do not say how much {question.scarcest} one of its devices has"
+        return NodeFit(Refusal(NAME, reason), link.headroom_bits)
+    if reserved.cards <= room.beside:
+        return link
+    if (room.fits or len(question.requests) > 1) and question.fits_after(node, reserved.demands):
+        return link
+    allowed = " and that its gas- annotations let it have" if any(each.steered for each in question.requests) else ""
+    reason = f"no single device has the {question.scarcest} left that the pod asks of one{allowed}"
+    return NodeFit(Refusal(NAME, reason), link.headroom_bits)
+
+
+def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
+    """The most of what the pod asks of one card that a card of each node has left, reservations not counted; a node
+    that does not say what its cards have is absent."""
+    card = cards.asks_of_one_card(pod.devices)
+    requests = list(cards.card_requests(pod.devices, card)) if card else []
+    if not requests:
+        return {}
+    scarcest = CardQuestion(card, requests, ()).scarcest
+    left = {name: cards.cards_left(inputs.devices.nodes.get(name, NO_DEVICES), card) for name in nodes}
+    return {
+        name: float(max((each.left.get(scarcest, 0) for each in of_node if each.usable), default=0))
+        for name, of_node in left.items()
+        if of_node is not None
+    }
 
 
 class DeviceFilter:

@@ -18,18 +18,11 @@ from msgspec import Struct
 from leadsman.decision.columns import Column
 from leadsman.decision.freshness import cached_while_fresh, fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import Evidence, PluginScore, PodInfo
-from leadsman.decision.pod_type import pod_type_of
-from leadsman.decision.policy import RewardRule
+from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, pod_type_of
+from leadsman.decision.policy import BreakerPolicy, RewardRule
 from leadsman.decision.rewards.aged_trials import faded_trials, incident_age_seconds, trials_since, trials_until_retry
-from leadsman.rewards import kuberl
-from leadsman.rewards.posterior import (
-    DEFAULT_TYPICAL_RATIO,
-    MIN_VOTING_TRIALS,
-    NodePosterior,
-    NodePosteriors,
-    Trials,
-)
+from leadsman.rewards import kuberl, reward_updates
+from leadsman.rewards.posterior import DEFAULT_TYPICAL_RATIO, MIN_VOTING_TRIALS, NodePosterior, NodePosteriors, Trials
 from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.shared_faults import Accusation, AccusationsByType, SharedDoubt, accuse, shared_doubts
 from leadsman.state.snapshot import AgedReward, NodeState
@@ -220,3 +213,42 @@ def _outage_reason(nodes: Sequence[str], inputs: DecisionInputs) -> str:
     if 2 * reporting >= len(nodes):
         return ""
     return f"{NAME}: only {reporting} of {len(nodes)} nodes report; scores are not used until at least half do"
+
+
+# Circuit breaker: refuses nodes on which pods of the type keep failing, until the last failure is some time ago.
+#
+# Off by default. It never leaves a pod without a node: if it would refuse all candidates, it refuses none.
+
+BREAKER = "breaker"
+
+
+class BreakerFilter:
+    """The filter plugin of policy.breaker."""
+
+    name = BREAKER
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        settings, pod_type = inputs.policy.breaker, pod_type_of(pod)
+        assessment = assess_type(pod_type, inputs) if settings.failures else None
+        if assessment is None:
+            return {}
+        rewards = inputs.snapshot.rewards[pod_type]
+        failing = [n for n in nodes if n in rewards and _is_failing(rewards[n], settings, inputs.now)]
+        open_nodes = [n for n in failing if assessment.posteriors[n].blame_ratio >= settings.blame_ratio]
+        if not open_nodes or len(open_nodes) == len(nodes):
+            return {}
+        return dict.fromkeys(open_nodes, Refusal(BREAKER, f"pods of type {pod_type} keep failing on the node"))
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        """Nothing: the rewards score has the evidence."""
+        return Evidence()
+
+
+def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
+    """Whether there were enough failures and the last one is recent."""
+    reward, age = aged.reward, aged.age_seconds(now)
+    if reward.last_incident_seconds is None:
+        return False
+    failed = reward.failed * reward_updates.remaining_share(age, reward.half_life_seconds)
+    since = max(0.0, reward.at_seconds - reward.last_incident_seconds) + age
+    return failed >= settings.failures and since < settings.hold_seconds

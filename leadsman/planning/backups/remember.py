@@ -4,9 +4,8 @@ import math
 from collections.abc import Set
 
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
-from leadsman.decision.delay.targets import NoTarget
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.model import BackupPlan
 from leadsman.planning.situation import Situation

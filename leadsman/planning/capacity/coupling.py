@@ -6,8 +6,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.targets import TargetName
+from leadsman.decision.delay.bounds import TargetName, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.planning.backups.model import BackupPlan

@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry import readings, rules
-from leadsman.decision.telemetry.model import Readings
+from leadsman.decision.inputs import DecisionInputs, Readings
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import (
     VIOLATING,
     FailMode,
@@ -75,7 +74,7 @@ def _desired_marks(
     strategy = policy.deschedule
     if strategy is None or not strategy.rules:
         return {}
-    key, columns = mark_key(policy.key), readings.for_rules(strategy.rules, policy, label_inputs.inputs)
+    key, columns = mark_key(policy.key), telemetry_plugins.for_rules(strategy.rules, policy, label_inputs.inputs)
     stopped = _stop_reason(strategy, columns, policy, label_inputs)
     by_node = {} if stopped else dict(_violating_nodes(policy, strategy, columns, current, label_inputs))
     return {key: DesiredLabel(policy.key, frozenset([VIOLATING]), by_node, stopped)}
@@ -95,7 +94,7 @@ def _violating_nodes(
         states = [
             _is_violated(value, rule, marked, label_inputs) for value, rule in zip(values, strategy.rules, strict=True)
         ]
-        if rules.strategy_violated(strategy, states, unknown=marked and closed):
+        if telemetry_plugins.strategy_violated(strategy, states, unknown=marked and closed):
             checked = zip(strategy.rules, values, states, strict=True)
             reasons = [_reason(rule, value) for rule, value, state in checked if state is not False]
             yield node, DesiredValue(policy.key, VIOLATING, "; ".join(reasons))
@@ -107,7 +106,7 @@ def _desired_node_labels(
     strategy = policy.labeling
     if strategy is None or not any(rule.labels for rule in strategy.rules):
         return {}
-    columns = readings.for_rules(strategy.rules, policy, label_inputs.inputs)
+    columns = telemetry_plugins.for_rules(strategy.rules, policy, label_inputs.inputs)
     stopped = _stop_reason(strategy, columns, policy, label_inputs)
     by_key: dict[str, dict[str, DesiredValue]] = {}
     for node in () if stopped else label_inputs.nodes:
@@ -179,7 +178,11 @@ def _wins_over(rule: Rule, value: int | None, before: Rule, value_before: int | 
 def _is_violated(value: int | None, rule: Rule, was_violated: bool, label_inputs: DesiredLabelInputs) -> bool | None:
     if value is None:
         return None
-    return rules.still_violates(value, rule, label_inputs.leave_ratio) if was_violated else rules.violates(value, rule)
+    return (
+        telemetry_plugins.still_violates(value, rule, label_inputs.leave_ratio)
+        if was_violated
+        else telemetry_plugins.violates(value, rule)
+    )
 
 
 def _reason(rule: Rule, value: int | None) -> str:

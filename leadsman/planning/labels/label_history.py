@@ -6,7 +6,7 @@ from types import MappingProxyType
 from msgspec import Struct, structs
 
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry import readings
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.planning.labels.model import HOUR_SECONDS, LabelHistory, LabelLimits, PlanMemory
 from leadsman.planning.labels.ownership import NodeView, OwnedLabels
 
@@ -91,7 +91,7 @@ def _reported_at(
 def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
     """Node → when it last reported. A node that stopped counts for an hour, or until it leaves the cluster."""
     reporters = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
-    reporters.update(dict.fromkeys(readings.reporting_nodes(metric, inputs), inputs.now))
+    reporters.update(dict.fromkeys(telemetry_plugins.reporting_nodes(metric, inputs), inputs.now))
     return {node: at for node, at in reporters.items() if node in nodes}
 
 

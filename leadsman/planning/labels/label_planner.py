@@ -9,8 +9,7 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry.model import TasPolicies
+from leadsman.decision.inputs import DecisionInputs, TasPolicies
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
 from leadsman.planning.labels import ownership
 from leadsman.planning.labels.change_record import parse_changes

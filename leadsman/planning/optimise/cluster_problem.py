@@ -15,8 +15,7 @@ from msgspec import Struct
 from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.targets import NoTarget, resolve_target
+from leadsman.decision.delay.bounds import NoTarget, resolve_target, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import BACKUP_ANNOTATION
 from leadsman.planning.backups.domains import FailureDomains

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import amount_text
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.targets import NoTarget
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.planning.replacement.model import NoFix
 from leadsman.planning.situation import Situation

@@ -16,7 +16,7 @@ from leadsman.cluster.devices.demand import (
 )
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.decision.workloads import workload_name
+from leadsman.decision.inputs import workload_name
 from leadsman.kube.objects import controller_of, pod_owner
 from leadsman.sources.cluster.object_metadata import ConditionFields, MetadataFields, condition
 from leadsman.sources.cluster.pod_fields import ContainerStatusFields, ResourceClaimFields, TemplateFields

@@ -15,8 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, LastRoundTrips
-from leadsman.decision.healing.model import RoomHold, SelfHealing
+from leadsman.decision.inputs import NO_LAST_ROUND_TRIPS, LastRoundTrips, RoomHold, SelfHealing
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE

@@ -4,7 +4,7 @@
     pod → Job → CronJob; the Job is a workload too
     pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload, and so is a static pod
 
-Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.workloads).
+Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.inputs).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex, workload_name
+from leadsman.decision.inputs import PlacedPod, WorkloadIndex, workload_name
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL

@@ -1,4 +1,4 @@
-"""The table of workloads behind leadsman.decision.workloads.WorkloadIndex, changed one member at a time.
+"""The table of workloads behind leadsman.decision.inputs.WorkloadIndex, changed one member at a time.
 
 A member is what proves that the workload exists: a pod, placed or not, or a ReplicaSet without pods.
 """
@@ -6,7 +6,7 @@ A member is what proves that the workload exists: a pod, placed or not, or a Rep
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from leadsman.decision.workloads import PlacedPod, PlacedPods
+from leadsman.decision.inputs import PlacedPod, PlacedPods
 
 Member = tuple[str, str]
 """Kind and name, in the workload's namespace."""

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from leadsman.decision.delay.views import DelayView
+from leadsman.decision.inputs import DelayView
 from leadsman.decision.policy import Policy
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog

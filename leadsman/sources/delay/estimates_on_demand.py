@@ -2,15 +2,14 @@
 
 from functools import cached_property
 
-from leadsman.decision.delay.views import EstimatedRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.measurements import gather_measurements
 
 
 class EstimatesOnDemand:
-    """An EstimateView of leadsman.decision.delay.views, fitted when the first row is asked for.
+    """An EstimateView of leadsman.decision.inputs, fitted when the first row is asked for.
 
     inputs: whose agents' and Goldpinger's delays it is fitted to, as the extender's first fit is.
     """

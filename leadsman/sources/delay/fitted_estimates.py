@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leadsman.decision.delay.views import EstimatedRow
+from leadsman.decision.inputs import EstimatedRow
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates
 from leadsman.network.fitting import FitBudget, carry_over, fit_network, moved_nodes, renumber_pairs
 from leadsman.network.former_pairs import FormerPairs, former_pairs
@@ -89,7 +89,7 @@ class RememberedSet(NamedTuple):
 
 
 class FittedEstimates:
-    """Estimates as an EstimateView of leadsman.decision.delay.views: none is below what is plausible for its pair.
+    """Estimates as an EstimateView of leadsman.decision.inputs: none is below what is plausible for its pair.
 
     measured: all that was read; trusted: what the estimates were fitted to.
     implausible: reporter → the nodes that it reported a delay to which was left out.

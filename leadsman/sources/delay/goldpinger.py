@@ -15,7 +15,7 @@ import aiohttp
 from msgspec import Struct
 from yarl import URL
 
-from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import SourceRow
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.goldpinger_response import (
@@ -52,7 +52,7 @@ class GoldpingerSettings(Struct, frozen=True):
 
 
 class GoldpingerView(Struct, frozen=True, eq=False):
-    """The reports of one poll, as a DelayView of leadsman.decision.delay.views."""
+    """The reports of one poll, as a DelayView of leadsman.decision.inputs."""
 
     reports: Mapping[str, GoldpingerReport]
     nodes: Set[str]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import SourceRow
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
@@ -30,7 +30,7 @@ class BadMatrix(ValueError):
 
 
 class DelayMatrix(Struct, frozen=True, eq=False):
-    """A matrix as a DelayView of leadsman.decision.delay.views; it does not age.
+    """A matrix as a DelayView of leadsman.decision.inputs; it does not age.
 
     rows: node → row and column of rtt_ms.
     """

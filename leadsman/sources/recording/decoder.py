@@ -10,11 +10,9 @@ from msgspec import Raw, structs
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.delay.views import EstimatedRow, SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, Readings, SourceRow
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import Readings
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.decided_request import DecidedRequest

@@ -19,10 +19,8 @@ from msgspec import Raw, Struct, structs
 
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
-from leadsman.decision.delay.views import DelayView, EstimateView
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView, Readings
 from leadsman.decision.model import PodInfo, Refusal
-from leadsman.decision.telemetry.model import Readings
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.decided_request import READ_ANNOTATIONS, DecidedRequest

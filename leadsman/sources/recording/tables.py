@@ -16,12 +16,18 @@ from operator import is_, is_not
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 from leadsman.cluster.devices.node_devices import NodeDevices
-from leadsman.decision.delay.views import LastRoundTrips
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.healing.model import SelfHealing
+from leadsman.decision.inputs import (
+    DeviceInputs,
+    LastRoundTrips,
+    PlacedPods,
+    PolledMetrics,
+    SelfHealing,
+    SnapshotMetrics,
+    TasPolicies,
+    TelemetryInputs,
+    WorkloadIndex,
+)
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TasPolicies, TelemetryInputs
-from leadsman.decision.workloads import PlacedPods, WorkloadIndex
 from leadsman.state.snapshot import AgedReward, Snapshot
 
 K = TypeVar("K")

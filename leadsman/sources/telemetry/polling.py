@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from leadsman.decision.telemetry.model import DEFAULT_MAX_AGE_SECONDS, PolledMetrics, Readings
+from leadsman.decision.inputs import DEFAULT_MAX_AGE_SECONDS, PolledMetrics, Readings
 from leadsman.runtime.problem_log import ProblemLog
 
 POLL_INTERVAL_SECONDS = 5.0

@@ -8,7 +8,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct, structs
 
-from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
+from leadsman.decision.inputs import RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_GROUP,
     TASPOLICY_PLURAL,

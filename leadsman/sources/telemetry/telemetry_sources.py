@@ -7,7 +7,7 @@ from typing import Self
 from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from leadsman.decision.telemetry.model import (
+from leadsman.decision.inputs import (
     DEFAULT_MAX_AGE_SECONDS,
     PolledMetrics,
     SnapshotMetrics,

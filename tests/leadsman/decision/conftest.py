@@ -6,11 +6,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from leadsman.decision.delay.views import EstimatedRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, PlacedPod, WorkloadIndex
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot

@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
-from leadsman.decision.explain import Explanation, NodeExplanation, explain
-from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.hardware.pressure_score import PressureScore
+from leadsman.decision.explain import Explanation, NodeExplanation, explain, format_explanation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, digest
+from leadsman.decision.pressure_score import PressureScore
 from leadsman.state.metric_names import CPU_PRESSURE
 
 if TYPE_CHECKING:

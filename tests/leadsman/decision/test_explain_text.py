@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from leadsman.decision.decide import decide
-from leadsman.decision.explain import explain
-from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import DecisionInputs
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from leadsman.decision.decide import FILTERS, SCORES
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.plugins import FILTERS, SCORES
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex, workload_name
+from leadsman.decision.inputs import PlacedPod, WorkloadIndex, workload_name
 
 WEB, CACHE = (PlacedPod("web-1", "edge-1"),), (PlacedPod("web-0", "edge-2"),)
 PLACES = WorkloadIndex(

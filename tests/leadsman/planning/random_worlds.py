@@ -17,16 +17,22 @@ from msgspec.structs import replace
 from extender.wire.pod import read_pod
 from leadsman.cluster.devices.node_devices import node_devices
 from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.healing.model import RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.decide import FILTERS, FilterResult, filter_nodes
+from leadsman.decision.inputs import (
+    DecisionInputs,
+    DeviceInputs,
+    PlacedPod,
+    PolledMetrics,
+    Readings,
+    RoomHold,
+    SelfHealing,
+    TasPolicies,
+    TelemetryInputs,
+    WorkloadIndex,
+)
 from leadsman.decision.model import Evidence, PodInfo, Refusal
-from leadsman.decision.plugins import FILTERS
 from leadsman.decision.policy import BreakerPolicy, DevicesPolicy, Policy
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy, TasPolicy
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.kube import quantity
 from leadsman.kube.decoding import decode_json
 from leadsman.planning.situation import Situation

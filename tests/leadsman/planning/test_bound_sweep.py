@@ -4,10 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.planning.bound_sweep import (
     HOLD_SECONDS,
     RECENT_SECONDS,

@@ -16,11 +16,9 @@ from leadsman.cluster.devices.node_devices import node_devices
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.resources import Resources
-from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.decide import FILTERS, FilterResult, filter_nodes
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.plugins import FILTERS
 from leadsman.kube.decoding import decode_json
 from leadsman.planning.backups.domains import FailureDomains
 from leadsman.planning.backups.model import BackupSettings

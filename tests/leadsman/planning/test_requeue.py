@@ -9,8 +9,7 @@ import leadsman.planning.requeue as requeue
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.devices.model import DeviceInputs, Reservation
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels

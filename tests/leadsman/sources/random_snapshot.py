@@ -12,21 +12,24 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
-from leadsman.decision.delay.views import DelayView, LastRoundTrips
-from leadsman.decision.healing.model import RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import CloudPolicy, Policy, ScoresPolicy
-from leadsman.decision.telemetry.model import (
+from leadsman.decision.inputs import (
+    DecisionInputs,
+    DelayView,
+    LastRoundTrips,
+    PlacedPod,
     PolledMetrics,
     Readings,
     RefusedPolicy,
+    RoomHold,
+    SelfHealing,
     SnapshotMetrics,
     TasPolicies,
     TelemetryInputs,
+    WorkloadIndex,
 )
+from leadsman.decision.policy import CloudPolicy, Policy, ScoresPolicy
 from leadsman.decision.telemetry.taspolicy import Operator as RuleOperator
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, Rule, RuleLabel, Strategy, TasPolicy
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.delay.goldpinger import GoldpingerView

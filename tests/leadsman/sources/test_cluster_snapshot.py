@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry.model import PolledMetrics
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, read_snapshot, snapshot_chunks
 from tests.leadsman.sources.random_snapshot import random_snapshot
 

@@ -13,8 +13,7 @@ from msgspec import Struct
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.devices.model import DeviceInputs
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.sources.device_reservations import (

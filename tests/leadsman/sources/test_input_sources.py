@@ -4,8 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from leadsman.decision.inputs import WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import WorkloadIndex
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import Snapshot
 

@@ -117,7 +117,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a violation ends with a margin",
-        "leadsman/decision/telemetry/rules.py",
+        "leadsman/decision/telemetry/telemetry_plugins.py",
         "return value > target - margin",
         "return value > target",
         AT_RESTRAINT + "test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back",

@@ -52,14 +52,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a link of which nothing is known has no room",
-        "leadsman/decision/devices/evaluation.py",
+        "leadsman/decision/devices/device_filter.py",
         "        return NodeFit(UNKNOWN_HEADROOM)\n",
         "        return _FITS\n",
         AT_FILTER + "test_what_the_agent_does_not_report_or_not_freshly_is_unknown",
     ),
     Mutation(
         "a node that does not say what its cards have is refused",
-        "leadsman/decision/devices/evaluation.py",
+        "leadsman/decision/devices/device_filter.py",
         "        return NodeFit(Refusal(NAME, reason), link.headroom_bits)\n    if reserved",
         "        return link\n    if reserved",
         AT_FILTER + "test_a_node_that_does_not_say_what_one_of_its_cards_has_is_refused_as_unknown",

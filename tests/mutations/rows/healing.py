@@ -64,7 +64,7 @@ MUTATIONS = (
     ),
     Mutation(
         "preempt evicts no placeholder of others",
-        "leadsman/decision/healing/protected_placeholders.py",
+        "leadsman/decision/self_healing.py",
         "if not placeholders.isdisjoint(uids) and not _stands_for(node, pod, inputs)",
         "if False",
         "leadsman/decision/healing/test_protected_placeholders.py::test_no_placeholder_gives_way_to_a_stranger",
@@ -78,7 +78,7 @@ MUTATIONS = (
     ),
     Mutation(
         "held room refuses others",
-        "leadsman/decision/healing/healing_filter.py",
+        "leadsman/decision/self_healing.py",
         "if held and pod.owner_uid not in held}",
         "if False}",
         "leadsman/decision/healing/test_healing_filter.py::test_held_room_is_for_the_owner_of_the_hold",

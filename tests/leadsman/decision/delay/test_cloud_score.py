@@ -1,7 +1,7 @@
 """Row C4: pods that no bound ties to the edge prefer nodes of role cloud."""
 
 from leadsman.decision.decide import decide
-from leadsman.decision.delay.cloud_score import CloudScore
+from leadsman.decision.delay.delay_scores import CloudScore
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import CloudPolicy, Policy, ScoresPolicy

@@ -10,13 +10,11 @@ from msgspec import structs
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
+from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, Target
 from leadsman.decision.delay.evaluation import evaluate
 from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.targets import Target
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.delay.rtt_table import Outcome
+from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from leadsman.kube.names import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION

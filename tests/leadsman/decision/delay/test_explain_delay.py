@@ -8,13 +8,11 @@ import pytest
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay import explain_delay
-from leadsman.decision.delay.bounds import DelayBound
+from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import evaluate
-from leadsman.decision.delay.evidence_text import evidence_text
-from leadsman.decision.delay.targets import Target
-from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.delay.explain_delay import evidence_text
 from leadsman.decision.explain import explain
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import Decision, DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
 from leadsman.kube.names import REPLICAS_ANNOTATION

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.evidence_text import evidence_text
-from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.nearest_score import NearestScore
+from leadsman.decision.delay.delay_scores import NearestScore
+from leadsman.decision.delay.explain_delay import delay_evidence, evidence_text
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo

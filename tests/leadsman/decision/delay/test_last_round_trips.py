@@ -8,10 +8,8 @@ from msgspec import Struct
 
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
-from leadsman.decision.delay.views import EstimatedRow, LastRoundTrips
-from leadsman.decision.explain import explain
-from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.explain import explain, format_explanation
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, LastRoundTrips
 from leadsman.decision.model import PodInfo
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.decision.decide import decide
-from leadsman.decision.delay.nearest_score import NearestScore
+from leadsman.decision.delay.delay_scores import NearestScore
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, ScoresPolicy
 
 if TYPE_CHECKING:

@@ -17,12 +17,11 @@ from msgspec import Struct, structs
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.bounds import ReplicaMode
+from leadsman.decision.delay.delay_scores import NearestScore
 from leadsman.decision.delay.explain_delay import delay_evidence
-from leadsman.decision.delay.nearest_score import NearestScore
-from leadsman.decision.delay.outcomes import Outcome, reason
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.delay.rtt_table import Outcome, reason
+from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, EstimateMode, Policy, Statistic
 from leadsman.kube.names import DELAY_ANNOTATION

@@ -10,9 +10,8 @@ from msgspec import Struct, structs
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay import rtt_table
-from leadsman.decision.delay.outcomes import Outcome
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.delay.rtt_table import Outcome
+from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.policy import DelayPolicy, Direction, Policy, Statistic
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import NodeState

@@ -5,8 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
-from leadsman.decision.delay.targets import MAX_TARGET_NODES, NoTarget, Target, TargetName, resolve_target
+from leadsman.decision.delay.bounds import (
+    MAX_TARGET_NODES,
+    DelayBound,
+    NoTarget,
+    ReplicaMode,
+    Target,
+    TargetName,
+    resolve_target,
+)
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 

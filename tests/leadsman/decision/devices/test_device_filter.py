@@ -9,12 +9,10 @@ from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
-from leadsman.decision.devices.device_filter import DeviceFilter
-from leadsman.decision.devices.evaluation import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM
+from leadsman.decision.devices.device_filter import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM, DeviceFilter
 from leadsman.decision.devices.fit_score import FitScore
-from leadsman.decision.devices.model import AskedDevices, DeviceInputs, Reservation
-from leadsman.decision.explain import explain
-from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.explain import explain, format_explanation
+from leadsman.decision.inputs import AskedDevices, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.state import metric_names

@@ -11,12 +11,9 @@ from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
-from leadsman.decision.devices.gain import RUN_SECONDS_QUALITY, estimate_gain
-from leadsman.decision.devices.gain_score import GainScore, choose
-from leadsman.decision.devices.model import AskedDevices, DeviceInputs
-from leadsman.decision.explain import explain
-from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.devices.gain_score import RUN_SECONDS_QUALITY, GainScore, choose, estimate_gain
+from leadsman.decision.explain import explain, format_explanation
+from leadsman.decision.inputs import AskedDevices, DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
 from leadsman.state.records import Quality, Reward

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.hardware.pressure_score import PressureScore, headroom, pressure_terms
 from leadsman.decision.policy import Policy, PressurePolicy, PressureWeights, ScoresPolicy
+from leadsman.decision.pressure_score import PressureScore, headroom, pressure_terms
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import NodeState

@@ -7,13 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.decision.decide import decide, filter_nodes
-from leadsman.decision.explain import explain
-from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.healing.healing_filter import ELSEWHERE, HELD, NAME, HealingFilter
-from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.explain import explain, format_explanation
+from leadsman.decision.inputs import CRITICAL_PRIORITY, DecisionInputs, RoomHold, SelfHealing
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
+from leadsman.decision.self_healing import ELSEWHERE, HELD, NAME, HealingFilter
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
-from leadsman.decision.healing.protected_placeholders import protected_placeholders
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import CRITICAL_PRIORITY, DecisionInputs, RoomHold, SelfHealing
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
+from leadsman.decision.self_healing import protected_placeholders
 from leadsman.state.snapshot import Snapshot
 
 NOW = 100.0

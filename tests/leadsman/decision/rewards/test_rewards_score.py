@@ -10,11 +10,10 @@ from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import PodInfo
-from leadsman.decision.pod_type import pod_type_of
+from leadsman.decision.model import PodInfo, pod_type_of
 from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from leadsman.decision.rewards import rewards_score
-from leadsman.decision.rewards.breaker_filter import BreakerFilter
+from leadsman.decision.rewards.rewards_score import BreakerFilter
 from leadsman.rewards import reward_updates
 from leadsman.state.records import Identity, Quality, Reward
 from leadsman.state.snapshot import AgedReward, Snapshot

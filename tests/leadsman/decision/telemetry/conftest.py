@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
-from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.state.snapshot import Snapshot

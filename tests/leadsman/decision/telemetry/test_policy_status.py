@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from leadsman.decision.telemetry.model import RefusedPolicy
-from leadsman.decision.telemetry.policy_status import build_status
+from leadsman.decision.inputs import RefusedPolicy
 from leadsman.decision.telemetry.taspolicy import PolicyProblem
+from leadsman.decision.telemetry.taspolicy_document import build_status
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas

@@ -4,10 +4,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, SnapshotMetrics, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import readings
-from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TelemetryInputs
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.kube import quantity
 from leadsman.kube.quantity import NANO
 from leadsman.state.records import Hardware, Heartbeat
@@ -31,39 +30,46 @@ def test_agents_metrics_count_while_the_node_is_fresh(tas: "Tas") -> None:
     facts = known(
         (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
     )
-    assert readings.current("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
+    assert telemetry_plugins.current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
 
 
 def test_a_policy_may_ask_for_younger_values(tas: "Tas") -> None:
     facts = known((SnapshotMetrics(),), a=node(99.0, load=1.0), b=node(90.0, load=1.0))
     young = tas.policy(metrics={"maxAgeSeconds": 5})
-    assert set(readings.current("load", young, facts).values) == {"a"}
-    assert set(readings.current("load", tas.policy(), facts).values) == {"a", "b"}
+    assert set(telemetry_plugins.current_readings("load", young, facts).values) == {"a"}
+    assert set(telemetry_plugins.current_readings("load", tas.policy(), facts).values) == {"a", "b"}
 
 
 def test_polled_values_age_out_one_by_one(tas: "Tas") -> None:
     column = tas.column({"a": 1, "b": 2}, read_at=80.0)
     column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
     facts = known((PolledMetrics({"m": column}),))
-    assert readings.current("m", tas.policy(), facts).values == {"b": 2 * NANO}
-    assert readings.reporting_nodes("m", facts) == {"a", "b"}
-    assert set(readings.current("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {"a", "b"}
+    assert telemetry_plugins.current_readings("m", tas.policy(), facts).values == {"b": 2 * NANO}
+    assert telemetry_plugins.reporting_nodes("m", facts) == {"a", "b"}
+    assert set(telemetry_plugins.current_readings("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {
+        "a",
+        "b",
+    }
 
 
 def test_while_all_are_young_the_table_s_own_column_is_used(tas: "Tas") -> None:
     column = tas.column({"a": 1}, read_at=90.0)
     facts = known((PolledMetrics({"m": column}),))
-    assert readings.current("m", tas.policy(), facts) is column
+    assert telemetry_plugins.current_readings("m", tas.policy(), facts) is column
 
 
 def test_the_first_table_with_a_current_value_counts_alone(tas: "Tas") -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
     a = node(load=1.0)
-    assert set(readings.current("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values) == {"b"}
-    assert set(readings.current("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values) == {"a"}
+    assert set(
+        telemetry_plugins.current_readings("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values
+    ) == {"b"}
+    assert set(
+        telemetry_plugins.current_readings("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values
+    ) == {"a"}
 
 
 def test_when_the_first_has_aged_out_the_next_is_asked(tas: "Tas") -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=50.0)})
     facts = known((polled, SnapshotMetrics()), a=node(load=1.0))
-    assert set(readings.current("load", tas.policy(), facts).values) == {"a"}
+    assert set(telemetry_plugins.current_readings("load", tas.policy(), facts).values) == {"a"}

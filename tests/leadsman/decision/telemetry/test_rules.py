@@ -4,8 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.decision.telemetry.rules import strategy_violated, violates, violating_nodes, violations_by_node
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
+from leadsman.decision.telemetry.telemetry_plugins import (
+    strategy_violated,
+    violates,
+    violating_nodes,
+    violations_by_node,
+)
 from leadsman.kube import quantity
 
 if TYPE_CHECKING:

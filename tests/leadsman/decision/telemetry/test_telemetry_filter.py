@@ -8,8 +8,8 @@ from msgspec import structs
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
-from leadsman.decision.telemetry import pod_policy
-from leadsman.decision.telemetry.telemetry_filter import TelemetryFilter
+from leadsman.decision.telemetry import telemetry_plugins
+from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas
@@ -65,9 +65,9 @@ def test_a_missing_policy_is_neutral_and_can_be_counted(tas: "Tas") -> None:
     facts = tas.facts([], {})
     decision = decide(tas.pod(), NODES, facts)
     assert (decision.kept, set(decision.scores.values())) == (NODES, {5})
-    assert pod_policy.is_policy_missing(tas.pod(), facts)
-    assert not pod_policy.is_policy_missing(tas.pod(""), facts)
-    assert not pod_policy.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
+    assert telemetry_plugins.is_policy_missing(tas.pod(), facts)
+    assert not telemetry_plugins.is_policy_missing(tas.pod(""), facts)
+    assert not telemetry_plugins.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
 
 
 def test_stale_metrics_expire(tas: "Tas") -> None:
@@ -111,8 +111,8 @@ def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
 def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: "Tas") -> None:
     rules = [tas.rule("m", "GreaterThan", 1)]
     closed = tas.policy(metrics={"failMode": "closed"}, dontschedule=rules)
-    assert pod_policy.fails_closed(tas.pod(), tas.facts([closed]))
-    assert not pod_policy.fails_closed(tas.pod(), tas.facts([tas.policy(dontschedule=rules)]))
-    assert not pod_policy.fails_closed(
+    assert telemetry_plugins.fails_closed(tas.pod(), tas.facts([closed]))
+    assert not telemetry_plugins.fails_closed(tas.pod(), tas.facts([tas.policy(dontschedule=rules)]))
+    assert not telemetry_plugins.fails_closed(
         tas.pod(), tas.facts([tas.policy(metrics={"failMode": "closed"}, scheduleonmetric=rules)])
     )

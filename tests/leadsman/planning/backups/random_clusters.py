@@ -13,10 +13,8 @@ from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.decision.delay.views import SourceRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, PlacedPod, SourceRow, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.state.snapshot import Snapshot
 
 RACK_LABEL = "example.com/rack"

@@ -2,9 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.labels.ownership import NodeView

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from leadsman.decision.workloads import PlacedPod
+from leadsman.decision.inputs import PlacedPod
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import Forbidden

@@ -8,8 +8,7 @@ import aiohttp
 import pytest
 
 from extender.run import ExtenderSettings, run
-from leadsman.decision.inputs import NodeLabels
-from leadsman.decision.workloads import PlacedPod
+from leadsman.decision.inputs import NodeLabels, PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.node_labels import NodeLabelFollower

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.workloads import PlacedPod, WorkloadIndex
+from leadsman.decision.inputs import PlacedPod, WorkloadIndex
 from leadsman.sources.cluster.workload_table import WorkloadTable
 
 WEB = ("ns", "deployment", "web")

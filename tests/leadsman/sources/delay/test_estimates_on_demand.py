@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from leadsman.decision.delay.views import EstimatedRow
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow
 from leadsman.simulator.generated_cluster import generate, parse_spec
 from leadsman.sources.delay import estimates_on_demand
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand

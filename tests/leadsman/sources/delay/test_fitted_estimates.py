@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from leadsman.decision.delay.views import EstimatedRow
+from leadsman.decision.inputs import EstimatedRow
 from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module

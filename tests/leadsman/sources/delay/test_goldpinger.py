@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import SourceRow
 from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
 
 NAMES = {f"10.0.0.{node}": f"edge-{node}" for node in range(10)}

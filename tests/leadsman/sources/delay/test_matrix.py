@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import SourceRow
 from leadsman.sources.delay.matrix import BadMatrix, DelayMatrix, parse_matrix
 
 TEXT = "0 12.5 40\n11 0 1e1\n# three nodes\n\n41\t9.5   0  # edge-3\n"

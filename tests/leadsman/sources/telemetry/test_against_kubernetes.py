@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.telemetry.policy_status import build_status
 from leadsman.decision.telemetry.taspolicy import PolicyKey
+from leadsman.decision.telemetry.taspolicy_document import build_status
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyFollower

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics
+from leadsman.decision.inputs import PolledMetrics, SnapshotMetrics
 from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube.access import ApiAccess
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources

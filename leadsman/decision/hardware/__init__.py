@@ -1,1 +1,0 @@
-"""Scores nodes by their hardware. Pure; agents measure."""
