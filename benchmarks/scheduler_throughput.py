@@ -32,7 +32,7 @@ import psutil
 from msgspec import Struct
 
 from benchmarks.extender import start_server
-from leadsman.cli.configure.scheduler_config import MANAGED_RESOURCE
+from leadsman.cli.scheduler_config import MANAGED_RESOURCE
 from leadsman.runtime.text_table import align_columns
 from tests.testbed.kube_apiserver import KubeApiServer, find_assets
 from tests.testbed.kube_scheduler import KubeScheduler

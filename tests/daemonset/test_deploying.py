@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from leadsman.cli.configure.file_changes import ConfigureSettings
+from leadsman.cli.scheduler_files import ConfigureSettings
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from tests.daemonset.conftest import EXCLUDED
 

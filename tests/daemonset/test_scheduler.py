@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from leadsman.cli.certs import default_server_names
-from leadsman.cli.configure.file_changes import ConfigureSettings, plan_changes
+from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
 
 TOP = {
     "apiVersion",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leadsman.cli.configure.scheduler_config import MANAGED_RESOURCE
+from leadsman.cli.scheduler_config import MANAGED_RESOURCE
 from leadsman.kube import names
 from tests.testbed.kube_apiserver import KubeApiServer
 

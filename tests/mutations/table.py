@@ -2,6 +2,7 @@
 
 from tests.mutations.rows import (
     agent,
+    command_line,
     connections,
     controller,
     deciding,
@@ -28,6 +29,7 @@ SUBJECTS = (
     planning,
     plugins,
     recording,
+    command_line,
 )
 
 MUTATIONS = tuple(mutation for subject in SUBJECTS for mutation in subject.MUTATIONS)

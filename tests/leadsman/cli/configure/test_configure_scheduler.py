@@ -155,15 +155,6 @@ def test_a_file_that_is_not_there_is_one_clear_line(configure, machine) -> None:
     assert f"{machine}/manifests/other.yaml" in err
 
 
-def test_an_older_version_is_refused_and_left_alone(configure, machine) -> None:
-    file = machine / "config.yaml"
-    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n")
-    code, _, err = configure(file="config.yaml")
-    assert code == 1
-    assert "v1beta3" in err
-    assert "since 1.25" in err
-
-
 def test_a_write_that_fails_is_said_and_leaves_the_old_file(
     configure, machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,8 +8,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from leadsman.cli.configure import ConfigureError
-from leadsman.cli.configure.file_changes import ConfigureSettings, plan_changes
+from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
+from leadsman.cli.yaml_editing import ConfigureError
 
 SETUPS = Path(__file__).parents[3] / "data" / "schedulers"
 NAMES = sorted(folder.name for folder in SETUPS.iterdir() if folder.is_dir())
@@ -146,9 +146,9 @@ def config_map(version):
         ("", "neither a kube-scheduler's pod nor"),
         ("a: b: c", "cannot be read as YAML"),
         ("[" * 5_000, "nested too deep"),
-        (CONFIG.replace("/v1\n", "/v1beta3\n"), "v1beta3; want kubescheduler.config.k8s.io/v1, which every"),
+        (CONFIG.replace("/v1\n", "/v1beta1\n"), "v1beta1; want kubescheduler.config.k8s.io/v1 (v1beta2 and"),
         (CONFIG.replace("apiVersion: kubescheduler.config.k8s.io/v1\n", ""), "apiVersion: None; want"),
-        (config_map("v1beta2"), "c.yaml: apiVersion: kubescheduler.config.k8s.io/v1beta2"),
+        (config_map("v1beta1"), "c.yaml: apiVersion: kubescheduler.config.k8s.io/v1beta1"),
         (POD.format(", --config=/nowhere.yaml"), "comes from neither a hostPath nor a ConfigMap"),
         (POD.replace("[kube-scheduler{}]", '[sh, -c, "kube-scheduler --v=2"]'), "a shell starts kube-scheduler"),
         (

@@ -5,8 +5,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadsman.cli.configure import ConfigureError
-from leadsman.cli.configure.yaml_editing import YamlEdit, apply_edits
+from leadsman.cli.yaml_editing import ConfigureError, YamlEdit, apply_edits
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,37 @@
+"""The command line."""
+
+from tests.mutations.mutation import Mutation
+
+SCHEDULER_CONFIG = "leadsman/cli/scheduler_config.py"
+AT_OTHER_EXTENDERS = "leadsman/cli/configure/test_beside_other_extenders.py::"
+
+MUTATIONS = (
+    Mutation(
+        "another extender of our resource makes way",
+        SCHEDULER_CONFIG,
+        "if resource not in managed:",
+        "if True:",
+        AT_OTHER_EXTENDERS + "test_tas_is_replaced_as_its_own_script_set_it_up",
+    ),
+    Mutation(
+        "pods that request the resource are not left without an extender that manages it",
+        SCHEDULER_CONFIG,
+        'if "managedResources" not in ours:',
+        "if False:",
+        AT_OTHER_EXTENDERS + "test_pods_that_request_the_resource_would_wait_without_their_extender",
+    ),
+    Mutation(
+        "what kube-scheduler would not start with is not written",
+        SCHEDULER_CONFIG,
+        "    _check_extenders([*present[:place], ours, *present[place + 1 :]])\n",
+        "",
+        AT_OTHER_EXTENDERS + "test_what_kube_scheduler_would_refuse_is_refused_and_nothing_written",
+    ),
+    Mutation(
+        "a configuration of an older version becomes v1 in its plugins' arguments too",
+        SCHEDULER_CONFIG,
+        "if value_at(data, *path) == version",
+        "if False",
+        AT_OTHER_EXTENDERS + "test_older_versions_become_v1",
+    ),
+)
