@@ -21,13 +21,12 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.capacity.additions import additions
-from leadsman.planning.capacity.failures import losses
-from leadsman.planning.capacity.fit import count_together, only
-from leadsman.planning.capacity.model import PodTemplate, model_capacity
-from leadsman.planning.capacity.reasons import reasons
+from leadsman.planning.capacity.consequences import additions, losses
+from leadsman.planning.capacity.count import count_together, only
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
+from leadsman.planning.capacity.report import reasons
 from leadsman.planning.situation import Situation
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster import generate, parse_spec

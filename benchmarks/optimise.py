@@ -13,13 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from leadsman.planning.optimise.greedy import greedy_choices
-from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, PodOptions, Problem, score
+from leadsman.planning.optimise.choices import NOWHERE, Choice, Choices, PodOptions, Problem, greedy_choices, score
 from leadsman.planning.optimise.search import reserved_bound
 from leadsman.runtime.text_table import align_columns
-from leadsman.simulator.solver import parent
+from leadsman.simulator.solver import process
 from leadsman.simulator.solver.cp_sat import CpSat
-from leadsman.simulator.solver.job import Job
+from leadsman.simulator.solver.process import Job
 
 PLANETLAB = Path(__file__).parents[1] / "tests" / "data" / "rtt" / "planetlab_1.txt.gz"
 NODE_UNITS, POD_UNITS = 64, (1, 2, 4, 8, 16)
@@ -57,7 +56,7 @@ def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:
     start = greedy_choices(problem, [Choice(NOWHERE, NOWHERE)] * pods)
     greedy_seconds = cpu_seconds() - began
     began = cpu_seconds()
-    found = parent.run(Job(problem, start, seed + 1, work, CAP_SECONDS), quiet=True)
+    found = process.run(Job(problem, start, seed + 1, work, CAP_SECONDS), quiet=True)
     search_seconds = cpu_seconds() - began
     began = cpu_seconds()
     joint = CpSat(seed + 1, lambda: CAP_SECONDS)(problem, start, range(pods), work)

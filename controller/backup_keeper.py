@@ -23,18 +23,19 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import Resource
-from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
-from leadsman.planning.backups.model import BackupPlan
+from leadsman.planning.backups.backup_plan import BackupPlan, remember
 from leadsman.planning.backups.placeholders import (
+    Coverage,
+    CoverageState,
     DeletePlaceholder,
+    coverage_of,
     held_by,
     placeholders_by_node,
     plan_placeholders,
     plan_release,
 )
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.backups.remember import remember
-from leadsman.planning.recovery.model import ReleaseRoom
+from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument, DocumentTooLarge

@@ -25,8 +25,12 @@ from leadsman.kube.objects import ObjectReference
 from leadsman.planning.moves.model import EndedMove, MoveResult
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
-from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
-from leadsman.planning.replacement.plan import plan_replacements
+from leadsman.planning.replacement_plan import (
+    ReplacementMemory,
+    ReplacementPlan,
+    ReplacementSettings,
+    plan_replacements,
+)
 from leadsman.planning.situation import Situation
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan

@@ -20,10 +20,11 @@ from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import NODES, PODS
-from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Truth
-from leadsman.planning.recovery.model import (
+from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
+    BackupsByPod,
     DeletePod,
     NodeCondition,
     ObservedNode,
@@ -32,8 +33,8 @@ from leadsman.planning.recovery.model import (
     ReleaseRoom,
     TaintNode,
     UntaintNode,
+    plan_recovery,
 )
-from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
 from leadsman.published.documents import BadDocument, DocumentTooLarge
 from leadsman.published.self_healing import LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog

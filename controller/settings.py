@@ -6,13 +6,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from leadsman.kube.leader_election import ElectionTiming
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
-from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
-from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.planning.recovery_plan import FAILOVER_OFF, RecoveryBudget
+from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess

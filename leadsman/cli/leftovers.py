@@ -14,7 +14,7 @@ from leadsman.kube.names import (
     UNREACHABLE_CONDITION,
 )
 from leadsman.planning.labels.ownership import BadOwnership, NodeView, parse_ownership
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.published.backups import BACKUPS
 from leadsman.published.move_plan import MOVE_PLAN
 from leadsman.published.moves import MOVES

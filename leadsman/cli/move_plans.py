@@ -15,7 +15,7 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, namespace_name, positive_int
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.published.documents import BadDocument, decode, encode
 from leadsman.published.move_plan import LeftOut, MovePlan
 from leadsman.published.moves import MOVES, PlanProgress

@@ -18,12 +18,10 @@ from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_in
 from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
-from leadsman.planning.capacity.additions import additions
-from leadsman.planning.capacity.failures import losses
-from leadsman.planning.capacity.fit import count_together, only
-from leadsman.planning.capacity.model import CapacityModel, PodTemplate, model_capacity
-from leadsman.planning.capacity.removal import removals
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
+from leadsman.planning.capacity.consequences import additions, losses, removals
+from leadsman.planning.capacity.count import count_together, only
+from leadsman.planning.capacity.fit_model import CapacityModel, PodTemplate, model_capacity
 from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1

@@ -17,7 +17,7 @@ from leadsman.cli.flags.values import existing_file, label_key, namespace_name, 
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
 from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster

@@ -10,18 +10,24 @@ import time
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
-from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_choices
+from leadsman.planning.optimise.choices import Choices, Problem, balanced, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
-from leadsman.planning.optimise.greedy import balanced, greedy_choices
-from leadsman.planning.optimise.problem import Choices, Problem, score
-from leadsman.planning.optimise.report import PlanReport, as_json, as_text, report_of
+from leadsman.planning.optimise.optimised_plan import (
+    OptimisedPlan,
+    PlanReport,
+    as_json,
+    as_text,
+    broken,
+    plan_of_choices,
+    report_of,
+)
 from leadsman.planning.optimise.search import Ended, Found
 from leadsman.published.documents import encode
 from leadsman.published.move_plan import MovePlan, PlanOrigin
-from leadsman.simulator.solver import parent
-from leadsman.simulator.solver.job import Job
+from leadsman.simulator.solver import process
+from leadsman.simulator.solver.process import Job
 
 NO_SOLVER = "no solver is installed, so this is the greedy plan; `pip install leadsman[plan]` brings one"
 
@@ -73,13 +79,13 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
     at = score(problem, start)
     if at is None:
         raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
-    if not problem.pods or args.greedy or not parent.solver_installed():
+    if not problem.pods or args.greedy or not process.solver_installed():
         if not args.greedy and problem.pods:
             print(NO_SOLVER, file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
     try:
-        return parent.run(Job(problem, start, args.seed, args.work, args.seconds), quiet=False)
-    except parent.SolverFailed as error:
+        return process.run(Job(problem, start, args.seed, args.work, args.seconds), quiet=False)
+    except process.SolverFailed as error:
         print(f"{error}; this is the greedy plan", file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
 

@@ -17,7 +17,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.decision import yaml_document
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
-from leadsman.planning.capacity.model import PodTemplate
+from leadsman.planning.capacity.fit_model import PodTemplate
 from leadsman.sources.cluster.pod_object import PodObject
 
 MOST_REPLICAS = 100_000

@@ -1,7 +1,7 @@
 """Finds pods that were bound against their delay bound: no extender was asked, or kube-scheduler skipped its answer.
 
 A pod is looked at from when it is first seen on its node, with the extender's own evaluation. Once it keeps its bounds
-it was bound well: what its delay does later is for re-placement (`leadsman.planning.replacement`). One that misses
+it was bound well: what its delay does later is for re-placement (`leadsman.planning.replacement_plan`). One that misses
 a bound at the first look and HOLD_SECONDS later still was bound unchecked. The extender and the controller may see a
 change some seconds apart, so a single look says nothing.
 """

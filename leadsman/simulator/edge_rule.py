@@ -23,7 +23,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.network.layers import build_layers
-from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, FailureDomain, Uncovered
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupScope, FailureDomain, Uncovered
 from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placements import Placement
 from leadsman.sources.delay.matrix import DelayMatrix

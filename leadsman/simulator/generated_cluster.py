@@ -19,7 +19,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.network.measured_pairs import Floats, Indices
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot

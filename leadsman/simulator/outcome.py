@@ -7,9 +7,7 @@ from msgspec import Struct
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import Failure
-from leadsman.planning.backups.model import BackupScope, FailureDomain
+from leadsman.planning.backups.backup_plan import BackupScope, Failure, FailureDomain, lost_pods
 from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placements import Placement, Policy
 

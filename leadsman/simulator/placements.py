@@ -16,18 +16,17 @@ from leadsman.decision.decide import MAX_SCORE, decide
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.search import Search
-from leadsman.planning.optimise.answer import plan_of_choices
+from leadsman.planning.optimise.choices import balanced, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import model_cluster
-from leadsman.planning.optimise.greedy import balanced, greedy_choices
-from leadsman.planning.optimise.problem import score
+from leadsman.planning.optimise.optimised_plan import plan_of_choices
 from leadsman.planning.optimise.search import Ended
 from leadsman.planning.situation import Situation, with_workloads_of
-from leadsman.simulator.solver import parent
-from leadsman.simulator.solver.job import Job
+from leadsman.simulator.solver import process
+from leadsman.simulator.solver.process import Job
 
 # What a policy makes of a cluster.
 
@@ -179,8 +178,8 @@ class Offline:
     def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
         modelled = model_cluster(Situation(cluster, inputs), self._settings)
         choices, remark = greedy_choices(modelled.problem, modelled.start), "greedy"
-        if self._work and modelled.problem.pods and parent.solver_installed():
-            found = parent.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds), quiet=True)
+        if self._work and modelled.problem.pods and process.solver_installed():
+            found = process.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds), quiet=True)
             choices, remark = found.choices, str(found.ended)
             if found.reserved_bound and found.ended is not Ended.PROVEN:
                 remark += f", reserve at most {found.score.reserved / found.reserved_bound - 1:.1%} over the least"

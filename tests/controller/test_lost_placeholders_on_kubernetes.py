@@ -21,7 +21,7 @@ from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS

@@ -21,7 +21,7 @@ from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import NotLeader
 from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.published.moves import Outcome, RunState
 from leadsman.runtime.token_bucket import TokenBucket

@@ -27,7 +27,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.documents import encode
 from leadsman.published.move_plan import MovePlan, PlannedMove, PlanOrigin
 from leadsman.published.moves import Outcome, PlanProgress, RunState

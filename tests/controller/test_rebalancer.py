@@ -14,7 +14,7 @@ from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance.planner import RebalanceSettings
-from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan
+from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
 from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
 from leadsman.published.moves import Departure, MoverState, PlanProgress, RunState
 from leadsman.sources.cluster.cluster_follower import ClusterFollower

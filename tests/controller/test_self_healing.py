@@ -18,7 +18,7 @@ from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.model import (
     NodeHealth,
     NodeVerdict,
@@ -28,7 +28,7 @@ from leadsman.planning.failover.model import (
     Truth,
     VerdictReason,
 )
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot

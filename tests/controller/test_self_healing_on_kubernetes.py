@@ -17,9 +17,9 @@ from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.model import NodeHealth
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools
 from tests.controller.rights import audit_flags, granted_rights, used_rights

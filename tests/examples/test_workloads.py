@@ -13,7 +13,7 @@ from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import BACKUP_ANNOTATION
-from leadsman.planning.backups.model import BackupScope
+from leadsman.planning.backups.backup_plan import BackupScope
 
 FOLDER = Path(__file__).parents[2] / "examples/workloads"
 

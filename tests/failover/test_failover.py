@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.testbed import virtual_network
 from tests.failover.agent_cluster import QUICK, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod

@@ -21,12 +21,12 @@ from leadsman.cli.flags.values import (
     positive_int,
     positive_number,
 )
-from leadsman.planning.backups.model import BackupScope, BackupSettings
+from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
-from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
-from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.planning.recovery_plan import FAILOVER_OFF, RecoveryBudget
+from leadsman.planning.replacement_plan import ReplacementSettings
 
 
 def options(add: Options) -> None:

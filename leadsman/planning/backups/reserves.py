@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.planning.backups.model import FailureDomain
+from leadsman.planning.backups.backup_plan import FailureDomain
 
 Amounts = NDArray[np.int64]
 

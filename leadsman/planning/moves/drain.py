@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.model import PodInfo
-from leadsman.planning.backups.model import BackupPlan, BackupSettings, Uncovered
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Uncovered
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.moves.movable import is_bystander
 from leadsman.planning.moves.ordering import MAX_GAIN, Wish, order_moves

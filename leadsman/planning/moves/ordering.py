@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.planning.backups.after_move import plan_after_move
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
-from leadsman.planning.backups.planner import plan_backups, without_placeholders
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
+from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
 from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.moves.search import Search
 from leadsman.planning.situation import Situation, counted, with_workloads_of

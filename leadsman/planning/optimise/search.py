@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import Struct
 
-from leadsman.planning.optimise.problem import (
+from leadsman.planning.optimise.choices import (
     NOWHERE,
     Amounts,
     Choice,

@@ -7,7 +7,7 @@ from msgspec import Struct
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import MAX_SCORE, counted_scores, score_nodes
 from leadsman.decision.model import PluginScore, PodInfo
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
 from leadsman.planning.situation import Situation

@@ -13,11 +13,10 @@ import msgspec
 import numpy as np
 from ortools.linear_solver import pywraplp
 
-from leadsman.planning.optimise.problem import Choices, Problem, Score
+from leadsman.planning.optimise.choices import Choices, Problem, Score
 from leadsman.planning.optimise.search import search
-from leadsman.simulator.solver.cp_sat import CpSat
-from leadsman.simulator.solver.job import Job, encode
-from leadsman.simulator.solver.part_model import PartModel
+from leadsman.simulator.solver.cp_sat import CpSat, PartModel
+from leadsman.simulator.solver.process import Job, encode
 
 # A bound on the reserve by linear programming: pods may be split. Imported by `child` alone.
 #

@@ -8,7 +8,7 @@ from controller.parts import ControllerParts
 from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
-from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
 
 API = ("--kube-api", "http://127.0.0.1:1")

@@ -9,7 +9,7 @@ import pytest
 from leadsman.cli.main import main
 from leadsman.published.documents import decode
 from leadsman.published.move_plan import MovePlan, PlanOrigin
-from leadsman.simulator.solver import parent
+from leadsman.simulator.solver import process
 
 DEPLOYMENT = """
 kind: Deployment
@@ -62,7 +62,7 @@ def test_a_search_says_what_it_proved_and_what_ended_it(
 def test_without_a_solver_the_plan_is_greedy_and_says_how_to_get_one(
     files: list[object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parent, "find_spec", lambda _: None)
+    monkeypatch.setattr(process, "find_spec", lambda _: None)
     assert main(strings(files)) == 0
     out, err = capsys.readouterr()
     assert "pip install leadsman[plan]" in err

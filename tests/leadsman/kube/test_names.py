@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from leadsman.kube import names
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 
 ROOT = Path(__file__).parents[3]
 KEYS = {value for value in vars(names).values() if isinstance(value, str) and value.startswith(f"{names.DOMAIN}/")}

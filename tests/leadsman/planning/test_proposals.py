@@ -20,18 +20,16 @@ from leadsman.decision.decide import FILTERS, FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.decoding import decode_json
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.capacity.fit import count_together
-from leadsman.planning.capacity.judged import packed
-from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.capacity.count import count_together, packed
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.moves.drain import plan_drain
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.search import Search
-from leadsman.planning.optimise.answer import plan_of_choices
+from leadsman.planning.optimise.choices import greedy_choices
 from leadsman.planning.optimise.cluster_problem import model_cluster
-from leadsman.planning.optimise.greedy import greedy_choices
+from leadsman.planning.optimise.optimised_plan import plan_of_choices
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlannedMove

@@ -36,14 +36,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a place in an optimised plan that lacks memory is said to",
-        "leadsman/planning/optimise/answer.py",
+        "leadsman/planning/optimise/optimised_plan.py",
         "after.holding(reserves).verdict(after.cluster.pods[uid]).kinds()",
         "after.bound_refusals(after.cluster.pods[uid])",
         "leadsman/planning/optimise/test_answer.py::test_a_pod_too_large_for_the_nodes_in_its_bounds_says_memory",
     ),
     Mutation(
         "pods that ask for devices are counted one by one",
-        "leadsman/planning/capacity/coupling.py",
+        "leadsman/planning/capacity/fit_model.py",
         '        (pod.devices, "it asks for devices"),\n',
         "",
         AT_PROPOSALS + "test_pods_that_fit_are_accepted",

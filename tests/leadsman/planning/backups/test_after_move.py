@@ -10,12 +10,9 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO
 from leadsman.cluster.scheduling import refusals
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.backups import after_move
-from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.after_move import plan_after_move
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
-from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups import planner
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, lost_pods
+from leadsman.planning.backups.planner import plan_after_move, plan_backups
 from leadsman.planning.situation import Situation, with_workloads_of
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, random_case
 
@@ -66,7 +63,7 @@ def test_most_moves_ask_about_few_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: object) -> BackupPlan:
         raise Asked
 
-    monkeypatch.setattr(after_move, "plan_backups", asked)
+    monkeypatch.setattr(planner, "plan_backups", asked)
     few = 0
     for before, moved, cluster, inputs in made:
         try:

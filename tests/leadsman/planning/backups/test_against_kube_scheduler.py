@@ -24,11 +24,11 @@ from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_NAMESPACE
-from leadsman.planning.backups.coverage import CoverageState, coverage_of
-from leadsman.planning.backups.domains import Failure, FailureDomains
-from leadsman.planning.backups.model import BackupPlan, BackupSettings
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Failure, FailureDomains
 from leadsman.planning.backups.placeholders import (
+    CoverageState,
     CreatePlaceholder,
+    coverage_of,
     placeholders_by_node,
     plan_placeholders,
     plan_release,

@@ -4,8 +4,8 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
-from leadsman.planning.backups.model import Backup, BackupPlan, Uncovered
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan, Uncovered
+from leadsman.planning.backups.placeholders import Coverage, CoverageState, coverage_of
 
 NODE = ClusterNode("edge-2", allocatable=Resources(4000, 2**33, 20))
 ROOM = Resources(100, 2**30, 1)

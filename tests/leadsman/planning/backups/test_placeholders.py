@@ -13,7 +13,7 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
-from leadsman.planning.backups.model import Backup, BackupPlan
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import (
     LEAST_MEMORY_BYTES,
     CreatePlaceholder,

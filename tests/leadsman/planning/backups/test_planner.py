@@ -8,9 +8,14 @@ from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
+from leadsman.planning.backups.backup_plan import (
+    Backup,
+    BackupPlan,
+    BackupSettings,
+    FailureDomains,
+    Uncovered,
+    lost_pods,
+)
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case

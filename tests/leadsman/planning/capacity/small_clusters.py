@@ -16,9 +16,8 @@ from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.model import PodInfo
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import BackupPlan, BackupScope, FailureDomain
-from leadsman.planning.capacity.model import PodTemplate
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, FailureDomain, FailureDomains
+from leadsman.planning.capacity.fit_model import PodTemplate
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of
 
 SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)

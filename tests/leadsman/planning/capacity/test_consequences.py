@@ -6,15 +6,11 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import BackupScope, BackupSettings
+from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomains, lost_pods
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.capacity.additions import additions
-from leadsman.planning.capacity.failures import losses
-from leadsman.planning.capacity.fit import count_together
-from leadsman.planning.capacity.model import PodTemplate, model_capacity
-from leadsman.planning.capacity.removal import removals
+from leadsman.planning.capacity.consequences import additions, losses, removals
+from leadsman.planning.capacity.count import count_together
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation, with_workloads_of
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.capacity.small_clusters import small_case

@@ -9,10 +9,9 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.capacity.fit import count_together
-from leadsman.planning.capacity.judged import broken
-from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.capacity.count import broken, count_together
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of
 from tests.leadsman.planning.capacity.small_clusters import EveryPacking, TooManyPackings, small_case

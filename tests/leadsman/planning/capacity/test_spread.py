@@ -13,9 +13,9 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.capacity.fit import count_together
-from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.capacity.count import count_together
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 

@@ -8,7 +8,7 @@ from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.drain import DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlanOrigin

@@ -14,9 +14,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import refusals
 from leadsman.cluster.selectors import LabelSelector
-from leadsman.planning.backups.after_failure import lost_pods
-from leadsman.planning.backups.domains import FailureDomains
-from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
 from leadsman.planning.situation import Situation

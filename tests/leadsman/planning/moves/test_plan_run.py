@@ -13,7 +13,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.published.moves import MOVES, MoveProgress, Outcome, PlanProgress, RunState

@@ -9,11 +9,10 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_choices
+from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.optimise.choices import balanced, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
-from leadsman.planning.optimise.greedy import balanced, greedy_choices
-from leadsman.planning.optimise.problem import score
+from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, inputs_of, random_case
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case

@@ -5,8 +5,8 @@ from math import isqrt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.planning.optimise.problem import NOWHERE, Choice, PodOptions, Problem
-from leadsman.planning.optimise.restriction import LEAST_NODES, MAX_OPTIONS, restricted
+from leadsman.planning.optimise.choices import NOWHERE, Choice, PodOptions, Problem
+from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, restricted
 
 
 def problem_of(nodes: int, pods: list[PodOptions]) -> Problem:

@@ -14,9 +14,10 @@ from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage
-from leadsman.planning.recovery.model import (
+from leadsman.planning.recovery_plan import (
     FAILOVER_OFF,
     UNREACHABLE_TAINT,
+    BackupsByPod,
     DeletePod,
     NodeCondition,
     ObservedNode,
@@ -26,9 +27,9 @@ from leadsman.planning.recovery.model import (
     ReleaseRoom,
     TaintNode,
     UntaintNode,
+    duration_seconds,
+    plan_recovery,
 )
-from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
-from leadsman.planning.recovery.reasons import duration_seconds
 from leadsman.published.self_healing import DeadNode, PodRecovery, RecoveryState
 
 NOW = 1_000_000.0

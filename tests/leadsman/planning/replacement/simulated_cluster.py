@@ -14,8 +14,12 @@ from leadsman.decision.model import PodInfo
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveAction, ReleaseHold
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
-from leadsman.planning.replacement.plan import plan_replacements
+from leadsman.planning.replacement_plan import (
+    ReplacementMemory,
+    ReplacementPlan,
+    ReplacementSettings,
+    plan_replacements,
+)
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import HandedOverPlan
 from tests.leadsman.planning.backups.random_clusters import inputs_of

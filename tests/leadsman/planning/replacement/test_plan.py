@@ -12,7 +12,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveResult, ReleaseHold
-from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, MoverState, MoveStep
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster

@@ -8,7 +8,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, BackupSettings, FailureDomain
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.simulator.edge_rule import EdgeRule
 from leadsman.simulator.outcome import lost_on_failure, outcome_of
 from leadsman.simulator.placements import Online, Placement, default_spreading, spread

@@ -6,16 +6,15 @@ import pytest
 
 pytest.importorskip("ortools", reason="needs leadsman[plan]")
 
-from leadsman.planning.backups.model import BackupSettings
-from leadsman.planning.optimise.answer import broken, plan_of_choices
+from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.optimise.choices import NOWHERE, Choice, PodOptions, Problem, Score, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
-from leadsman.planning.optimise.greedy import greedy_choices
-from leadsman.planning.optimise.problem import NOWHERE, Choice, PodOptions, Problem, Score, score
+from leadsman.planning.optimise.optimised_plan import broken, plan_of_choices
 from leadsman.planning.optimise.search import Ended, Found
 from leadsman.planning.situation import Situation
-from leadsman.simulator.solver import parent
+from leadsman.simulator.solver import process
 from leadsman.simulator.solver.child import Relaxation
-from leadsman.simulator.solver.job import Job, encode
+from leadsman.simulator.solver.process import Job, encode
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
@@ -24,7 +23,7 @@ SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
 def searched(modelled: ClusterProblem, work: float = 2.0, seed: int = 1) -> Found:
     start = greedy_choices(modelled.problem, modelled.start)
-    return parent.run(Job(modelled.problem, start, seed, work, 300.0), quiet=True)
+    return process.run(Job(modelled.problem, start, seed, work, 300.0), quiet=True)
 
 
 def best_of_all(problem: Problem) -> Score:
@@ -82,5 +81,5 @@ def test_the_same_seed_and_work_give_the_same_bytes() -> None:
 def test_seconds_end_a_search_that_has_work_left() -> None:
     modelled = model_cluster(Situation(*node_bound_case(5, nodes=12, pods=40)), SETTINGS)
     start = greedy_choices(modelled.problem, modelled.start)
-    found = parent.run(Job(modelled.problem, start, 1, 1e6, 0.5), quiet=True)
+    found = process.run(Job(modelled.problem, start, 1, 1e6, 0.5), quiet=True)
     assert found.ended is Ended.SECONDS

@@ -1,13 +1,34 @@
-"""Starts the solver's process and reads its answer."""
+"""Starts the solver's process and reads its answer: what it is asked, and how both sides write."""
 
 import subprocess
 import sys
 from importlib.util import find_spec
 
 import msgspec
+from msgspec import Struct
 
+from leadsman.planning.optimise.choices import Choices, Problem
 from leadsman.planning.optimise.search import Found
-from leadsman.simulator.solver.job import Job, encode
+
+# What the solver's process is asked, and how both sides write.
+
+
+class Job(Struct, frozen=True):
+    """A search. start: it is never worse. work: CP-SAT's deterministic time; seconds: a cap on that of the wall."""
+
+    problem: Problem
+    start: Choices
+    seed: int
+    work: float
+    seconds: float
+
+
+def encode(message: Struct) -> bytes:
+    """As the other side decodes it, by the type of the message."""
+    return msgspec.msgpack.encode(message)
+
+
+# Starts the solver's process and reads its answer.
 
 
 class SolverFailed(RuntimeError):

@@ -1,16 +1,8 @@
-"""One step of recovery: from verdicts, cluster and backups to actions. Called again and again, it goes on by itself.
+"""What recovery is told and what it does. What it remembers is published: `leadsman.published.self_healing`."""
 
-For each dead node, in this order, and each step only when the API server shows the one before:
-
-1. It is decided whether anything may be done. The spent budget and the refusal are in the state, which both
-   extenders follow, before anything else happens.
-2. The node is tainted, so that schedulers without our extender bind nothing there either.
-3. Pod by pod, by priority: room on the backup node is released and held for the pod's owner, and the pod is deleted.
-
-Nothing moves back when the node returns: it is only let in again.
-"""
-
+import re
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,20 +10,226 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.planning.recovery.model import (
-    UNREACHABLE_TAINT,
-    DeletePod,
-    NodeCondition,
-    ObservedNode,
-    RecoveryAction,
-    RecoveryBudget,
-    RecoveryPlan,
-    ReleaseRoom,
-    TaintNode,
-    UntaintNode,
-)
-from leadsman.planning.recovery.reasons import why_stays, why_withheld
+from leadsman.cluster.resources import Resources
+from leadsman.kube.names import AUTONOMY_DURATION, DOMAIN, FAILOVER_ANNOTATION
 from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
+
+# What recovery is told and what it does. What it remembers is published: `leadsman.published.self_healing`.
+
+UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
+
+
+class NodeCondition(StrEnum):
+    """What detection says of a node."""
+
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    DEAD = "dead"
+
+
+class ObservedNode(Struct, frozen=True):
+    """What detection says of a node.
+
+    reason: a sentence: who says what.
+    fresh: its agent reports now.
+    first_lost_at, suspect_at, dead_at: None: not yet.
+    """
+
+    condition: NodeCondition
+    reason: str = ""
+    fresh: bool = True
+    first_lost_at: float | None = None
+    suspect_at: float | None = None
+    dead_at: float | None = None
+
+
+class RecoveryBudget(Struct, frozen=True):
+    """How much may be done.
+
+    least_nodes, nodes_ratio: nodes that may be failed over within `window_seconds`: the larger of the two.
+    silent_zone_ratio: nothing is done in a zone of which more than this share is not healthy.
+    fresh_ratio: nothing is done while a smaller share of all agents reports.
+    hold_seconds: how long released room is kept for the pod that it was released for.
+    return_seconds: how long a node must be healthy again before its taint goes.
+    """
+
+    least_nodes: int = 1
+    nodes_ratio: float = 0.1
+    window_seconds: float = 600.0
+    silent_zone_ratio: float = 0.5
+    fresh_ratio: float = 0.5
+    hold_seconds: float = 60.0
+    return_seconds: float = 15.0
+
+
+FAILOVER_OFF = RecoveryBudget(least_nodes=0, nodes_ratio=0.0)
+
+
+class TaintNode(Struct, frozen=True):
+    """Add the taint to the node with this UID."""
+
+    node: str
+    uid: str
+    reason: str
+
+
+class UntaintNode(Struct, frozen=True):
+    """Remove the taint from the node."""
+
+    node: str
+    uid: str
+    reason: str
+
+
+class ReleaseRoom(Struct, frozen=True):
+    """Make the node's placeholders smaller by this much, or delete as many as that takes."""
+
+    node: str
+    requests: Resources
+    reason: str
+
+
+class DeletePod(Struct, frozen=True):
+    """Delete the pod with this UID, with its own grace period, so that its owner makes another one."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    reason: str
+
+
+RecoveryAction = TaintNode | UntaintNode | ReleaseRoom | DeletePod
+
+
+class RecoveryPlan(Struct, frozen=True):
+    """What to do now, in this order, once `state` is written.
+
+    stays: UID → why a pod of a dead node is not deleted.
+    """
+
+    actions: tuple[RecoveryAction, ...]
+    state: RecoveryState
+    stays: Mapping[str, str]
+
+
+# Why nothing is done about a dead node, and why a pod of one is not deleted. Each "no" is a sentence for an Event.
+
+OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
+"""Somebody vouches that the node is off: its volumes may be detached (KEP-2268)."""
+
+SHUTDOWN_TAINT = "node.cloudprovider.kubernetes.io/shutdown"
+
+REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
+"""Owners that make a new pod at once when one is being deleted, under another name."""
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m(?!s)|s|ms)")
+_UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def why_withheld(
+    name: str,
+    nodes: Mapping[str, ObservedNode],
+    cluster: Cluster,
+    spent: int,
+    budget: RecoveryBudget,
+    now: float,
+) -> str:
+    """Why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
+    if not allowed_nodes(len(nodes), budget):
+        return "failover is off"
+    node = cluster.nodes.get(name)
+    if node is None:
+        return f"node {name} was deleted"
+    return _node_says_no(node, nodes[name], now) or _cluster_says_no(node, nodes, cluster, spent, budget)
+
+
+def _node_says_no(node: ClusterNode, observed: ObservedNode, now: float) -> str:
+    if node.annotations.get(FAILOVER_ANNOTATION) == "off":
+        return f"annotation {FAILOVER_ANNOTATION} is off"
+    if node.unschedulable:
+        return "it is cordoned: somebody works on it"
+    if any(taint.key == SHUTDOWN_TAINT for taint in node.taints):
+        return "it is being shut down"
+    autonomy = node.annotations.get(AUTONOMY_DURATION)
+    if autonomy is not None:
+        seconds, dead_for = duration_seconds(autonomy), now - (observed.dead_at or now)
+        if seconds is None or not seconds or dead_for < seconds:
+            return f"annotation {AUTONOMY_DURATION} is {autonomy[:63]}: its pods stay for that long"
+    return ""
+
+
+def _cluster_says_no(
+    node: ClusterNode, nodes: Mapping[str, ObservedNode], cluster: Cluster, spent: int, budget: RecoveryBudget
+) -> str:
+    fresh = sum(each.fresh for each in nodes.values())
+    if fresh < budget.fresh_ratio * len(nodes):
+        return f"only {fresh} of {len(nodes)} agents report"
+    zone = [each for name, each in nodes.items() if name in cluster.nodes and cluster.nodes[name].zone == node.zone]
+    silent = sum(each.condition is not NodeCondition.HEALTHY for each in zone)
+    if node.zone and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
+        return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
+    allowed = allowed_nodes(len(nodes), budget)
+    if spent >= allowed:
+        return f"{spent} nodes were failed over in {budget.window_seconds:g} s, and {allowed} may be"
+    return ""
+
+
+def allowed_nodes(nodes: int, budget: RecoveryBudget) -> int:
+    """How many nodes may be failed over within the window."""
+    return max(budget.least_nodes, int(budget.nodes_ratio * nodes))
+
+
+def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str | None, uncovered: str) -> str:
+    """Why a bounded pod of a dead node is not deleted; "": it may be.
+
+    backup: the node that is to take it; None: there is none.
+    uncovered: why.
+    """
+    asked = pod.annotations.get(FAILOVER_ANNOTATION, "")
+    if asked == "off":
+        return f"its annotation {FAILOVER_ANNOTATION} is off"
+    if pod.mirror:
+        return "it is a static pod"
+    out_of_service = any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.taints)
+    if pod.owner_kind == "StatefulSet" and not out_of_service:
+        return f"a StatefulSet's pod must not run twice; set {OUT_OF_SERVICE_TAINT} once the node is off"
+    if pod.owner_kind == "Job" and asked != "on":
+        return f"a Job may lose its work; annotation {FAILOVER_ANNOTATION}: on allows it"
+    if pod.owner_kind not in (*REPLACED_ELSEWHERE, "StatefulSet", "Job"):
+        return f"its owner is a {pod.owner_kind}" if pod.owner_kind else "it has no controller that would make it again"
+    if (claim := _single_node_claim(pod, cluster)) and not out_of_service:
+        return f"claim {claim} can be attached to one node only; set {OUT_OF_SERVICE_TAINT} once the node is off"
+    if backup is None:
+        return f"it has no backup: {uncovered}"
+    return ""
+
+
+def _single_node_claim(pod: ClusterPod, cluster: Cluster) -> str:
+    claims = (cluster.storage.claims.get((pod.namespace, name)) for name in pod.claims)
+    return next((claim.name for claim in claims if claim is not None and claim.single_node), "")
+
+
+def duration_seconds(text: str) -> float | None:
+    """A Go duration, such as `1h30m`; "0" too. None: it is none."""
+    if text in ("0", "0s"):
+        return 0.0
+    parts = _DURATION.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
+
+
+# One step of recovery: from verdicts, cluster and backups to actions. Called again and again, it goes on by itself.
+#
+# For each dead node, in this order, and each step only when the API server shows the one before:
+#
+# 1. It is decided whether anything may be done. The spent budget and the refusal are in the state, which both
+# extenders follow, before anything else happens.
+# 2. The node is tainted, so that schedulers without our extender bind nothing there either.
+# 3. Pod by pod, by priority: room on the backup node is released and held for the pod's owner, and the pod is deleted.
+#
+# Nothing moves back when the node returns: it is only let in again.
 
 
 class BackupsByPod(Struct, frozen=True):

@@ -1,0 +1,214 @@
+"""What a backup plan says, which failures it is for, and what one of them would cost under it."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from enum import StrEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import ZERO, Resources
+from leadsman.decision.delay.bounds import NoTarget, valid_bounds
+from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.planning.situation import Situation
+from leadsman.published.backups import BackupMemory, RememberedBackup
+
+# What a backup plan says: for each bounded pod its backup node, or why it has none; for each node what is reserved.
+
+
+class BackupScope(StrEnum):
+    """The largest failure that a pod is to survive."""
+
+    NONE = "none"
+    NODE = "node"
+    RACK = "rack"
+    ZONE = "zone"
+
+
+class FailureDomain(NamedTuple):
+    """What fails at once: the node, rack or zone of that name. A rack's name is `<zone>/<rack>`."""
+
+    scope: BackupScope
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.scope} {self.name}"
+
+
+class BackupSettings(Struct, frozen=True):
+    """What an operator chooses.
+
+    default_scope: of pods that do not say one themselves.
+    rack_label: the label of nodes that names their rack; a node without it has the rack that its agent reports.
+    max_improvements: most backups that one plan moves to save room; more make placeholders churn.
+    """
+
+    default_scope: BackupScope = BackupScope.NODE
+    rack_label: str = "topology.kubernetes.io/rack"
+    max_improvements: int = 8
+
+
+class Backup(Struct, frozen=True):
+    """A pod is covered: `node` takes it when any of `domains` fails."""
+
+    node: str
+    domains: tuple[FailureDomain, ...]
+
+
+class Uncovered(Struct, frozen=True):
+    """A pod has no backup. reason: why, in words for an Event."""
+
+    reason: str
+
+
+Backups = Mapping[str, Backup]
+"""UID → backup, of the pods that are covered."""
+
+
+class BackupPlan(Struct, frozen=True):
+    """The backups of all bounded pods.
+
+    pods: UID → backup, or why there is none. A pod that asked for none is not in it.
+    reserves: node → what it keeps free of ordinary pods, without nodes that reserve nothing.
+    """
+
+    pods: Mapping[str, Backup | Uncovered] = MappingProxyType({})
+    reserves: Mapping[str, Resources] = MappingProxyType({})
+
+    @property
+    def backups(self) -> Backups:
+        """Of the covered pods."""
+        return {uid: each for uid, each in self.pods.items() if isinstance(each, Backup)}
+
+    @property
+    def uncovered(self) -> Iterator[tuple[str, str]]:
+        """UID and reason of each pod that has no backup."""
+        return ((uid, each.reason) for uid, each in self.pods.items() if isinstance(each, Uncovered))
+
+
+# Which failures take a node down, and which nodes a failure takes down.
+
+_WIDER = {
+    BackupScope.NONE: (),
+    BackupScope.NODE: (BackupScope.NODE,),
+    BackupScope.RACK: (BackupScope.NODE, BackupScope.RACK),
+    BackupScope.ZONE: (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE),
+}
+
+
+class Failure(Struct, frozen=True):
+    """A domain fails.
+
+    nodes: those that fail with it.
+    pods: those that stand there and fall.
+    """
+
+    domain: FailureDomain
+    nodes: frozenset[str]
+    pods: tuple[ClusterPod, ...]
+
+
+class FailureDomains:
+    """The failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent reports."""
+
+    def __init__(self, cluster: Cluster, inputs: DecisionInputs, rack_label: str) -> None:
+        self._cluster = cluster
+        self._of_node = {
+            node.name: {
+                BackupScope.NODE: node.name,
+                BackupScope.RACK: f"{node.zone}/{rack}" if (rack := rack_of(node, inputs, rack_label)) else "",
+                BackupScope.ZONE: node.zone,
+            }
+            for node in cluster.nodes.values()
+        }
+        members: dict[FailureDomain, list[str]] = defaultdict(list)
+        for node, names in self._of_node.items():
+            for scope, name in names.items():
+                members[FailureDomain(scope, name)].append(node)
+        self._members: Mapping[FailureDomain, Sequence[str]] = members
+
+    def failure(self, domain: FailureDomain) -> Failure:
+        """What happens when the domain fails."""
+        nodes = self._members[domain]
+        return Failure(domain, frozenset(nodes), tuple(pod for node in nodes for pod in self._cluster.pods_on(node)))
+
+    def survived_by(self, scope: BackupScope, node: str) -> tuple[FailureDomain, ...] | Uncovered:
+        """The failures that a pod on `node` is to survive: those of its scope and of the narrower ones.
+
+        A rack or zone that is asked for must be known. A rack is optional for a pod that asks for another zone.
+        """
+        names = self._of_node[node]
+        if not names[scope]:
+            return Uncovered(f"the {scope} of node {node} is unknown, so no node is known to be in another {scope}")
+        return tuple(FailureDomain(each, names[each]) for each in _WIDER[scope] if names[each])
+
+
+def rack_of(node: ClusterNode, inputs: DecisionInputs, label: str) -> str:
+    """The node's rack by its label, else as its agent reports it; "": unknown."""
+    state = inputs.snapshot.nodes.get(node.name)
+    reported = state.identity.rack if state is not None and state.identity is not None else ""
+    return node.rack(label) or reported
+
+
+# What one failure would cost under a plan: checked from the plan's words alone, without the planner's bookkeeping.
+
+
+def lost_pods(situation: Situation, failure: Failure, plan: BackupPlan) -> Mapping[str, str]:
+    """UID → why it is lost, of the pods that the plan covers against this failure. Empty when the plan is right.
+
+    situation: without placeholders. Every covered pod lands on its backup at once, in rooms no larger than the
+    reserves.
+    """
+    backups = {uid: backup for uid, backup in plan.backups.items() if failure.domain in backup.domains}
+    covered = [pod for pod in failure.pods if pod.uid in backups]
+    arriving = defaultdict[str, Resources](lambda: ZERO)
+    for pod in covered:
+        arriving[backups[pod.uid].node] += pod.requests
+    landed = {pod.uid: replace(pod, node=backups[pod.uid].node) for pod in covered}
+    after = situation.failed(failure.nodes).changed(landed)
+    lost: dict[str, str] = {}
+    for pod in landed.values():
+        node = pod.node
+        if node in failure.nodes:
+            lost[pod.uid] = f"its backup {node} fails too"
+        elif not arriving[node].fits(plan.reserves[node]):
+            lost[pod.uid] = f"{node} reserves {plan.reserves[node]}, and {arriving[node]} fall there"
+        elif reason := after.verdict(pod).why_not(node):
+            lost[pod.uid] = f"{node}: {reason}"
+    return lost
+
+
+# What of a plan a new leader will need: `memory` has the form, this has the values.
+
+
+def remember(
+    plan: BackupPlan, situation: Situation, before: BackupMemory, unhealthy: Set[str], now_unix: float
+) -> BackupMemory:
+    """The memory of this plan. Delays to unhealthy nodes stay as they were before: they cannot be measured now."""
+    pods: dict[str, RememberedBackup] = {}
+    for uid, backup in plan.backups.items():
+        pod, old = situation.cluster.pods[uid], before.pods.get(uid)
+        rtt_ms = _round_trips_ms(situation, pod, backup.node)
+        if old is not None and old.node == backup.node:
+            rtt_ms |= {reference: ms for reference, ms in old.rtt_ms.items() if reference in unhealthy}
+        pods[uid] = RememberedBackup(backup.node, pod.owner_uid, rtt_ms)
+    return BackupMemory(now_unix, pods)
+
+
+def _round_trips_ms(situation: Situation, pod: ClusterPod, node: str) -> dict[str, float]:
+    """Reference node of the pod's bounds → round trip to `node` as it is known now, measured or estimated."""
+    found: dict[str, float] = {}
+    info, inputs = PodInfo.of(pod), situation.inputs
+    for each in evaluate_bounds(valid_bounds(info), info, situation.candidates, inputs):
+        if not isinstance(each, NoTarget):
+            position = each.evaluation.index.position(node)
+            found |= {row.reference: float(row.rtt_ms[position]) for row in pair_rows(each, inputs)}
+    return {reference: rtt_ms for reference, rtt_ms in found.items() if not math.isnan(rtt_ms)}

@@ -1,0 +1,345 @@
+"""What a failure costs, what to add so that more fits, and what may be removed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, Failure, FailureDomains
+from leadsman.planning.backups.planner import never_replaced, plan_backups
+from leadsman.planning.capacity.count import fits, limits
+from leadsman.planning.capacity.fit_model import HOSTNAME_LABEL, SCOPES, CapacityModel, Columns, without_counted
+from leadsman.planning.capacity.problem import Ints, Mask, Problem, Spread, Template, copies
+from leadsman.planning.situation import Situation, references
+
+# What the failure of each node, rack or zone costs: which pods that run now find no node, and what fits then.
+
+NO_ROOM = "no node that may have it has room"
+
+
+class Loss(Struct, frozen=True):
+    """What one failure costs.
+
+    failure: as `node edge-3`. scope: of it.
+    fallen: pods that run there, without those of DaemonSets and static ones.
+    lost: pod → why it finds no node. Pods are given nodes one after another, so a better order may save some of them.
+    fits: template → pods of it for which there is room then, without backups of their own.
+    """
+
+    failure: str
+    scope: BackupScope
+    fallen: int
+    lost: Mapping[str, str]
+    fits: tuple[int, ...]
+
+
+def losses(model: CapacityModel) -> Iterator[Loss]:
+    """Of every node, rack and zone by itself. Racks and zones of one node are left out: they fail with the node."""
+    failing = _AfterFailures(model)
+    for domain in sorted(model.domains, key=lambda each: (SCOPES.index(each.scope), each.name)):
+        failure = failing.domains.failure(domain)
+        if domain.scope is BackupScope.NODE or len(failure.nodes) > 1:
+            yield failing.loss(failure)
+
+
+class _AfterFailures:
+    """The cluster, as arrays over its nodes."""
+
+    def __init__(self, model: CapacityModel) -> None:
+        self._model, self._backups = model, model.plan.backups
+        cluster = model.situation.cluster
+        self.domains = FailureDomains(cluster, model.situation.inputs, model.settings.rack_label)
+        pods = [each.pod for each in model.templates]
+        self._columns = Columns(pods, cluster.pods.values())
+        self._nodes = model.problem.nodes
+        self._position = {node: number for number, node in enumerate(self._nodes)}
+        rows = [self._columns.free(cluster, node) for node in self._nodes]
+        self._free: Ints = np.array(rows, np.int64).reshape(len(rows), -1)
+        self._wanted = [np.array(self._columns.of(pod), np.int64) for pod in pods]
+        self._allowed: dict[object, Mask] = {}
+
+    def loss(self, failure: Failure) -> Loss:
+        free = self._free.copy()
+        gone = [self._position[node] for node in failure.nodes]
+        free[gone] = -1
+        fallen = [pod for pod in failure.pods if not (pod.mirror or pod.owner_kind == "DaemonSet" or pod.terminating)]
+        lost: dict[str, str] = {}
+        for pod in sorted(fallen, key=lambda pod: self._order(pod, failure)):
+            amounts = np.array(self._columns.of(pod), np.int64)
+            landing = self._landing(pod, amounts, free, failure)
+            if isinstance(landing, str):
+                lost[f"{pod.namespace}/{pod.name}"] = landing
+            else:
+                free[landing] -= amounts
+        fits = []
+        for template, amounts in zip(self._model.problem.templates, self._wanted, strict=True):
+            fits.append(int((copies(free, amounts) * template.places).sum()))
+        return Loss(str(failure.domain), failure.domain.scope, len(fallen), lost, tuple(fits))
+
+    def _order(self, pod: ClusterPod, failure: Failure) -> tuple[bool, int, int, str]:
+        """Backups first: their room is held. Then by priority, then large pods."""
+        return not self._backup(pod, failure), -pod.priority, -pod.requests.memory_bytes, pod.uid
+
+    def _backup(self, pod: ClusterPod, failure: Failure) -> str:
+        backup = self._backups.get(pod.uid)
+        return backup.node if backup and failure.domain in backup.domains else ""
+
+    def _landing(self, pod: ClusterPod, amounts: Ints, free: Ints, failure: Failure) -> int | str:
+        if backup := self._backup(pod, failure):
+            return self._position[backup]
+        if reason := never_replaced(pod):
+            return reason
+        fitting = ((free >= amounts) | (amounts == 0)).all(axis=1) & self._may_have(pod)
+        fitting[[self._position[node] for node in failure.nodes]] = False
+        if not fitting.any():
+            return NO_ROOM
+        memory = self._columns.names.index("memory") if "memory" in self._columns.names else 0
+        return int(np.argmax(np.where(fitting, free[:, memory], np.iinfo(np.int64).min)))
+
+    def _may_have(self, pod: ClusterPod) -> Mask:
+        """By bounds and by what kube-scheduler asks, apart from room, in the cluster as it is now; once for the pods of
+        a template."""
+        key = (
+            pod.namespace,
+            id(pod.labels),
+            id(pod.constraints),
+            pod.workload,
+            pod.claims,
+            tuple(pod.annotations.items()),
+            id(pod.devices),
+        )
+        if key not in self._allowed:
+            may = set(self._model.situation.verdict(without_counted(pod)).nodes)
+            self._allowed[key] = np.array([node in may for node in self._nodes], np.bool_)
+        return self._allowed[key]
+
+
+# What to add so that a number of sets fits: copies of nodes that are there, at their position in the network.
+#
+# A copy has its node's labels, taints and size, the rack and zone, the DaemonSet pods, and its delays. Copies of one
+# node
+# at a time are looked at, not mixtures.
+
+MOST_COPIES = 1000
+
+
+class Addition(Struct, frozen=True):
+    """So many sets fit with `copies` of `node`. like: other nodes of which as many copies do. cost: of all; None: the
+    cost of the node is unknown."""
+
+    copies: int
+    node: str
+    cost: float | None
+    like: tuple[str, ...] = ()
+
+
+def additions(model: CapacityModel, sets: int, costs: Mapping[str, float]) -> list[Addition]:
+    """The cheapest first, those of unknown cost last; [] when copies of no single node are enough.
+
+    costs: node → what one like it costs.
+    """
+    found = []
+    for alike in _alike(model, costs):
+        if copies := _fewest(model, alike[0], sets):
+            cost = costs.get(alike[0])
+            found.append(Addition(copies, alike[0], None if cost is None else cost * copies, tuple(alike[1:])))
+    return sorted(found, key=lambda each: (each.cost is None, each.cost, each.copies, each.node))
+
+
+def extended(model: CapacityModel, node: str, count: int) -> Problem:
+    """The problem with `count` copies of the node."""
+    problem = model.problem
+    at = problem.nodes.index(node)
+    fresh = np.array([_fresh(model, node)] * count, np.int64).reshape(count, -1)
+    domains = np.repeat(problem.domains[at][None], count, axis=0)
+    domains[:, 0] = problem.domains.max(initial=0) + 1 + np.arange(count)
+    return replace(
+        problem,
+        nodes=(*problem.nodes, *(f"{node}+{number}" for number in range(1, count + 1))),
+        free=np.concatenate([problem.free, fresh]),
+        domains=np.concatenate([problem.domains, domains]),
+        templates=tuple(_extended(each, at, count) for each in problem.templates),
+    )
+
+
+def _alike(model: CapacityModel, costs: Mapping[str, float]) -> list[list[str]]:
+    """The nodes that may run a template, those together that no template can tell apart."""
+    groups: dict[object, list[str]] = {}
+    scopes = max(each.scopes for each in model.problem.templates)
+    for at, node in enumerate(model.problem.nodes):
+        masks = [(each.places[at], each.backups[at]) for each in model.problem.templates]
+        if any(place or backup for place, backup in masks) and not model.situation.cluster.nodes[node].unschedulable:
+            spreads = tuple(
+                int(spread.domain_of_node[at])
+                for each in model.problem.templates
+                for spread in each.spread
+                if spread.label != HOSTNAME_LABEL
+            )
+            wider = tuple(model.problem.domains[at, 1:scopes].tolist()) if scopes else ()
+            after = tuple(bool(mask[at]) for each in model.problem.templates for mask in each.backups_after.values())
+            key = (tuple(_fresh(model, node)), tuple(map(tuple, masks)), wider, spreads, after, costs.get(node))
+            groups.setdefault(key, []).append(node)
+    return list(groups.values())
+
+
+def _fewest(model: CapacityModel, node: str, sets: int) -> int:
+    """The fewest copies that are enough; 0: MOST_COPIES are not."""
+
+    def suffices(copies: int) -> bool:
+        return fits(extended(model, node, copies), sets)
+
+    if limits(extended(model, node, MOST_COPIES))[0].sets < sets:
+        return 0
+    high = 1
+    while not suffices(high):
+        high *= 2
+        if high > MOST_COPIES:
+            return 0
+    low = high // 2 + 1
+    while low < high:
+        middle = (low + high) // 2
+        if suffices(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return high
+
+
+def _fresh(model: CapacityModel, node: str) -> list[int]:
+    """What a copy of the node has free beside the pods that every node like it gets."""
+    staying = [pod for pod in model.situation.cluster.pods_on(node) if pod.mirror or pod.owner_kind == "DaemonSet"]
+    others = {pod.uid: None for pod in model.situation.cluster.pods_on(node) if pod not in staying}
+    columns = Columns([each.pod for each in model.templates])
+    return columns.free(model.situation.cluster.changed(pods=others), node)
+
+
+def _extended(template: Template, at: int, count: int) -> Template:
+    return replace(
+        template,
+        places=_repeated(template.places, at, count),
+        backups=_repeated(template.backups, at, count),
+        backups_after={domain: _repeated(mask, at, count) for domain, mask in template.backups_after.items()},
+        spread=tuple(_extended_spread(each, at, count) for each in template.spread),
+    )
+
+
+def _repeated(mask: Mask, at: int, count: int) -> Mask:
+    return np.concatenate([mask, np.full(count, mask[at])])
+
+
+def _extended_spread(spread: Spread, at: int, count: int) -> Spread:
+    """Over host names every copy is a domain of its own."""
+    if spread.label != HOSTNAME_LABEL:
+        here = np.full(count, spread.domain_of_node[at])
+        return replace(spread, domain_of_node=np.concatenate([spread.domain_of_node, here]))
+    own = len(spread.present) + np.arange(count)
+    return replace(
+        spread,
+        domain_of_node=np.concatenate([spread.domain_of_node, own]),
+        present=np.concatenate([spread.present, np.zeros(count, np.int64)]),
+        counted=np.concatenate([spread.counted, np.ones(count, np.bool_)]),
+    )
+
+
+# Which nodes may be removed: their pods find other nodes with their bounds kept, and no pod loses its backup.
+#
+# Nodes are taken away one after another, so all that are named may go together, in their order. Every step is judged
+# by
+# the code that judges placements and plans backups. A node that is not named may be possible with more moves.
+
+_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+class Removal(Struct, frozen=True):
+    """A node that was looked at. moves: pod → its new node. reason: why the node must stay; "": it may go."""
+
+    node: str
+    moves: Mapping[str, str]
+    reason: str = ""
+
+
+def removals(model: CapacityModel, costs: Mapping[str, float], most: int, backups: bool = True) -> Iterator[Removal]:
+    """Looks at `most` nodes: the dearest first, then those that request least of their memory.
+
+    costs: node → what it costs. backups: whether pods that have a backup must keep one.
+    """
+    situation, plan = model.situation, model.plan
+    cluster = situation.cluster
+    for node in sorted(cluster.nodes, key=lambda node: _order(cluster, costs, node))[:most]:
+        outcome = _without(situation, plan, node, model, backups)
+        if isinstance(outcome, str):
+            yield Removal(node, {}, outcome)
+        else:
+            pods = outcome[0].cluster.pods
+            moved = [pods[pod.uid] for pod in situation.cluster.pods_on(node) if pod.uid in pods]
+            yield Removal(node, {_name(pod): pod.node for pod in moved})
+            situation, plan = outcome
+
+
+def _order(cluster: Cluster, costs: Mapping[str, float], node: str) -> tuple[float, float, str]:
+    allocatable = max(cluster.nodes[node].allocatable.memory_bytes, 1)
+    return -costs.get(node, 0.0), cluster.requested(node).memory_bytes / allocatable, node
+
+
+def _without(
+    situation: Situation, plan: BackupPlan, node: str, model: CapacityModel, backups: bool
+) -> tuple[Situation, BackupPlan] | str:
+    """The situation without the node, with its pods elsewhere; or why that cannot be."""
+    there = situation.cluster.pods_on(node)
+    pods = [pod for pod in there if not (pod.mirror or pod.owner_kind == "DaemonSet")]
+    if blocked := next(filter(None, map(_stays, pods)), ""):
+        return blocked
+    bounded = situation.bounded.values()
+    if bound := next((pod for pod in bounded if pod.node != node and _is_bound_to(pod, node)), None):
+        return f"pod {_name(bound)} has a delay bound to it"
+    left = _put(pods, situation.changed({pod.uid: None for pod in there}, {node: None}), plan)
+    if isinstance(left, str):
+        return left
+    for pod in pods:
+        if lost := situation.bound_lost_by(pod, left):
+            return f"pod {_name(lost)} would lose a delay bound"
+    if not backups:
+        return left, plan
+    before = {uid: backup.node for uid, backup in plan.backups.items()}
+    after = plan_backups(left, model.settings, before)
+    if lost_backups := sorted(plan.backups.keys() - after.backups.keys()):
+        return f"pod {_name(situation.cluster.pods[lost_backups[0]])} would have no backup"
+    return left, after
+
+
+def _put(pods: Sequence[ClusterPod], left: Situation, plan: BackupPlan) -> Situation | str:
+    """The situation with these pods in it, each where most memory is free; or which of them finds no node."""
+    for pod in sorted(pods, key=lambda pod: (-pod.requests.memory_bytes, -pod.requests.cpu_millis, pod.uid)):
+        allowed = left.verdict(pod).nodes
+        fitting = [each for each in allowed if _fits_beside_reserve(left.cluster, plan, pod, each)]
+        if not fitting:
+            why = (
+                "none has room beside its reserve" if allowed else "each is refused by its bounds or by kube-scheduler"
+            )
+            return f"pod {_name(pod)} finds no other node: {why}"
+        left = left.with_pod(pod, max(fitting, key=lambda each: (left.cluster.free(each).memory_bytes, each)))
+    return left
+
+
+def _stays(pod: ClusterPod) -> str:
+    if reason := never_replaced(pod):
+        return f"pod {_name(pod)} stays: {reason}"
+    if pod.annotations.get(_SAFE_TO_EVICT) == "false":
+        return f"pod {_name(pod)} must not be evicted ({_SAFE_TO_EVICT})"
+    return f"pod {_name(pod)} keeps data on it" if pod.local_volumes else ""
+
+
+def _is_bound_to(pod: ClusterPod, node: str) -> bool:
+    return any(name == node for _, name in references(pod))
+
+
+def _fits_beside_reserve(cluster: Cluster, plan: BackupPlan, pod: ClusterPod, node: str) -> bool:
+    free = cluster.free(node)
+    return pod.requests.fits(free - plan.reserves[node] if node in plan.reserves else free)
+
+
+def _name(pod: ClusterPod) -> str:
+    return f"{pod.namespace}/{pod.name}"

@@ -1,0 +1,393 @@
+"""What re-placement is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
+
+import math
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import amount_text
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.delay.bounds import NoTarget, valid_bounds
+from leadsman.decision.delay.evaluation import evaluate_bounds
+from leadsman.decision.delay.explain_delay import delay_evidence
+from leadsman.decision.model import DelayEvidence, PodInfo
+from leadsman.planning.moves.model import EndedMove, MoveAction, MoveResult, MoverSettings
+from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
+from leadsman.planning.moves.mover import Mover
+from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
+from leadsman.planning.moves.search import free_part
+from leadsman.planning.situation import Situation, violation
+from leadsman.published.move_plan import HandedOverPlan
+from leadsman.published.moves import Move, MoverState, RunState
+
+# What re-placement is told, what it remembers and what it does. Times are Unix seconds: they outlive a process.
+
+
+class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
+    """What an operator chooses.
+
+    mends: whether pods are moved for a bound that they left and for a pending pod. If not, only plans are carried out.
+    hold_seconds: how long a delay must be over its bound, or a pod be pending without room, before anything is done.
+    per_minute: most moves that begin within a minute.
+    look_again_seconds: between two searches for one pod that has no fix.
+    """
+
+    mends: bool = True
+    hold_seconds: float = 60.0
+    per_minute: int = 2
+    look_again_seconds: float = 30.0
+
+
+class NoFix(Struct, frozen=True):
+    """Nothing can be done for a pod.
+
+    bound: in words: `edge-1 within 25 ms`.
+    delay_ms: from where the pod is, or for a pending pod from the nearest candidate; None: unknown.
+    source, age_seconds: of the delay; None: it does not age.
+    why: the same words while the cause is the same.
+    nearest: the node that comes closest; "": none does. misses_by: what it lacks.
+    remedy: what would fix it.
+    """
+
+    pod_uid: str
+    namespace: str
+    name: str
+    bound: str
+    delay_ms: float | None
+    source: str
+    age_seconds: float | None
+    why: str
+    nearest: str
+    misses_by: str
+    remedy: str
+
+    def __str__(self) -> str:
+        delay = "unknown" if self.delay_ms is None else f"{self.delay_ms:.3g} ms"
+        age = "" if self.age_seconds is None else f", {self.age_seconds:.0f} s ago"
+        by = f" (by {self.source}{age})" if self.source else ""
+        nearest = f" Nearest is node {self.nearest}: {self.misses_by}." if self.nearest else ""
+        return f"bound {self.bound}, delay {delay}{by}: {self.why}.{nearest} To fix it, {self.remedy}."
+
+
+class Trouble(Struct, frozen=True):
+    """A pod whose delay is over its bound, or that is pending without room.
+
+    since: when that was first seen.
+    look_at: nothing is searched for it before then.
+    report: what the last search found; None: nothing was searched yet, or there is a fix that waits for a budget.
+    """
+
+    since: float
+    look_at: float = 0.0
+    report: NoFix | None = None
+
+
+class ReplacementMemory(Struct, frozen=True):
+    """What the next plan begins with.
+
+    troubles: UID → what is wrong with the pod; forgotten with the process.
+    """
+
+    state: MoverState = MoverState()
+    troubles: Mapping[str, Trouble] = MappingProxyType({})
+
+
+class ReplacementPlan(Struct, frozen=True):
+    """What to do now, in this order, once `memory.state` is written.
+
+    ended: the moves that this plan ended.
+    waiting: UID → why a pod for which there is a fix waits.
+    """
+
+    actions: tuple[MoveAction, ...]
+    memory: ReplacementMemory
+    ended: tuple[EndedMove, ...] = ()
+    waiting: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def no_fix(self) -> Mapping[str, NoFix]:
+        """UID → report, of the pods for which nothing can be done."""
+        troubles = self.memory.troubles.items()
+        return {uid: trouble.report for uid, trouble in troubles if trouble.report is not None}
+
+
+# Says why nothing can be done for a pod: which bound, which delay, the nearest candidate, and what would fix it.
+
+
+class _Nearest(NamedTuple):
+    node: str
+    misses_by: str
+    remedy: str
+
+
+_NONE = _Nearest("", "", "let agents measure the delays to more nodes, or loosen the bound")
+
+
+class _Excess(NamedTuple):
+    """By how much a node misses a bound. rtt_ms: measured or estimated."""
+
+    to: str
+    bound_ms: float
+    rtt_ms: float
+
+    @property
+    def over_ms(self) -> float:
+        return self.rtt_ms - self.bound_ms
+
+
+def no_fix(
+    pod: ClusterPod, situation: Situation, why: str, violation: DelayEvidence | None = None, remedy: str = ""
+) -> NoFix:
+    """The report.
+
+    violation: the bound that a running pod has left.
+    remedy: of a cause that no other node would mend.
+    """
+    nearest = _nearest(pod, situation)
+    evidence = violation
+    if evidence is None and nearest.node:
+        distances = delay_evidence(PodInfo.of(pod), (nearest.node,), situation.inputs).distances
+        evidence = max(distances.get(nearest.node, ()), key=_over_ms, default=None)
+    bound = f"{evidence.to} within {evidence.bound_ms:g} ms" if evidence else _bounds_text(pod)
+    return NoFix(
+        pod_uid=pod.uid,
+        namespace=pod.namespace,
+        name=pod.name,
+        bound=bound,
+        delay_ms=evidence.rtt_ms if evidence else None,
+        source=evidence.source if evidence else "",
+        age_seconds=evidence.age_seconds if evidence else None,
+        why=why,
+        nearest=nearest.node,
+        misses_by=nearest.misses_by,
+        remedy=remedy or nearest.remedy,
+    )
+
+
+def _nearest(pod: ClusterPod, situation: Situation) -> _Nearest:
+    refused = situation.bound_refusals(pod)
+    keepers = [node for node in situation.cluster.nodes if node not in refused and node != pod.node]
+    if keepers:
+        return _lacking_least(pod, situation, keepers)
+    return _least_excess(pod, situation, (node for node in refused if node != pod.node))
+
+
+def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) -> _Nearest:
+    """Of the nodes that keep the bounds, the one that is refused for least."""
+    cluster, verdict = situation.cluster, situation.verdict(pod)
+
+    def lacks(node: str) -> tuple[int, float, str]:
+        shortfall = pod.requests.shortfall(cluster.free(node))
+        shares = sum(each.missing / pod.requests.amount(each.resource) for each in shortfall)
+        return len(verdict.reasons(node)), shares, node
+
+    node = min(keepers, key=lacks)
+    shortfall = pod.requests.shortfall(cluster.free(node))
+    if shortfall:
+        missing = " and ".join(amount_text(each.resource, each.missing) for each in shortfall)
+        return _Nearest(node, f"it keeps the bound and lacks {missing}", f"free {missing} on node {node}")
+    reasons = verdict.reasons(node)
+    if reasons:
+        text = "; ".join(reasons)
+        return _Nearest(node, f"it keeps the bound, but {text}", f"change what keeps the pod off node {node}: {text}")
+    lost = situation.lost_bound({pod.uid: node})
+    if lost:
+        return _Nearest(node, f"it keeps the bound, but {lost}", f"move or loosen what is bound to it: {lost}")
+    return _Nearest(
+        node, "nothing, it could take the pod", f"delete the pod, so that its owner's new one goes to {node}"
+    )
+
+
+def _least_excess(pod: ClusterPod, situation: Situation, nodes: Iterable[str]) -> _Nearest:
+    """Of the nodes whose delay is known, the one that is over its bound by least; one that has room comes first."""
+    has_room = set(Feasibility(situation.cluster, pod).nodes)
+    excesses = {node: excess for node in nodes if (excess := _excess(pod, node, situation))}
+    if not excesses:
+        return _NONE
+    node = min(excesses, key=lambda each: (each not in has_room, excesses[each].over_ms, each))
+    excess = excesses[node]
+    over = f"its delay to {excess.to} is {excess.rtt_ms:.3g} ms, {excess.over_ms:.3g} ms over the bound"
+    remedy = f"bring a node within {excess.bound_ms:g} ms of {excess.to}, or raise the bound to {excess.rtt_ms:.3g} ms"
+    return _Nearest(node, over, remedy)
+
+
+def _excess(pod: ClusterPod, node: str, situation: Situation) -> _Excess | None:
+    """The bound that the node misses by most; None where one is unknown there, or none is missed."""
+    info = PodInfo.of(pod)
+    missed = list[_Excess]()
+    for each in evaluate_bounds(valid_bounds(info), info, situation.candidates, situation.inputs):
+        if isinstance(each, NoTarget):
+            return None
+        rtt_ms = float(each.evaluation.rtt_ms[each.evaluation.index.position(node)])
+        if math.isnan(rtt_ms):
+            return None
+        if rtt_ms > each.bound.ms:
+            missed.append(_Excess(each.target.name, each.bound.ms, rtt_ms))
+    return max(missed, key=lambda one: one.over_ms, default=None)
+
+
+def _over_ms(evidence: DelayEvidence) -> float:
+    return (evidence.rtt_ms or 0.0) - evidence.bound_ms
+
+
+def _bounds_text(pod: ClusterPod) -> str:
+    bounds = valid_bounds(PodInfo.of(pod))
+    return ", ".join(f"{bound.reference} within {bound.ms:g} ms" for bound in bounds) or "unreadable"
+
+
+# Begins moves of pods that are over their bound, or in the way of a pending one, and reports where none helps.
+
+MINUTE_SECONDS = 60.0
+
+MAX_SEARCHES = 4
+"""Pods that one plan searches for: each looks at many nodes, and a room at many pods."""
+
+
+def plan_replacements(
+    situation: Situation,
+    memory: ReplacementMemory,
+    settings: ReplacementSettings,
+    now: float,
+    avoid: frozenset[str] = frozenset(),
+    handed_over: HandedOverPlan | None = None,
+    limits: MovePlanLimits = MovePlanLimits(),  # noqa: B008
+) -> ReplacementPlan:
+    """What to do now. Execute the actions in order, and only after the plan's state is written.
+
+    now: Unix seconds.
+    avoid: nodes that are dead or suspect: nothing goes there, and what is on them is left to recovery.
+    handed_over: a plan whose moves are made too, after those of re-placement; None: there is none.
+    """
+    progress = accept(handed_over, memory.state.progress, situation.cluster, limits, now)
+    running = progress.plan if progress and progress.state is RunState.RUNNING else ""
+    mover = Mover(situation, memory.state, settings, now, avoid, running)
+    for move in memory.state.moves:
+        mover.advance(move)
+    replacements = Replacements(mover, memory, settings)
+    if settings.mends:
+        replacements.begin()
+    if handed_over is not None and progress is not None:
+        progress = PlanRun(mover, handed_over.plan, progress, limits).step()
+    mover.release_orphans()
+    state = MoverState(tuple(mover.moves), mover.departures, replacements.started, progress)
+    memory = ReplacementMemory(state, replacements.troubles)
+    return ReplacementPlan(tuple(mover.actions), memory, tuple(mover.ended), replacements.waiting)
+
+
+class Replacements:
+    """One step of re-placement, with the moves under way advanced before.
+
+    waiting: UID → why a pod for which there is a fix waits.
+    troubles: UID → what is wrong with the pod.
+    started: when moves began, within the last minute.
+    """
+
+    def __init__(self, mover: Mover, memory: ReplacementMemory, settings: ReplacementSettings) -> None:
+        self.waiting: dict[str, str] = {}
+        self.troubles: dict[str, Trouble] = {}
+        self.started = tuple(min(at, mover.now) for at in memory.state.started if mover.now - at < MINUTE_SECONDS)
+        self._mover, self._settings, self._before = mover, settings, dict(memory.troubles)
+        self._violations: dict[str, DelayEvidence] = {}
+
+    def begin(self) -> None:
+        """Finds the pods that need a new place, and begins at most one move."""
+        self._let_failed_rest()
+        self._find_troubles()
+        self._begin_move()
+
+    def _let_failed_rest(self) -> None:
+        """Nothing is tried for a while after a move failed."""
+        for ended in self._mover.ended:
+            uid = ended.move.for_uid or ended.move.pod_uid
+            if ended.result in (MoveResult.ROLLED_BACK, MoveResult.NOT_LANDED) and uid in self._before:
+                again_at = self._mover.now + self._settings.cooldown_seconds
+                self._before[uid] = replace(self._before[uid], look_at=again_at)
+
+    def _find_troubles(self) -> None:
+        """Remembers since when each pod is over its bound, or pending without room."""
+        mover = self._mover
+        for pod in mover.situation.bounded.values():
+            if is_bystander(pod) or pod.node in mover.avoid:
+                continue
+            missed = violation(mover.situation, pod) if pod.node in mover.cluster.nodes else None
+            if missed is not None:
+                self._violations[pod.uid] = missed
+            elif pod.node or pod.gated or pod.nominated_node or not valid_bounds(PodInfo.of(pod)):
+                continue
+            self.troubles[pod.uid] = self._before.get(pod.uid, Trouble(mover.now))
+
+    def _begin_move(self) -> None:
+        """Of the pods whose trouble lasts, the one that was looked at longest ago."""
+        mover, now = self._mover, self._mover.now
+        ripe = [uid for uid, each in self.troubles.items() if now - each.since >= self._settings.hold_seconds]
+        searches = 0
+        for uid in sorted(ripe, key=lambda each: (self.troubles[each].look_at, self.troubles[each].since, each)):
+            pod = mover.cluster.pods[uid]
+            if self.troubles[uid].look_at > now or any(uid in (move.pod_uid, move.for_uid) for move in mover.moves):
+                continue
+            if reason := self._why_wait(pod):
+                self.waiting[uid] = reason
+                continue
+            if searches == MAX_SEARCHES:
+                return
+            searches += 1
+            found = self._new_place(pod) if uid in self._violations else self._room(pod)
+            if isinstance(found, Move):
+                self.started = (*self.started, now)
+                mover.begin(found)
+            look_at = now + self._settings.look_again_seconds
+            report = found if isinstance(found, NoFix) else None
+            self.troubles[uid] = replace(self.troubles[uid], look_at=look_at, report=report)
+
+    def _new_place(self, pod: ClusterPod) -> Move | NoFix:
+        """A move of a pod that is over its bound."""
+        missed, situation = self._violations[pod.uid], self._mover.situation
+        gave_up = self._mover.gave_up(pod)
+        if reason := gave_up or why_never_moved(pod):
+            remedy = "find what brings it back there, then roll the workload out again" if gave_up else ""
+            return no_fix(pod, situation, reason, missed, remedy)
+        node = self._mover.search().new_place(pod)
+        if not node:
+            return no_fix(pod, situation, "no other node can take it", missed)
+        if reason := why_not_evictable(pod, situation.cluster):
+            return no_fix(pod, situation, reason, missed, "let the budget allow an eviction")
+        delay = f"{missed.rtt_ms:.3g} ms, over {missed.bound_ms:g} ms" if missed.rtt_ms is not None else ""
+        return self._mover.new_move(pod, node, f"its delay to {missed.to} is {delay}")
+
+    def _room(self, pending: ClusterPod) -> Move | NoFix | None:
+        """A move of another pod that makes room for a pending one. None: it needs none."""
+        mover, search = self._mover, self._mover.search()
+        if search.fits(pending):
+            return None
+        found = search.room_for(pending, self._why_stays)
+        if found is None:
+            why = "it fits on no node, and no single pod can be moved to make room"
+            return no_fix(pending, mover.situation, why)
+        name = f"{pending.namespace}/{pending.name}"
+        move = mover.new_move(found.moved, found.to_node, f"it makes room for pod {name}")
+        room = free_part(pending.requests, mover.cluster.free(found.moved.node))
+        return replace(move, for_uid=pending.uid, for_name=name, for_workload=pending.workload, room=room)
+
+    def _why_wait(self, pod: ClusterPod) -> str:
+        """Which budget keeps a move for the pod from beginning now; "": none does."""
+        if len(self.started) >= self._settings.per_minute:
+            return f"{len(self.started)} moves began within a minute, and {self._settings.per_minute} may"
+        if reason := self._mover.why_not_now(pod):
+            return reason
+        if pod.node and self._mover.is_barred(pod.owner_uid, pod.node) and not self._mover.gave_up(pod):
+            return f"a pod of its owner left node {pod.node} within {self._settings.cooldown_seconds:g} s"
+        return ""
+
+    def _why_stays(self, pod: ClusterPod) -> str:
+        """Why a pod is not moved for another one; "": it may be."""
+        if is_bystander(pod):
+            return "it ends, or only holds room"
+        if reason := self._mover.why_in_flight(pod):
+            return reason
+        if self._mover.is_barred(pod.owner_uid, pod.node):
+            return f"a pod of its owner left node {pod.node} lately"
+        return why_never_moved(pod) or why_not_evictable(pod, self._mover.cluster)
