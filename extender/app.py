@@ -11,6 +11,7 @@ from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
 from extender.body_limits import BodyReader
 from extender.client_errors import Handler, map_client_errors
+from extender.dead_links import DeadLinkFinder
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
@@ -118,7 +119,9 @@ def create_ops_app(
 
 
 def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:
+    dead_links = DeadLinkFinder()
     metrics.add_collector(lambda: shown.state_metrics(sources.state.current, sources.clock()))
+    metrics.add_collector(lambda: dead_links.families(sources.state.current, sources.clock()))
     metrics.add_collector(lambda: reward_metrics(sources.current_inputs()))
     metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_nodes, workers.overdue))
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.group_delays import GroupMatrix, group_matrix, node_excess_ms
 from extender.api.grouping import NodeGrouping, chain, group_by_delay, group_by_zone, in_order
+from extender.dead_links import DeadLink, DeadLinkFinder
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.network.embedding import EnsembleMember
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateTable
@@ -103,6 +104,7 @@ class ClusterView(Struct, frozen=True, eq=False):
     groups: GroupMatrix
     coordinates: Floats
     excess_ms: Floats
+    dead_links: Sequence[DeadLink]
 
     @property
     def snapshot(self) -> Snapshot:
@@ -120,7 +122,8 @@ def make_view(inputs: DecisionInputs, at: float) -> ClusterView:
     grouping = in_order(grouping, chain(np.fmax(matrix.median_ms, matrix.median_ms.T)))
     matrix = group_matrix(table, grouping)
     excess = node_excess_ms(table, grouping, matrix)
-    return ClusterView(at, inputs.now, inputs, table, estimates, grouping, matrix, estimates.coordinates(), excess)
+    places, dead = estimates.coordinates(), DeadLinkFinder().find(inputs.snapshot, inputs.now)
+    return ClusterView(at, inputs.now, inputs, table, estimates, grouping, matrix, places, excess, dead)
 
 
 def _zone(snapshot: Snapshot, name: str) -> str:

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from heapq import nlargest
-from math import ceil
 
 from msgspec.structs import replace
 
@@ -12,9 +11,10 @@ from extender.api.contract.common import ListPage, reason_counts
 from extender.api.contract.decisions import DecisionDetail, DecisionRow, NodeScore
 from extender.api.moments import iso
 from extender.api.parameters import ListQuery
+from extender.api.remedies import FilterNodes, remedies
 from extender.journal import JournalEntry
-from leadsman.decision.explain import KEPT, Explanation, NodeExplanation, explain
-from leadsman.decision.model import DelayEvidence
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.explain import explain
 from leadsman.published.backups import PodBackup
 from leadsman.sources.input_sources import NodeGroups
 
@@ -71,10 +71,11 @@ def decision_detail(
     query: ListQuery | None = None,
     groups: NodeGroups | None = None,
     backup: PodBackup | None = None,
+    filter_nodes: FilterNodes = filter_nodes,
 ) -> DecisionDetail:
     """Some 10 ms at 5,000 nodes. now: monotonic seconds. search: nodes whose name or reason has the text; "" for all.
 
-    query: None: all of them, on one page.
+    query: None: all of them, on one page. filter_nodes: what a remedy is tried with.
     """
     inputs = entry.score_inputs or entry.filter_inputs
     assert inputs
@@ -87,47 +88,7 @@ def decision_detail(
         replace(explanation, nodes=tuple(page.items)),
         page.next,
         page.total,
-        fixes(explanation),
+        [] if entry.decision.kept else remedies(entry.pod, entry.nodes, entry.filter_inputs or inputs, filter_nodes),
         groups.among(entry.decision.kept) if groups else {},
         backup,
     )
-
-
-def fixes(explanation: Explanation) -> list[str]:
-    """What would give the pod a node; [] when it has one."""
-    if any(node.verdict == KEPT for node in explanation.nodes):
-        return []
-    return [*_loosened_bounds(explanation.nodes), *_missing_measurements(explanation.nodes)]
-
-
-def _loosened_bounds(nodes: Sequence[NodeExplanation]) -> list[str]:
-    """For each bound, the node that misses it least and no other bound."""
-    best: dict[tuple[str, float], tuple[float, str]] = {}
-    for node in nodes:
-        missed = [each for each in node.distances if _decisive_ms(each) is None or _over_ms(each) > 0]
-        if len(missed) == 1 and (rtt_ms := _decisive_ms(missed[0])) is not None:
-            bound = (missed[0].to, missed[0].bound_ms)
-            best[bound] = min(best.get(bound, (rtt_ms, node.node)), (rtt_ms, node.node))
-    return [
-        f"{node} is nearest to {to}: {rtt_ms:.3g} ms, {rtt_ms - bound_ms:.3g} ms over the bound of {bound_ms:g} ms;"
-        f" a bound of {ceil(rtt_ms)} ms lets it pass"
-        for (to, bound_ms), (rtt_ms, node) in sorted(best.items(), key=lambda each: each[1])
-    ]
-
-
-def _missing_measurements(nodes: Sequence[NodeExplanation]) -> list[str]:
-    missing = Counter(each.to for node in nodes for each in node.distances if _decisive_ms(each) is None)
-    return [
-        f"{count} nodes have no delay to {to}: agents are asked to measure some of these pairs, and the next attempt"
-        f" uses it; see that an agent runs on {to}"
-        for to, count in missing.most_common()
-    ]
-
-
-def _decisive_ms(evidence: DelayEvidence) -> float | None:
-    """What is compared with the bound: of an estimate its upper end."""
-    return evidence.high_ms if evidence.estimated else evidence.rtt_ms
-
-
-def _over_ms(evidence: DelayEvidence) -> float:
-    return (_decisive_ms(evidence) or 0.0) - evidence.bound_ms

@@ -99,6 +99,12 @@ class ApiHandlers:
         groups = self._sources.inputs.delay_status.groups
         return NodeLayers(groups.named() if groups else {})
 
+    async def lost_links(self, request: web.Request) -> Struct:
+        page, search = ListQuery(request.query), request.query.get("search", "")
+        sort = parameters.one_of(request.query, "sort", pair_pages.LINK_SORTS, "worst")
+        view = await self._live.view()
+        return page.page(pair_pages.lost_links(view.dead_links, search, sort))
+
     async def delay_pair(self, request: web.Request) -> Struct:
         a, b = request.match_info["a"], request.match_info["b"]
         view, inputs = await self._live.view(), self._sources.inputs.current_inputs()
@@ -158,7 +164,9 @@ class ApiHandlers:
         replica, wall_time, now = self._sources.replica, self._sources.wall_time, self._sources.inputs.clock()
         groups, backup = self._sources.inputs.delay_status.groups, self._sources.inputs.backups.of_pod(entry.pod.uid)
         return await self._on_worker(
-            lambda: decision_pages.decision_detail(entry, replica, wall_time, now, search, page, groups, backup)
+            lambda: decision_pages.decision_detail(
+                entry, replica, wall_time, now, search, page, groups, backup, self._sources.core.filter_nodes
+            )
         )
 
     async def measure(self, request: web.Request) -> Struct:
@@ -190,7 +198,7 @@ class ApiHandlers:
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()
-        return health_checks.health(self._sources, view)
+        return health_checks.health(self._sources, view, self._live.decisions.waiting(), self._live.history.shifts)
 
     async def _on_worker(self, make: Callable[[], T]) -> T:
         try:

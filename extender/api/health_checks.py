@@ -6,11 +6,16 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.overview import HealthCheckResult, HealthChecks
+from extender.api.contract.overview import HealthCheckResult, HealthChecks, WaitingPods
+from extender.api.history import NodeShift
+from extender.api.moments import time_of_day
+from extender.api.shifts import shift_text
 from extender.api.sources import ApiSources
+from extender.dead_links import DeadLink
 from leadsman.state.snapshot import Freshness
 
 ERROR, WARNING = "error", "warning"
+SOON_DAYS_LEFT = 14
 
 WHAT_TO_DO = {
     "policy file": "run leadsman evaluate --policy on the file; the last good policy stays in use meanwhile",
@@ -30,17 +35,24 @@ class Check(Struct, frozen=True):
     what_to_do: str = ""
 
 
-def health(sources: ApiSources, view: ClusterView) -> HealthChecks:
+def health(sources: ApiSources, view: ClusterView, waiting: WaitingPods, shifts: Sequence[NodeShift]) -> HealthChecks:
     """The failing ones first."""
-    checks = sorted(run_checks(sources, view), key=lambda check: check.ok)
+    checks = sorted(run_checks(sources, view, waiting, shifts), key=lambda check: check.ok)
     return HealthChecks([HealthCheckResult(each.name, each.ok, each.text, each.what_to_do) for each in checks])
 
 
-def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
+def run_checks(
+    sources: ApiSources, view: ClusterView, waiting: WaitingPods, shifts: Sequence[NodeShift]
+) -> Sequence[Check]:
+    """All checks. What the page shows in red fails one of them, and what fails none is not red."""
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     return [
         _agents_report(counts),
         _no_agent_stopped(counts),
+        _links_answer(view.dead_links),
+        _pods_find_nodes(waiting),
+        _nodes_stand_still(shifts),
+        _certificates_last(sources),
         _records_readable(view),
         _estimates_fitted(view),
         _decisions_asked(sources),
@@ -63,11 +75,43 @@ def _agents_report(counts: Counter[Freshness]) -> Check:
 
 
 def _no_agent_stopped(counts: Counter[Freshness]) -> Check:
-    stale = counts[Freshness.STALE]
+    stale = counts[Freshness.STALE] + counts[Freshness.SILENT]
     if not stale:
         return Check("no agent stopped", True, WARNING, "every agent that reported still does")
     what_to_do = "list the nodes with status stale, and look at the agent's pod on each"
     return Check("no agent stopped", False, WARNING, f"{stale} nodes stopped reporting", what_to_do)
+
+
+def _links_answer(dead: Sequence[DeadLink]) -> Check:
+    if not dead:
+        return Check("every link answers", True, ERROR, "every node that probes another gets replies")
+    more = f", and {len(dead) - 1} more links" if len(dead) > 1 else ""
+    what_to_do = "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP"
+    return Check("every link answers", False, ERROR, dead[0].text + more, what_to_do)
+
+
+def _pods_find_nodes(waiting: WaitingPods) -> Check:
+    if not waiting.bounded_pods:
+        return Check("pods with bounds find nodes", True, WARNING, "none waits")
+    text = f"{waiting.bounded_pods} find none, {waiting.pod} for {waiting.longest_seconds:.0f} s"
+    what_to_do = f"leadsman explain {waiting.pod} says what would help"
+    return Check("pods with bounds find nodes", False, WARNING, text, what_to_do)
+
+
+def _nodes_stand_still(shifts: Sequence[NodeShift]) -> Check:
+    worst = next((shift for shift in shifts if shift.shift_ms > 0), None)
+    if worst is None:
+        return Check("no node moved away", True, WARNING, "no node's round trips to all others grew within the hour")
+    text = shift_text(worst.node, worst.shift_ms, time_of_day(worst.since))
+    return Check("no node moved away", False, WARNING, text, "look at the node's link and its load")
+
+
+def _certificates_last(sources: ApiSources) -> Check:
+    ending = [each for each in sources.certificates if each.days_left is not None and each.days_left < SOON_DAYS_LEFT]
+    if not ending:
+        return Check("certificates last", True, WARNING, f"none ends within {SOON_DAYS_LEFT} days")
+    text = ", ".join(f"{each.name} ends in {each.days_left:.0f} days" for each in ending)
+    return Check("certificates last", False, WARNING, text, "make the files again with leadsman certs renew")
 
 
 def _records_readable(view: ClusterView) -> Check:
@@ -105,12 +149,6 @@ def _reports_agree(sources: ApiSources) -> Iterator[Check]:
     """A failing check for each node that others contradict."""
     for node, why in sorted(sources.inputs.delay_status.contradicted.items()):
         yield Check(f"reports of {node}", False, WARNING, f"{node}: {why}", _LOOK_AT_REPORTS)
-
-
-def _inputs_in_use(sources: ApiSources) -> Iterator[Check]:
-    """A failing check for each input whose newest version is not in use."""
-    for name, text in sources.problems.items():
-        yield Check(name, False, ERROR, f"{name}: {text}", WHAT_TO_DO.get(name, _READ_LOG))
 
 
 def _threads_free(sources: ApiSources) -> Check:

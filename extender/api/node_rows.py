@@ -11,6 +11,7 @@ from extender.api.contract.nodes import MedianAt, NodeDetail, NodeRow, PeerRow, 
 from extender.api.group_delays import slow_nodes
 from extender.api.history import Moment, NodeShift
 from extender.api.moments import iso
+from extender.dead_links import DeadLink
 from extender.journal import JournalEntry
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.network.measured_pairs import Floats
@@ -44,13 +45,14 @@ def node_rows(
     x, y = number_or_none(view.coordinates[:, 0]), number_or_none(view.coordinates[:, 1])
     slow = set(slow_nodes(view.excess_ms, table.node_medians).tolist())
     moved = {shift.node: shift for shift in shifts}
-    records = _record_problems(view)
+    records, silent = _record_problems(view), _silent_links(view)
     rows = []
     for at, name in enumerate(table.names):
         state, shift = view.snapshot.nodes[name], moved.get(name)
         problems = list(records.get(name, ()))
         if state.freshness(view.inputs.now) is Freshness.STALE:
             problems.append("its agent stopped reporting")
+        problems += silent.get(name, ())
         if state.reachability and state.reachability.local_fault:
             problems.append(f"its probes say nothing about its peers: {state.reachability.local_fault}")
         if at in slow:
@@ -81,8 +83,21 @@ def node_rows(
     return rows
 
 
+def _gravity(row: NodeRow) -> tuple[object, ...]:
+    """Stopped agents first, then nodes with most problems, then those that moved or lost most."""
+    return (
+        row.status not in ("stale", "unknown"),
+        -len(row.problems),
+        -row.peers_lost,
+        -abs(row.shift_ms or 0),
+        row.name,
+    )
+
+
 SORTS: Mapping[str, Callable[[NodeRow], tuple[object, ...]]] = {
+    "problem": _gravity,
     "name": lambda row: (row.name,),
+    "loss": lambda row: (-row.peers_lost, row.name),
     "shift": lambda row: (-abs(row.shift_ms or 0), row.name),
     "age": lambda row: (row.age_seconds is not None, -(row.age_seconds or 0), row.name),
     "rtt": lambda row: (row.median_rtt_ms is None, -(row.median_rtt_ms or 0), row.name),
@@ -164,6 +179,25 @@ def number_or_none(values: Floats) -> list[float | None]:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
+
+
+def _silent_links(view: ClusterView) -> Mapping[str, Sequence[str]]:
+    """Node → its links without a reply, in words: the link itself where there is one, else how many."""
+    out, into = Counter[str](), Counter[str]()
+    only = dict[str, DeadLink]()
+    for link in view.dead_links:
+        out[link.source] += 1
+        into[link.target] += 1
+        only |= {link.source: link, link.target: link}
+    problems = dict[str, Sequence[str]]()
+    for node, link in only.items():
+        if out[node] + into[node] == 1:
+            problems[node] = [link.text]
+            continue
+        probing = f"no reply from {out[node]} of the nodes that it probes" if out[node] else ""
+        probed = f"{into[node]} nodes that probe it get no reply" if into[node] else ""
+        problems[node] = [text for text in (probing, probed) if text]
+    return problems
 
 
 def _record_problems(view: ClusterView) -> Mapping[str, list[str]]:

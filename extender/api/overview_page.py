@@ -49,7 +49,9 @@ def overview(
         waiting=waiting,
         certificates=sources.certificates,
         problems=[
-            Problem(each.severity, each.text, each.what_to_do) for each in run_checks(sources, view) if not each.ok
+            Problem(each.name, each.severity, each.text, each.what_to_do)
+            for each in run_checks(sources, view, waiting, shifts)
+            if not each.ok
         ],
         features=Features(
             rewards=bool(view.snapshot.rewards),
@@ -65,13 +67,12 @@ def _node_counts(view: ClusterView) -> NodeCounts:
 
 
 def _pair_counts(view: ClusterView) -> PairCounts:
-    """Unordered pairs. One that either end measured is measured."""
+    """Unordered pairs; lost: directions. A pair that either end measured is measured."""
     table = view.table
     low, high = np.minimum(table.source, table.target), np.maximum(table.source, table.target)
     pairs = low.astype(np.int64) * len(table.names) + high
     measured = np.unique(pairs[~table.is_lost])
-    lost = np.setdiff1d(pairs[table.is_lost], measured)
-    return PairCounts(len(measured), max(0, view.estimates.pairs - len(measured)), len(lost))
+    return PairCounts(len(measured), max(0, view.estimates.pairs - len(measured)), len(view.dead_links))
 
 
 def _worst_change(shifts: Sequence[NodeShift]) -> WorstChange | None:

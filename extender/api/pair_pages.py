@@ -1,5 +1,6 @@
 """One pair of nodes with its last hour, and every node against one bound: both judged by the functions that decide."""
 
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from extender.api.cluster_view import ClusterView, source_name
 from extender.api.contract.delays import (
     DelayEstimate,
     DirectedDelay,
+    LostLink,
     NodesWithin,
     NodeWithin,
     PairDelays,
@@ -18,6 +20,7 @@ from extender.api.contract.delays import (
 from extender.api.history import DelayHistory
 from extender.api.moments import iso
 from extender.api.node_rows import number_or_none
+from extender.dead_links import DeadLink
 from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
 from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
@@ -48,6 +51,30 @@ def pair_delays(
         [RttAt(iso(moment.at), moment.rtt_ms) for moment in own.of_pair(a, b)],
         grafana_url.replace("{a}", quote(a, safe="")).replace("{b}", quote(b, safe="")),
     )
+
+
+LINK_SORTS: Mapping[str, Callable[[DeadLink], tuple[object, ...]]] = {
+    "worst": lambda link: (not link.is_back_dead, link.source, link.target),
+    "source": lambda link: (link.source, link.target),
+    "target": lambda link: (link.target, link.source),
+}
+
+
+def lost_links(links: Sequence[DeadLink], search: str, sort: str) -> list[LostLink]:
+    """Those of nodes whose names have the text, "" for all."""
+    text = search.lower()
+    found = [link for link in links if text in link.source.lower() or text in link.target.lower()]
+    return [
+        LostLink(
+            link.source,
+            link.target,
+            link.sent,
+            link.is_back_dead,
+            link.back.p50_ms if link.back else None,
+            link.text,
+        )
+        for link in sorted(found, key=LINK_SORTS[sort])
+    ]
 
 
 def _directed(reporter: str, target: str, inputs: DecisionInputs) -> DirectedDelay | None:

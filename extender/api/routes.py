@@ -19,6 +19,7 @@ from extender.api.contract.delays import (
     DelayCells,
     DelayChanges,
     GroupDelays,
+    LostLink,
     NodeLayers,
     NodesWithin,
     PairDelays,
@@ -74,6 +75,13 @@ ROUTES: Sequence[Route] = (
         DelayCells,
         "A tile of at most 128 by 128 of the node by node matrix.",
         ("row_offset", "column_offset", "rows", "columns"),
+    ),
+    Route(
+        "/delays/lost",
+        lambda h: h.lost_links,
+        ListPage[LostLink],
+        "Links of which every probe was lost.",
+        ("search", "sort", *PAGED),
     ),
     Route(
         "/delays/pairs/{a}/{b}",

@@ -68,6 +68,7 @@ CASES = {
         90,
     ),
     "EstimatesFailing": counter("leadsman_estimates_failures_total"),
+    "DeadLinks": AlertCase({"leadsman_dead_links": "1x60"}, {"leadsman_dead_links": "1x20 0x3 1x60"}, 26),
     "NodeContradicted": gauge("leadsman_contradicted_nodes", 1, 0),
     "MetricSourceFailing": gauge('leadsman_telemetry_metrics{source="agents",state="failed"}', 1),
     "PluginOff": gauge('leadsman_plugin_active{plugin="slow"}', 0, 1),

@@ -51,8 +51,9 @@ class ReasonCount(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """severity: "error" or "warning". what_to_do: what ends it."""
+    """check: the health check that fails. severity: "error" or "warning". what_to_do: what ends it."""
 
+    check: str
     severity: str
     text: str
     what_to_do: str

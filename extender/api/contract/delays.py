@@ -87,6 +87,18 @@ class DirectedDelay(Struct, frozen=True):
     reporter: str
 
 
+class LostLink(Struct, frozen=True):
+    """A direction of which every probe was lost. back_rtt_ms: the other way; null: lost too, or not probed. text: in
+    words."""
+
+    source: str
+    target: str
+    sent: int
+    is_back_lost: bool
+    back_rtt_ms: float | None
+    text: str
+
+
 class DelayEstimate(Struct, frozen=True):
     """low_ms..high_ms contain the truth in `coverage` of cases.
 

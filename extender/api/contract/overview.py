@@ -17,7 +17,8 @@ class NodeCounts(Struct, frozen=True):
 
 
 class PairCounts(Struct, frozen=True):
-    """Pairs of nodes. lost: probed, and every probe of the window was lost. estimated: neither, with an estimate."""
+    """Pairs of nodes, and links that are lost: directions of which every probe got no reply. estimated: not measured,
+    with an estimate."""
 
     measured: int
     estimated: int

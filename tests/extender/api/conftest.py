@@ -4,7 +4,7 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
@@ -28,7 +29,7 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
 from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.sources.input_sources import InputSources
-from leadsman.state.records import Heartbeat, Identity
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from tests.page_server import PUSH_SECONDS, InventedCluster
 from tests.testbed.certificates import CertificateAuthority
@@ -112,9 +113,28 @@ async def api() -> AsyncIterator[Api]:
         yield one
 
 
+def with_lost(snapshot: Snapshot, lost: Collection[tuple[str, str]]) -> Snapshot:
+    """The same, with no probe answered from the first to the second of these pairs, and of no others."""
+
+    def window(pair: tuple[str, str], was: PeerLatency) -> PeerLatency:
+        return PeerLatency(30, 0) if pair in lost else was if was.received else PeerLatency(30, 30, 9.0, 9.9, 8.9, 0.1)
+
+    nodes = {
+        name: replace(
+            state, latency=Latency({peer: window((name, peer), was) for peer, was in state.latency.peers.items()})
+        )
+        for name, state in snapshot.nodes.items()
+        if state.latency
+    }
+    return replace(snapshot, nodes=nodes)
+
+
 @asynccontextmanager
-async def started(nodes: int = 10) -> AsyncIterator[Api]:
+async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = None) -> AsyncIterator[Api]:
+    """lost: None: those of the invented cluster, one in 200."""
     cluster, snapshot, fitted = _invented(nodes)
+    if lost is not None:
+        snapshot = with_lost(snapshot, lost)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
     inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
     sources = ApiSources(

@@ -84,7 +84,7 @@ SOUND = Seen(
     [view()],
     [ControllerView("controller-a", False), ControllerView("controller-b", True)],
 )
-REFUSED = Problem("error", "policy file: scores: got 3", "run leadsman policy check")
+REFUSED = Problem("policy file", "error", "policy file: scores: got 3", "run leadsman policy check")
 STALE = {"nodes": NodeCounts(0, 0, 1, 0), "problems": [REFUSED]}
 
 

@@ -1,0 +1,65 @@
+"""What is said to give a waiting pod a node: true when it is tried, and the cause first."""
+
+import re
+
+import pytest
+
+from extender.api.remedies import remedies
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.model import PodInfo, Refusal
+from tests.extender.api.conftest import Api, ApiStarter
+
+
+def asked(api: Api, **labels: str) -> list[str]:
+    pod, inputs = PodInfo("shop", "p", labels=labels), api.live.sources.inputs.current_inputs()
+    assert not filter_nodes(pod, api.cluster.names, inputs).kept
+    return remedies(pod, api.cluster.names, inputs, filter_nodes)
+
+
+@pytest.mark.parametrize(
+    ("label", "first"),
+    [
+        ("delay_nosuch", "no such"),
+        ("delay_edge-e-005", "did you mean edge-e-0005?"),
+        ("delay_", "names no node or workload"),
+    ],
+)
+async def test_a_bound_to_nothing_is_all_that_is_said(api: Api, label: str, first: str) -> None:
+    said = asked(api, **{"delay_edge-a-0000": "1", "delay_edge-e-0005": "1", label: "5"})
+    assert first in said[0]
+    assert not any("lets" in each for each in said)
+
+
+@pytest.mark.parametrize("others", [(), ("edge-a-0001",), ("edge-e-0005", "edge-c-0003")])
+async def test_what_is_said_to_let_a_node_pass_does(api: Api, others: tuple[str, ...]) -> None:
+    labels = {f"delay_{name}": "0.3" for name in ("edge-a-0000", *others)}
+    pod = PodInfo("shop", "p", labels={**labels, "delay_edge-a-0000": "0.01", "delay_edge-c-0003": "0.01"})
+    inputs = api.live.sources.inputs.current_inputs()
+    for text in remedies(pod, api.cluster.names, inputs, filter_nodes):
+        if said := re.match(r"a bound of (\d+) ms to (\S+) lets (\S+) pass", text):
+            loosened = PodInfo("shop", "p", labels={**pod.labels, f"delay_{said[2]}": said[1]})
+            assert filter_nodes(loosened, [said[3]], inputs).kept == (said[3],)
+
+
+async def test_the_least_change_is_named(api: Api) -> None:
+    said = asked(api, **{"delay_edge-a-0000": "0.5", "delay_edge-e-0005": "0.5"})
+    assert re.match(r"a bound of \d+ ms to edge-\S+ lets edge-\S+ pass: it is [\d.]+ ms away, [\d.]+ ms over", said[0])
+
+
+async def test_a_looser_bound_does_not_help_where_something_else_refuses_too(api: Api) -> None:
+    def refuses_all(pod: PodInfo, nodes: object, inputs: object) -> FilterResult:
+        return FilterResult((), dict.fromkeys(api.cluster.names, Refusal("rule", "too hot")))
+
+    pod = PodInfo("shop", "p", labels={"delay_edge-a-0000": "0.5"})
+    assert remedies(pod, api.cluster.names, api.live.sources.inputs.current_inputs(), refuses_all) == []
+
+
+async def test_a_silent_pair_is_named_and_no_agent_is_blamed(starts_api: ApiStarter) -> None:
+    pair = ("edge-a-0000", "edge-f-0007")
+    async with starts_api(lost=[pair, pair[::-1]]) as api:
+        pod = PodInfo("shop", "p", labels={"delay_edge-a-0000": "0.01"})
+        inputs = api.live.sources.inputs.current_inputs()
+        said = remedies(pod, ["edge-f-0007"], inputs, filter_nodes)
+    assert said == [
+        "no reply between edge-a-0000 and edge-f-0007: look at the network between them; no bound lets such a node pass"
+    ]
