@@ -34,7 +34,8 @@ test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 e2e: .venv/.test  ## as root: a cluster of real kubelets, where E2E_BIN names their programs; ARGS=--rounds=3
 	$(BIN)/python -m tests.e2e $(ARGS)
 
-image-test: .venv/.test  ## as root on Debian: the images from the Dockerfile, each process run as in its pod; needs buildah, mmdebstrap
+image-test: .venv/.test  ## wheel, SBOM, and as root on Debian the images, each process run as in its pod; needs buildah, mmdebstrap
+	$(BIN)/pytest -m artefact $(PARALLEL)
 	$(BIN)/python -m tests.e2e.image_run $(ARGS)
 
 integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program

@@ -17,7 +17,7 @@ from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
 if TYPE_CHECKING:
     from tests.dockerfile import Steps
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.artefact
 
 ALL, AGENT = "packages", "agent-packages"
 

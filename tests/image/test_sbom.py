@@ -13,7 +13,7 @@ from tests.dockerfile import ROOT
 from tests.image.test_locks import locked
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.artefact,
     pytest.mark.skipif(not shutil.which("make"), reason="no make: apt-get install make"),
 ]
 

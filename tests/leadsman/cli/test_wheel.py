@@ -15,7 +15,7 @@ PACKAGES = ("agent", "controller", "extender", "leadsman")
 SOURCES = (*PACKAGES, "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
 TIMEOUT_SECONDS = 90
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.artefact
 
 
 @pytest.fixture(scope="module")
