@@ -19,7 +19,6 @@ from controller.placeholders import PlaceholderWriter
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import Resource
@@ -97,8 +96,8 @@ class BackupKeeper(Keeper):
             return
         await self._count_lost(cluster)
         unhealthy = self._healed.unhealthy
-        inputs = structs.replace(self.tools.inputs(), cache=self._cache)
-        plan, memory = await self.make_plan(lambda: self._plan(cluster, inputs, unhealthy))
+        situation = await self.tools.situation(cluster, self._cache)
+        plan, memory = await self.make_plan(lambda: self._plan(situation, unhealthy))
         if not self.tools.is_dry_run:
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}
             await self._writer.apply(plan_placeholders(cluster, plan, resize=self._resize), node_of)
@@ -180,14 +179,11 @@ class BackupKeeper(Keeper):
         counts = Counter(each.state for each in self.status.coverage.values())
         return {state.value: counts[state] for state in CoverageState}
 
-    def _plan(
-        self, cluster: Cluster, inputs: DecisionInputs, unhealthy: frozenset[str]
-    ) -> tuple[BackupPlan, BackupMemory]:
-        held = _with_holds(cluster, self._healed.holds)
+    def _plan(self, situation: Situation, unhealthy: frozenset[str]) -> tuple[BackupPlan, BackupMemory]:
+        held = _with_holds(situation, self._healed.holds)
         previous = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
-        plan = plan_backups(Situation(held, inputs), self._healed.settings.backups, previous, unhealthy)
-        now_unix = self.tools.wall_clock()
-        return plan, remember(plan, Situation(cluster, inputs), self.status.memory, unhealthy, now_unix)
+        plan = plan_backups(held, self._healed.settings.backups, previous, unhealthy)
+        return plan, remember(plan, situation, self.status.memory, unhealthy, self.tools.wall_clock())
 
     async def _remember(self) -> bool:
         """Reads what the last leader wrote, once. Without it the plan would move every backup."""
@@ -280,11 +276,11 @@ def _told(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
     return {uid: memory.of_pod(uid) for uid in memory.pods.keys() | memory.uncovered.keys()}
 
 
-def _with_holds(cluster: Cluster, holds: tuple[Hold, ...]) -> Cluster:
-    """The cluster with a pod in place of each hold, so that no backup counts on the same room."""
+def _with_holds(situation: Situation, holds: tuple[Hold, ...]) -> Situation:
+    """The same with a pod in place of each hold, so that no backup counts on the same room."""
     pods: dict[str, ClusterPod | None] = {
         f"hold of {hold.pod_uid}": ClusterPod(f"hold of {hold.pod_uid}", "", "", hold.node, requests=hold.requests)
         for hold in holds
-        if hold.node in cluster.nodes
+        if hold.node in situation.cluster.nodes
     }
-    return cluster.changed(pods=pods)
+    return situation.changed(pods)

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools, counter
+from controller.watched_pods import WatchedPod
 from leadsman.kube.errors import ApiError
 from leadsman.kube.events import warnings_about
-from leadsman.kube.objects import Event, PendingPod, Pod
+from leadsman.kube.objects import Event
 from leadsman.kube.reflector import Reflector
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
@@ -41,11 +42,6 @@ def bind_failure_cause(message: str) -> IncidentCause | None:
     return IncidentCause.BIND_TIMEOUT if _TIMED_OUT.search(message) else IncidentCause.BIND_REFUSED
 
 
-def scheduler_gave_up(pod: Pod) -> bool:
-    """Whether kube-scheduler gave the pod up with an error, not because no node suits."""
-    return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
-
-
 class BindFailureCounter(Keeper):
     """Reads Events and counts failed binds.
 
@@ -56,7 +52,7 @@ class BindFailureCounter(Keeper):
 
     name = "count bind failures"
 
-    def __init__(self, tools: Tools, pending: Reflector[PendingPod], rate: TokenBucket) -> None:
+    def __init__(self, tools: Tools, pending: Reflector[WatchedPod], rate: TokenBucket) -> None:
         super().__init__(tools, [pending])
         self.failures: Counter[IncidentCause] = Counter()
         self._pending, self._rate = pending, rate
@@ -74,7 +70,7 @@ class BindFailureCounter(Keeper):
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
         self._counted = {uid: counted for uid, counted in self._counted.items() if uid in waiting}
         for uid, pod in waiting.items():
-            if scheduler_gave_up(pod) and self._is_due(uid) and self._rate.try_take():
+            if pod.waits_for("SchedulerError") and self._is_due(uid) and self._rate.try_take():
                 self._read_at[uid] = self.tools.clock()
                 await self._read_events(pod)
 
@@ -90,7 +86,7 @@ class BindFailureCounter(Keeper):
     def _is_due(self, uid: str) -> bool:
         return self.tools.clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
 
-    async def _read_events(self, pod: Pod) -> None:
+    async def _read_events(self, pod: WatchedPod) -> None:
         """Events that cannot be read now are read when the pod is due again."""
         try:
             events = await warnings_about(self.tools.client, pod.metadata)
@@ -101,7 +97,7 @@ class BindFailureCounter(Keeper):
         for event in events:
             self._count(pod, event)
 
-    def _count(self, pod: Pod, event: Event) -> None:
+    def _count(self, pod: WatchedPod, event: Event) -> None:
         """Counts as many failures as the Event's series does."""
         cause = bind_failure_cause(event.message) if event.reason == "FailedScheduling" else None
         counted = self._counted.setdefault(pod.metadata.uid, {})

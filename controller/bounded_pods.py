@@ -5,8 +5,7 @@ extender is not asked, or is skipped (`ignorable: true`). The component `replace
 """
 
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Coroutine, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -15,11 +14,12 @@ from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools, counter, gauge
 from controller.node_patcher import NodeCache
-from leadsman.decision.inputs import workload_name
+from controller.watched_pods import BoundedPod, WatchedPod
+from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.model import PodInfo
 from leadsman.kube.events import LONGEST_NOTE_BYTES
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.objects import Condition, ObjectMeta, ObjectReference, PendingPod, Pod, pod_owner
+from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from leadsman.planning.bound_sweep import (
@@ -32,7 +32,6 @@ from leadsman.planning.bound_sweep import (
 )
 from leadsman.planning.waiting_pods import WaitReason, wait_reason
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.cluster.object_metadata import MetadataFields
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 
 PATIENCE_SECONDS = 15.0
@@ -58,39 +57,6 @@ def _tell(tools: Tools, info: PodInfo, reason: str, note: str, name: str, *, war
     tools.tell(about, reason, note, "Schedule", warning=warning, name=f"{info.name[:200].rstrip('.-')}.{name}")
 
 
-class _Spec(Struct, frozen=True, gc=False, rename="camel"):
-    node_name: str = ""
-
-
-class _Status(Struct, frozen=True, gc=False):
-    conditions: tuple[Condition, ...] = ()
-
-
-_NO_SPEC, _NO_STATUS = _Spec(), _Status()
-
-
-class BoundPodObject(Struct, gc=False):
-    """A pod on a node: once it is decoded, its identity and, if it has a delay bound, `bound`. The rest is dropped at
-    once: 50,000 of these are kept."""
-
-    metadata: MetadataFields
-    spec: _Spec = _NO_SPEC
-    status: _Status = _NO_STATUS
-    bound: BoundPod | None = None
-
-    def __post_init__(self) -> None:
-        self.bound = _bound_pod(self.metadata, self.spec.node_name, self.status.conditions)
-        self.metadata, self.spec, self.status = self.metadata.identity(), _NO_SPEC, _NO_STATUS
-
-
-def _bound_pod(meta: MetadataFields, node: str, conditions: Iterable[Condition]) -> BoundPod | None:
-    info = _pod_info(meta, meta.used_annotations())
-    if not info.has_delay_bounds or meta.deletion_timestamp:
-        return None
-    at: datetime | None = next((each.last_transition_time for each in conditions if each.type == "PodScheduled"), None)
-    return BoundPod(info, node, at.timestamp() if at else None)
-
-
 class UncheckedPodReporter(Keeper):
     """Looks at pods with a delay bound once they are bound. One that was bound against its bound gets an Event; where
     it is switched on, one that was bound well gets one too, with its delay.
@@ -104,7 +70,7 @@ class UncheckedPodReporter(Keeper):
     name = "report pods that were not checked"
 
     def __init__(self, tools: Tools, *, tells_placements: bool = False) -> None:
-        self.reflector = Reflector(tools.client, ListOptions(PODS, field_selector=BOUND_PODS), BoundPodObject)
+        self.reflector = Reflector(tools.client, ListOptions(PODS, field_selector=BOUND_PODS), BoundedPod)
         super().__init__(tools, [self.reflector])
         self.results: Counter[BoundResult] = Counter()
         self._tells_placements = tells_placements
@@ -115,7 +81,11 @@ class UncheckedPodReporter(Keeper):
         self.over_bound: int | None = None
 
     async def keep(self) -> None:
-        pods = [each.bound for each in self.reflector.current.values() if each.bound]
+        pods = [
+            BoundPod(PodInfo.of(each.model), each.model.node, each.scheduled_at)
+            for each in self.reflector.current.values()
+            if each.model.node
+        ]
         inputs, memory, now, unix = self.tools.inputs(), self._memory, self.tools.clock(), self.tools.wall_clock()
         sweep = await self.make_plan(lambda: sweep_bound_pods(pods, inputs, memory, now, unix))
         self._memory = sweep.memory
@@ -153,13 +123,6 @@ class UncheckedPodReporter(Keeper):
             )
 
 
-class WaitingPod(Struct, frozen=True):
-    """A pod with a delay bound for which kube-scheduler found no node. created_at: Unix seconds; None: not said."""
-
-    info: PodInfo
-    created_at: float | None
-
-
 class _Report(Struct):
     """Remembers moments of a pod, in monotonic seconds. said: subject of a reason → when it was reported."""
 
@@ -177,23 +140,23 @@ class WaitingPodReporter(Keeper):
 
     name = "report waiting pods"
 
-    def __init__(self, tools: Tools, pending: Reflector[PendingPod], nodes: NodeCache, rate: TokenBucket) -> None:
+    def __init__(self, tools: Tools, pending: Reflector[WatchedPod], nodes: NodeCache, rate: TokenBucket) -> None:
         super().__init__(tools, [nodes.watched, pending])
         self._pending, self._nodes, self._rate = pending, nodes, rate
-        self.waiting: list[WaitingPod] | None = None
+        self.waiting: list[ClusterPod] | None = None
         self._reports: dict[str, _Report] = {}
 
     def forget(self) -> None:
         self.waiting, self._reports = None, {}
 
     async def keep(self) -> None:
-        pods, nodes = list(self._pending.current.values()), list(self._nodes.current)
-        inputs, now = self.tools.inputs(), self.tools.clock()
-        self.waiting = waiting = await self.make_plan(lambda: waiting_pods(pods))
-        self._reports = {
-            each.info.uid: self._reports.get(each.info.uid) or _Report(now + PATIENCE_SECONDS, {}) for each in waiting
-        }
-        due = [each.info for each in waiting if self._reports[each.info.uid].look_at <= now][:MAX_LOOKS]
+        unscheduled = [pod.model for pod in self._pending.current.values() if pod.waits_for("Unschedulable")]
+        nodes, inputs, now = list(self._nodes.current), self.tools.inputs(), self.tools.clock()
+        infos = await self.make_plan(lambda: list(map(PodInfo.of, unscheduled)))
+        bounded = {info.uid: info for info in infos if info.has_delay_bounds}
+        self.waiting = [pod for pod in unscheduled if pod.uid in bounded]
+        self._reports = {uid: self._reports.get(uid) or _Report(now + PATIENCE_SECONDS, {}) for uid in bounded}
+        due = [info for uid, info in bounded.items() if self._reports[uid].look_at <= now][:MAX_LOOKS]
         if not due or self.tools.is_dry_run or not inputs.workloads.loaded:
             return
         reasons = await self.make_plan(lambda: [wait_reason(info, nodes, inputs) for info in due])
@@ -205,7 +168,7 @@ class WaitingPodReporter(Keeper):
         if self.waiting is None:
             return
         now = self.tools.wall_clock()
-        oldest = min((each.created_at for each in self.waiting if each.created_at is not None), default=now)
+        oldest = min((each.created_at for each in self.waiting if each.created_at), default=now)
         yield gauge(
             "leadsman_bounded_pods_waiting",
             "Pods with a delay bound for which kube-scheduler found no node, as this leader sees them.",
@@ -224,19 +187,3 @@ class WaitingPodReporter(Keeper):
         said[reason.subject] = now
         digest = blake2b(reason.subject.encode(), digest_size=4).hexdigest()
         _tell(self.tools, info, "BoundWaiting", reason.text, f"waiting.{info.uid[:8]}.{digest}")
-
-
-def waiting_pods(pods: Sequence[Pod]) -> list[WaitingPod]:
-    """Of these pods, those with a delay bound that kube-scheduler tried and found no node for."""
-    return [
-        WaitingPod(info, created.timestamp() if (created := pod.metadata.creation_timestamp) else None)
-        for pod in pods
-        if pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
-        if (info := _pod_info(pod.metadata, pod.metadata.annotations)).has_delay_bounds
-    ]
-
-
-def _pod_info(meta: ObjectMeta | MetadataFields, annotations: Mapping[str, str]) -> PodInfo:
-    owner = pod_owner(meta.name, meta.owner_references)
-    workload, excess = workload_name(owner.kind, owner.name, meta.labels), meta.labels.excess or meta.annotations.excess
-    return PodInfo(meta.namespace, meta.name, meta.uid, meta.labels, annotations, workload, excess)

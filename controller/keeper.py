@@ -15,15 +15,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from leadsman.cluster.model import Cluster
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavailable
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
+from leadsman.planning.situation import Judge, Situation
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -41,6 +45,8 @@ class Tools(Struct, frozen=True):
 
     client: writes only while this replica leads.
     inputs: of decisions, as the extender has them.
+    with_reservations: the same inputs with what is reserved of devices for pods that are not bound yet.
+    judge: makes the filter of one plan, with the plugins of other packages.
     events: None: a dry run, which plans and writes nothing.
     namespace: Leadsman's own.
     clock, wall_clock: monotonic and Unix seconds.
@@ -51,12 +57,23 @@ class Tools(Struct, frozen=True):
     inputs: Callable[[], DecisionInputs]
     events: EventWriter | None
     namespace: str = "leadsman"
+    with_reservations: Callable[[DecisionInputs], Awaitable[DecisionInputs]] | None = None
+    judge: Callable[[], Judge] = lambda: filter_nodes
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
 
     @property
     def is_dry_run(self) -> bool:
         return self.events is None
+
+    async def reserved_inputs(self) -> DecisionInputs:
+        """The inputs of now, as an extender has them for its next request."""
+        inputs = self.inputs()
+        return await self.with_reservations(inputs) if self.with_reservations else inputs
+
+    async def situation(self, cluster: Cluster, cache: DecisionCache) -> Situation:
+        """The cluster with all else that an extender decides on. cache: the keeper's own, as it plans on a thread."""
+        return Situation(cluster, structs.replace(await self.reserved_inputs(), cache=cache), self.judge())
 
     def tell(
         self,

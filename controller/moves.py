@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import structs
 from prometheus_client.core import Metric
 
 from controller.config_maps import DocumentObject, Memory
@@ -31,7 +30,6 @@ from leadsman.planning.replacement_plan import (
     ReplacementSettings,
     plan_replacements,
 )
-from leadsman.planning.situation import Situation
 from leadsman.published.documents import BadDocument
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan
 from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome, PlanProgress, RunState
@@ -215,7 +213,7 @@ class Replacement(Keeper):
     async def _plan(
         self, cluster: Cluster, before: ReplacementMemory, handed_over: HandedOverPlan | None
     ) -> ReplacementPlan:
-        situation = Situation(cluster, structs.replace(self.tools.inputs(), cache=self._cache))
+        situation = await self.tools.situation(cluster, self._cache)
         limits = self._healed.settings.move_plans or MovePlanLimits()
         now, avoid = self.tools.wall_clock(), self._healed.unhealthy
         return await self.make_plan(
@@ -291,7 +289,7 @@ class Rebalancer(Keeper):
         self.plan: MovePlan | None = None
         self.plans = 0
         self._healed, self._replacement, self._settings = healed, replacement, settings
-        self._object = DocumentObject(tools.client, tools.namespace, MOVE_PLAN)
+        self._object, self._cache = DocumentObject(tools.client, tools.namespace, MOVE_PLAN), DecisionCache()
         self._due_at = tools.clock() + self.every_seconds
         self._problem = ProblemLog(
             _log,
@@ -344,7 +342,7 @@ class Rebalancer(Keeper):
     async def _plan(self, cluster: Cluster) -> MovePlan:
         carried_out = self._replacement.plan
         departures = carried_out.memory.state.departures if carried_out else ()
-        situation, now = Situation(cluster, self.tools.inputs()), self.tools.wall_clock()
+        situation, now = await self.tools.situation(cluster, self._cache), self.tools.wall_clock()
         backups, unhealthy = self._healed.settings.backups, self._healed.unhealthy
         return await self.make_plan(
             lambda: plan_rebalance(situation, departures, self._settings, backups, now, now, unhealthy)

@@ -17,12 +17,14 @@ from controller.policies import MissingPolicyReporter, PolicyStatusWriter
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing
 from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
+from controller.watched_pods import WatchedPod
+from extender.plugins.host import PluginHost
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.leader_election import LeaderElector
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POLICY_LABEL
-from leadsman.kube.objects import PartialObjectMetadata, PendingPod
+from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.failover.model import NodeVerdict
@@ -68,13 +70,22 @@ class ControllerParts:
             self.leader_elector = LeaderElector(self.lease_client, *settings.lease, settings.identity, settings.timing)
             event_rate = TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST)
             self.event_writer = EventWriter(self.client, event_rate, settings.identity)
-        inputs = self.followed_sources.input_sources.current_inputs
-        self.tools = Tools(self.client, self.is_leader, inputs, self.event_writer, settings.lease[0])
+        sources = self.followed_sources.input_sources
+        self.plugins = PluginHost(lambda: self.followed_sources.policy_file.current, sources.current_inputs)
+        self.tools = Tools(
+            self.client,
+            self.is_leader,
+            sources.current_inputs,
+            self.event_writer,
+            settings.lease[0],
+            DeviceReservations(self.store, sources.devices, READ_TIMEOUT_SECONDS).read,
+            self.plugins.judge_of_plan,
+        )
         nodes = ListOptions(NODES, metadata_only=True)
         pending = ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending")
         labelled = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
         self.nodes_reflector = Reflector(self.client, nodes, PartialObjectMetadata)
-        self.pending_pods_reflector = Reflector(self.client, pending, PendingPod)
+        self.pending_pods_reflector = Reflector(self.client, pending, WatchedPod)
         self.policy_pods_reflector = Reflector(self.client, labelled, PartialObjectMetadata)
         self.node_cache = NodeCache(self.nodes_reflector)
         self.pages: dict[str, Callable[[], Mapping[str, Any]]] = {}
@@ -93,10 +104,7 @@ class ControllerParts:
     def _reporters(self) -> Iterator[Keeper]:
         """What has refused pods retried, and what says something of pods and policies."""
         tools, nodes, pending = self.tools, self.node_cache, self.pending_pods_reflector
-        sources = self.followed_sources.input_sources
-        reservations = DeviceReservations(self.store, sources.devices, READ_TIMEOUT_SECONDS)
-        inputs = lambda: reservations.read(sources.current_inputs())  # noqa: E731
-        yield Requeuer(tools, pending, nodes, inputs, TokenBucket(TOUCHES_PER_SECOND, 1))
+        yield Requeuer(tools, pending, nodes, TokenBucket(TOUCHES_PER_SECOND, 1))
         yield BindFailureCounter(tools, pending, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST))
         yield UncheckedPodReporter(tools, tells_placements=self.settings.placement_events)
         yield WaitingPodReporter(tools, pending, nodes, TokenBucket(WAITING_EVENTS_PER_SECOND, WAITING_EVENTS_BURST))
@@ -166,6 +174,7 @@ class ControllerParts:
     def families(self) -> Iterator[Metric]:
         """For metrics."""
         yield from self.followed_sources.families()
+        yield from self.plugins.families()
         for keeper in self.keepers:
             yield from keeper.families()
         if elector := self.leader_elector:
@@ -187,6 +196,7 @@ class ControllerParts:
         writers = {"elect a leader": self.leader_elector, "write Events": self.event_writer}
         return {
             **dict(self.followed_sources.tasks()),
+            "keep the plugins": self.plugins.run(),
             "watch nodes": self.nodes_reflector.run(),
             "watch pending pods": self.pending_pods_reflector.run(),
             "watch pods that name a policy": self.policy_pods_reflector.run(),

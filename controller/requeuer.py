@@ -2,17 +2,16 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools, counter, gauge
 from controller.node_patcher import NodeCache
-from leadsman.decision.inputs import DecisionInputs
+from controller.watched_pods import WatchedPod
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.kube.objects import PendingPod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.requeue import NO_MEMORY, RequeueMemory, TouchNode, plan_requeue
@@ -29,7 +28,6 @@ MAX_PLAN_SECONDS = 5.0
 class Requeuer(Keeper):
     """Plans and touches nodes.
 
-    inputs: of decisions, with what is reserved for other pods.
     rate: of touches.
     touched: nodes touched so far.
     """
@@ -39,14 +37,13 @@ class Requeuer(Keeper):
     def __init__(
         self,
         tools: Tools,
-        pending: Reflector[PendingPod],
+        pending: Reflector[WatchedPod],
         nodes: NodeCache,
-        inputs: Callable[[], Awaitable[DecisionInputs]],
         rate: TokenBucket,
     ) -> None:
         super().__init__(tools, [nodes.watched, pending])
         self.touched = 0
-        self._pending_pods, self._nodes, self._inputs, self._rate = pending, nodes, inputs, rate
+        self._pending_pods, self._nodes, self._rate = pending, nodes, rate
         self._memory: RequeueMemory = NO_MEMORY
         self._touch: TouchNode | None = None
         self._filter_problem = ProblemLog(
@@ -63,11 +60,14 @@ class Requeuer(Keeper):
 
     async def keep(self) -> None:
         began = time.perf_counter()
-        pods, nodes, memory = self._pending_pods.current.values(), list(self._nodes.current), self._memory
-        inputs = await self._inputs()
-        plan = await self.make_plan(
-            lambda: plan_requeue(pods, nodes, inputs, memory, lambda: time.perf_counter() - began < MAX_PLAN_SECONDS)
-        )
+        pods = [each.model for each in self._pending_pods.current.values() if each.waits_for("Unschedulable")]
+        nodes, memory = list(self._nodes.current), self._memory
+        inputs, judge = await self.tools.reserved_inputs(), self.tools.judge()
+
+        def has_time() -> bool:
+            return time.perf_counter() - began < MAX_PLAN_SECONDS
+
+        plan = await self.make_plan(lambda: plan_requeue(pods, nodes, inputs, memory, judge, has_time))
         self._memory, self._touch = plan.memory, plan.action or self._touch
         for fault in plan.faults:
             self._filter_problem.report(fault, traceback=True)

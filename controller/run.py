@@ -36,6 +36,7 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
             await stack.enter_async_context(clients)
         if parts.device_health:
             await stack.enter_async_context(parts.device_health)
+        stack.callback(parts.plugins.close)
         await stack.enter_async_context(serve(create_app(parts), *settings.listen))
         log.info(
             "serving %s on port %d",

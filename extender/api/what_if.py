@@ -21,9 +21,16 @@ ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job 
 def decide_what_if(
     yaml: str, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
 ) -> JournalEntry:
-    """Filters and scores the nodes for the pod. What kube-scheduler itself asks of a node is not part of it.
+    """Filters and scores the nodes for the pod. An extender knows nothing of what kube-scheduler itself asks of a node.
     RequestRefused."""
-    pod, nodes = read_pod(yaml), tuple(nodes)
+    return decide_on_pod(read_pod(yaml), nodes, inputs, core)
+
+
+def decide_on_pod(
+    pod: PodInfo, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
+) -> JournalEntry:
+    """Filters and scores the nodes."""
+    nodes = tuple(nodes)
     filter_result = core.filter_nodes(pod, nodes, inputs)
     score_result = core.score_nodes(pod, filter_result.kept, inputs) if filter_result.kept else None
     return JournalEntry(pod, nodes, inputs.now, filter_result, inputs, score_result, inputs if score_result else None)
@@ -31,15 +38,27 @@ def decide_what_if(
 
 def read_pod(yaml: str) -> PodInfo:
     """The pod, or that of a workload's template, as it is read from kube-scheduler's request. RequestRefused."""
+    return read_pod_json(pod_json(yaml))
+
+
+def pod_json(yaml: str) -> bytes:
+    """The pod, or that of a workload's template, as the API server stores it. RequestRefused."""
     if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
         raise RequestRefused(413, f"the YAML is larger than 256 KiB; allowed: {ALLOWED}")
     try:
         document = yaml_document.load(yaml, MAX_YAML_BYTES)
     except yaml_document.BadDocument as error:
         raise _refused(str(error)) from error
-    pod = _with_default_requests(_pod_of(document))
     try:
-        return read_args(msgspec.json.encode({"Pod": pod, "NodeNames": []})).pod
+        return msgspec.json.encode(_with_default_requests(_pod_of(document)))
+    except (TypeError, ValueError) as error:
+        raise _refused(str(error)) from error
+
+
+def read_pod_json(manifest: bytes) -> PodInfo:
+    """The pod as it is read from kube-scheduler's request. RequestRefused."""
+    try:
+        return read_args(msgspec.json.encode({"Pod": msgspec.Raw(manifest), "NodeNames": []})).pod
     except (BadRequest, TypeError, ValueError) as error:
         raise _refused(str(error)) from error
 

@@ -4,14 +4,16 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from extender.plugins.events import PluginChanged, no_events
-from extender.plugins.process import Plugin, Round, Unanswered
+from extender.plugins.process import Plugin, Round, Unanswered, pod_of_question
 from extender.plugins.worker import Reply
 from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.decide import FILTERS, SCORES, FilterResult, ScoreResult, filter_nodes, score_nodes
@@ -93,6 +95,30 @@ class RemoteFilter(RemotePlugin):
         return dict.fromkeys(nodes, Refusal(self.name, f"filter plugin {self.name} fails closed: {problem}"))
 
 
+class PlanFilter:
+    """A filter of another package as a plan asks it: about each pod and node once, since a plan asks thousands of times
+    and what a plugin sees of a pod and a node stays while the plan is made."""
+
+    def __init__(self, plugin: Plugin, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self._plugin, self._clock = plugin.name, plugin, clock
+        self._answers: dict[bytes, dict[str, Refusal | None]] = {}
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        answers = self._answers.setdefault(msgspec.msgpack.encode(pod_of_question(pod)), {})
+        if unasked := CandidateNodes(node for node in nodes if node not in answers):
+            # A plan takes longer than a decision: each question has its own time.
+            questions = Round([self._plugin], pod, unasked, inputs, self._clock, self._clock())
+            try:
+                refused = RemoteFilter(self._plugin, questions).refusals(pod, unasked, inputs)
+            finally:
+                questions.close()
+            answers.update({node: refused.get(node) for node in unasked})
+        return {node: refusal for node in nodes if (refusal := answers[node]) is not None}
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        return Evidence()
+
+
 class RemoteScore(RemotePlugin):
     """A score in a process of its own, which has been asked."""
 
@@ -144,13 +170,18 @@ class PluginHost:
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         """As decide.filter_nodes, and then by the plugins, which all work meanwhile."""
-        asked, plugins = CandidateNodes.of(nodes), self._kept(FILTERS_GROUP, inputs.policy.plugins.filters)
+        asked, plugins = CandidateNodes.of(nodes), self._kept_filters(inputs.policy)
         questions = Round(plugins, pod, asked, inputs, self._clock)
         try:
             remote = [RemoteFilter(plugin, questions) for plugin in plugins]
             return filter_nodes(pod, asked, inputs, (*FILTERS, *remote))
         finally:
             questions.close()
+
+    def judge_of_plan(self) -> Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]:
+        """As `filter_nodes`, for all questions of one plan."""
+        filters = (*FILTERS, *(PlanFilter(each, self._clock) for each in self._kept_filters(self._policy())))
+        return partial(filter_nodes, filters=filters)
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""
@@ -162,6 +193,9 @@ class PluginHost:
             return score_nodes(pod, asked, inputs, (*SCORES, *remote))
         finally:
             questions.close()
+
+    def _kept_filters(self, policy: Policy) -> list[Plugin]:
+        return self._kept(FILTERS_GROUP, policy.plugins.filters)
 
     def _kept(self, group: str, named: Sequence[PluginPolicy]) -> list[Plugin]:
         """Those of the plugins that the host has seen in the policy."""

@@ -306,11 +306,13 @@ class Round:
         nodes: Sequence[str],
         inputs: DecisionInputs,
         clock: Callable[[], float] = time.monotonic,
+        began: float | None = None,
     ) -> None:
+        """began: when the shared time of the plugins began; None: with the inputs, as for a request."""
         self.nodes, self._clock = nodes, clock
         self._results: dict[Plugin, Reply | str] = {}
         self._open: dict[Plugin, float] = {}
-        sent, end = _pod(pod), inputs.now + ALL_PLUGINS_SECONDS
+        sent, end = pod_of_question(pod), (inputs.now if began is None else began) + ALL_PLUGINS_SECONDS
         try:
             # Free ones first: waiting for one that another decision holds takes no time from them.
             busy = [plugin for plugin in plugins if not self._ask(plugin, sent, inputs, end, waits=False)]
@@ -381,7 +383,8 @@ class Round:
         plugin.lock.release()
 
 
-def _pod(pod: PodInfo) -> Pod:
+def pod_of_question(pod: PodInfo) -> Pod:
+    """The pod as a plugin sees it."""
     requests = None
     if pod.requests is not None:
         requests = {name: quantity.to_float(nanos) for name, nanos in pod.requests.items()}

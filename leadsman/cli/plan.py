@@ -1,6 +1,7 @@
 """`leadsman plan WHAT`: plans for the whole cluster, made offline."""
 
 import argparse
+import contextlib
 from importlib import import_module
 
 from leadsman.cli.flags.options import Options
@@ -33,4 +34,5 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    return int(args.make_plan(args))
+    with contextlib.ExitStack() as args.closing:
+        return int(args.make_plan(args))

@@ -18,7 +18,7 @@ from leadsman.cli.move_plans import (
     time_text,
     write_plan,
 )
-from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.moves.drain import DrainPlan, plan_drain
 
 EXIT_EMPTY, EXIT_NOT_EMPTY = 0, 1
@@ -40,7 +40,7 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the input cannot be used, or names no such node."""
-    given = read_plan_input(args)
+    given = read_input_with_plugins(args)
     drain = plan_drain(given.situation, args.node, backup_settings(args), given.taken_at, args.at)
     write_plan(drain.plan, args)
     if not args.json:

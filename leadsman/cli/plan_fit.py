@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
@@ -58,7 +58,7 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used."""
     began, cpu_began = time.monotonic(), time.process_time()
-    given = read_plan_input(args)
+    given = read_input_with_plugins(args)
     templates = read_templates(args.filename, given.cluster)
     if args.nodes is not None:
         templates = [_memory_only(each) for each in templates]

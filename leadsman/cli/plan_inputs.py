@@ -4,21 +4,27 @@ import argparse
 import asyncio
 import contextlib
 import gzip
+import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.plugins.host import PlanFilter
+from extender.plugins.process import Plugin
 from leadsman.cli.command_failed import CommandFailed
 from leadsman.cli.flags import api_server_flags, etcd_flags, telemetry_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, label_key, namespace_name, optional_url
 from leadsman.cluster.model import Cluster
+from leadsman.decision.decide import FILTERS, filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
+from leadsman.planning.situation import Judge, Situation, with_devices_of, with_workloads_of
+from leadsman.plugin import FILTERS_GROUP
 from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
@@ -46,6 +52,7 @@ class PlanInput(Struct, frozen=True):
     taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
     source: where it comes from, for people.
     missing: what could not be read → why.
+    judge: filters nodes as the extender does, with the policy's filter plugins.
     """
 
     cluster: Cluster
@@ -53,6 +60,7 @@ class PlanInput(Struct, frozen=True):
     taken_at: float | None
     source: str
     missing: Mapping[str, str] = {}
+    judge: Judge = filter_nodes
 
     @property
     def situation(self) -> Situation:
@@ -60,7 +68,7 @@ class PlanInput(Struct, frozen=True):
         who has which devices: a cluster that was generated or read from a list has no more."""
         workloads = self.inputs.workloads.loaded
         inputs = self.inputs if workloads else with_workloads_of(self.cluster, self.inputs)
-        return Situation(self.cluster, with_devices_of(self.cluster, inputs))
+        return Situation(self.cluster, with_devices_of(self.cluster, inputs), self.judge)
 
 
 def plan_input_options(add: Options) -> None:
@@ -99,6 +107,24 @@ def plan_input_options(add: Options) -> None:
     )
     planned.argument("policy", POLICY_FILE_HELP, None, existing_file)
     live_cluster_options(add)
+
+
+def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
+    """What the flags name, with the policy's filter plugins, which run until `args.closing` is closed. ValueError."""
+    given = read_plan_input(args)
+    return replace(given, judge=_judge(given.inputs, args.closing))
+
+
+def _judge(inputs: DecisionInputs, closing: contextlib.ExitStack) -> Judge:
+    plugins = [Plugin(FILTERS_GROUP, each) for each in inputs.policy.plugins.filters]
+    for plugin in plugins:
+        closing.callback(plugin.stop)
+        plugin.start()
+    for plugin in plugins:
+        plugin.warm_up(inputs)
+        if not plugin.is_active:
+            print(f"filter plugin {plugin.name} is not asked here: {plugin.health.problem}", file=sys.stderr)
+    return partial(filter_nodes, filters=(*FILTERS, *map(PlanFilter, plugins))) if plugins else filter_nodes
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:

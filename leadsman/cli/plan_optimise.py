@@ -9,7 +9,7 @@ import time
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
 from leadsman.planning.optimise.choices import Choices, Problem, balanced, greedy_choices, score
@@ -58,7 +58,7 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used."""
     began = time.monotonic()
-    given = read_plan_input(args)
+    given = read_input_with_plugins(args)
     settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
     modelled = model_cluster(given.situation, settings)
     start = greedy_choices(modelled.problem, modelled.start)

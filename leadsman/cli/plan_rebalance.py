@@ -6,7 +6,7 @@ import time
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int, positive_number
 from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
-from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, Departure
@@ -35,7 +35,7 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the input cannot be used."""
-    given = read_plan_input(args)
+    given = read_input_with_plugins(args)
     now = time.time() if given.taken_at is None else given.taken_at
     settings = RebalanceSettings(threshold=args.threshold, max_moves=args.max_moves)
     plan = plan_rebalance(given.situation, _departures(args), settings, backup_settings(args), given.taken_at, now)

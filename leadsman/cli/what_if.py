@@ -1,4 +1,7 @@
-"""What would be decided on a pod that does not exist, on a snapshot of the cluster. Nothing is kept or changed."""
+"""What would be decided on a pod that does not exist, on a snapshot of the cluster. Nothing is kept or changed.
+
+A snapshot has the whole cluster, so what kube-scheduler asks of a node is part of the answer: taints, affinity, room.
+"""
 
 import time
 from pathlib import Path
@@ -7,9 +10,14 @@ from msgspec.structs import replace
 
 from extender.api.contract.decisions import DecisionDetail
 from extender.api.decision_pages import decision_detail
-from extender.api.what_if import decide_what_if
+from extender.api.what_if import decide_on_pod, pod_json, read_pod_json
 from extender.body_limits import RequestRefused
-from leadsman.planning.situation import with_workloads_of
+from extender.decider import DecisionCore
+from leadsman.decision.decide import FilterResult
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import MalformedResponse
+from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
+from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 
@@ -22,9 +30,12 @@ def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail
         raise ValueError(f"{snapshot}: {error}") from error
     # A cluster that was generated or read from a list has no index of workloads: its pods say where they are.
     inputs = read.inputs if read.inputs.workloads.loaded else with_workloads_of(read.cluster, read.inputs)
-    inputs = replace(inputs, estimates=EstimatesOnDemand(inputs))
+    inputs = with_devices_of(read.cluster, replace(inputs, estimates=EstimatesOnDemand(inputs)))
     try:
-        entry = decide_what_if(yaml, sorted(read.cluster.nodes), inputs)
-    except RequestRefused as error:
+        manifest = pod_json(yaml)
+        verdict = Situation(read.cluster, inputs).verdict(decode_json(manifest, PodObject).model)
+        core = DecisionCore(lambda *_: FilterResult(verdict.nodes, verdict.refused))
+        entry = decide_on_pod(read_pod_json(manifest), sorted(read.cluster.nodes), inputs, core)
+    except (RequestRefused, MalformedResponse) as error:
         raise ValueError(f"{source}: {error}") from error
     return decision_detail(entry, "", lambda _: time.time(), inputs.now)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotLeader
 from leadsman.kube.names import REPORTING_CONTROLLER
-from leadsman.kube.objects import Event, ObjectMeta, ObjectReference
+from leadsman.kube.objects import Event, ObjectIdentity, ObjectMeta, ObjectReference
 from leadsman.kube.resources import CORE_EVENTS, EVENTS_V1
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
@@ -34,7 +34,7 @@ class _Events(Struct, frozen=True):
     items: tuple[Event, ...] = ()
 
 
-async def warnings_about(client: ApiClient, about: ObjectMeta) -> tuple[Event, ...]:
+async def warnings_about(client: ApiClient, about: ObjectMeta | ObjectIdentity) -> tuple[Event, ...]:
     """The Warning Events about the object with this UID, at most MAX_EVENTS_READ. ApiError."""
     query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
     return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items

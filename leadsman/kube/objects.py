@@ -3,7 +3,7 @@
 Other fields are skipped. A field that is missing or null has its default. Times are UTC.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, NamedTuple, Protocol, Self, TypeVar
 
@@ -238,30 +238,6 @@ class Pod(_Part, frozen=True):
         """Why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it could."""
         failed = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
         return next((each.reason for each in failed), "")
-
-
-class ContainerResources(_Part, frozen=True):
-    """The resources of a container: name → quantity."""
-
-    requests: Mapping[str, str | int | float] = {}
-
-
-class Container(_Part, frozen=True):
-    """A container of a pod that is to be placed."""
-
-    resources: ContainerResources = ContainerResources()
-
-
-class PendingPodSpec(PodSpec, frozen=True):
-    """The spec of a pod, with what it requests."""
-
-    containers: tuple[Container, ...] = ()
-
-
-class PendingPod(Pod, frozen=True):
-    """A pod that is to be placed. There are few of these, so more of them is kept than of a Pod."""
-
-    spec: PendingPodSpec = PendingPodSpec()
 
 
 class NodeAddress(_Part, frozen=True):

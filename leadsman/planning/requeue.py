@@ -9,21 +9,19 @@ The extender may see the change a moment later than this planner and refuse once
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeVar
 
-from msgspec import Struct, structs
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from leadsman.cluster.devices.cards import asks_of_one_card
-from leadsman.cluster.devices.demand import extended_requests, readable_demand
+from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.inputs import DecisionInputs, workload_name
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.kube import objects
-from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL
-from leadsman.kube.objects import pod_owner
-
-V = TypeVar("V", str, int)
+from leadsman.planning.situation import Judge, workload_key
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 """When a node is touched, after it was first seen to pass."""
@@ -37,63 +35,28 @@ retried by kube-scheduler itself, every five minutes."""
 
 EXTENDER_KEY_PREFIXES = (DELAY_LABEL_PREFIX, f"{DOMAIN}/", POLICY_LABEL)
 
-
-class PodSignature(Struct, frozen=True):
-    """What decides how the extender answers for a pod: pods with one signature get one answer.
-
-    name: of the pod's owner, which may be the pod itself.
-    labels, annotations: those that are read.
-    workload, excess: as in PodInfo.
-    extended: of each container, extended resource and amount; () when no container requests any.
-    """
-
-    namespace: str
-    name: str
-    labels: tuple[tuple[str, str], ...]
-    annotations: tuple[tuple[str, str], ...]
-    workload: str = ""
-    excess: str = ""
-    extended: tuple[tuple[tuple[str, int], ...], ...] = ()
-
-    @property
-    def pod(self) -> PodInfo:
-        """A pod of this signature, without UID."""
-        labels, annotations = dict(self.labels), dict(self.annotations)
-        devices, bad_demand = readable_demand(tuple(map(dict, self.extended)), annotations)
-        return PodInfo(
-            self.namespace,
-            self.name,
-            labels=labels,
-            annotations=annotations,
-            workload=self.workload,
-            excess=self.excess,
-            devices=devices,
-            bad_demand=bad_demand,
-        )
-
-    @property
-    def uses_extender(self) -> bool:
-        """Whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
-        own = any(key.startswith(EXTENDER_KEY_PREFIXES) for key, _ in (*self.labels, *self.annotations))
-        return own or bool(asks_of_one_card(self.pod.devices))
+Signature = bytes
+"""What decides on the extender's answer for a pod, encoded: pods with one signature get one answer."""
 
 
 class SignatureState(Struct, frozen=True):
     """What is remembered of a signature from one plan to the next.
 
-    passing_nodes: those that passed when last filtered.
+    pod: any of its pods, as `without_own` has it.
+    passing_nodes: those that passed when last filtered; None: it was not filtered yet.
     filtered_at: monotonic seconds of that.
     touch_node: the node to touch.
     touch_times: monotonic seconds of the touches to come.
     """
 
-    passing_nodes: frozenset[str] = frozenset()
+    pod: PodInfo
+    passing_nodes: frozenset[str] | None = None
     filtered_at: float = float("-inf")
     touch_node: str = ""
     touch_times: tuple[float, ...] = ()
 
 
-RequeueMemory = Mapping[PodSignature, SignatureState]
+RequeueMemory = Mapping[Signature, SignatureState]
 
 NO_MEMORY: RequeueMemory = MappingProxyType({})
 
@@ -119,90 +82,77 @@ class RequeuePlan(Struct, frozen=True):
 
 
 def plan_requeue(
-    pods: Iterable[objects.PendingPod],
+    pods: Iterable[ClusterPod],
     nodes: Sequence[str],
     inputs: DecisionInputs,
     memory: RequeueMemory,
+    judge: Judge = filter_nodes,
     has_time: Callable[[], bool] = lambda: True,
 ) -> RequeuePlan:
-    """Filters `nodes` for the unschedulable of `pods`, and plans a touch where a node passes that did not before.
+    """Filters `nodes` for the pods, and plans a touch where a node passes that did not before.
 
+    pods: those that kube-scheduler tried and found no node for.
+    judge: how the extender filters nodes.
     has_time: asked before each signature; those that it leaves out come first in the next plan.
     """
-    waiting = dict.fromkeys(pod_signature(pod) for pod in pods if is_unschedulable(pod))
-    signatures = dict.fromkeys(sorted(waiting, key=lambda each: each not in memory)[:MAX_SIGNATURES])
-    states = {signature: memory[signature] for signature in signatures if signature in memory}
+    alike = (without_own(pod, sees_labels=bool(inputs.policy.plugins.filters)) for pod in pods)
+    waiting = {msgspec.json.encode(pod, order="sorted"): pod for pod in alike}
+    remembered_first = sorted(waiting, key=lambda each: each not in memory)[:MAX_SIGNATURES]
+    states = {each: memory.get(each) or SignatureState(waiting[each]) for each in remembered_first}
     faults: list[Exception] = []
     candidates = CandidateNodes.of(nodes)
-    shared = {state.passing_nodes: state.passing_nodes for state in states.values()}
-    for signature in _longest_unfiltered(signatures, states):
+    shared = {state.passing_nodes: state.passing_nodes for state in states.values() if state.passing_nodes is not None}
+    longest_unfiltered = sorted(states, key=lambda each: states[each].filtered_at)
+    for signature in longest_unfiltered[:MAX_SIGNATURES_PER_PLAN]:
         if not has_time():
             break
+        state = states[signature]
         try:
-            passing = frozenset(filter_nodes(signature.pod, candidates, inputs).kept)
+            passing = frozenset(judge(state.pod, candidates, inputs).kept)
         except Exception as fault:  # A plugin's: it costs these pods their early retry, and nothing else.
-            fault.add_note(f"raised while filtering nodes for pods like {signature.namespace}/{signature.name}")
+            fault.add_note(f"raised while filtering nodes for pods like {state.pod.namespace}/{state.pod.name}")
             faults.append(fault)
-            states[signature] = structs.replace(states.get(signature, SignatureState()), filtered_at=inputs.now)
+            states[signature] = replace(state, filtered_at=inputs.now)
         else:
-            passing = shared.setdefault(passing, passing)
-            states[signature] = _next_state(signature, states.get(signature), passing, inputs.now)
+            states[signature] = _next_state(state, shared.setdefault(passing, passing), inputs.now)
     return RequeuePlan(_take_due_touch(states, inputs.now), tuple(faults), MappingProxyType(states))
 
 
-def is_unschedulable(pod: objects.Pod) -> bool:
-    """Whether kube-scheduler tried the pod and found no node for it."""
-    return pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
+def without_own(pod: ClusterPod, *, sees_labels: bool = False) -> PodInfo:
+    """The pod without what only it has, so that the pods of one owner are alike.
+
+    sees_labels: whether somebody reads labels that Leadsman itself does not, as plugins do.
+    """
+    info = PodInfo.of(pod)
+    labels = info.labels if sees_labels else BoundedLabels.read_of(info.labels)
+    return replace(info, uid="", name=workload_key(pod)[1] or pod.name, labels=labels)
 
 
-def pod_signature(pod: objects.PendingPod) -> PodSignature:
-    """Quantities that cannot be read are no pod's: the API server refuses them."""
-    metadata = pod.metadata
-    owner = pod_owner(metadata.name, metadata.owner_references)
-    workload = workload_name(*owner, metadata.labels)
-    labels, annotations = BoundedLabels.read_of(metadata.labels), BoundedAnnotations.read_of(metadata.annotations)
-    excess = metadata.labels.excess or metadata.annotations.excess
-    extended = extended_requests(each.resources.requests for each in pod.spec.containers)
-    return PodSignature(
-        metadata.namespace,
-        owner.name,
-        _sorted(labels),
-        _sorted(annotations),
-        workload,
-        excess,
-        tuple(map(_sorted, extended)),
-    )
+def _uses_extender(pod: PodInfo) -> bool:
+    """Whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
+    own = any(key.startswith(EXTENDER_KEY_PREFIXES) for key in (*pod.labels, *pod.annotations))
+    return own or bool(asks_of_one_card(pod.devices))
 
 
-def _sorted(pairs: Mapping[str, V]) -> tuple[tuple[str, V], ...]:
-    return tuple(sorted(pairs.items()))
-
-
-def _longest_unfiltered(signatures: Iterable[PodSignature], states: RequeueMemory) -> Sequence[PodSignature]:
-    new = SignatureState()
-    return sorted(signatures, key=lambda signature: states.get(signature, new).filtered_at)[:MAX_SIGNATURES_PER_PLAN]
-
-
-def _next_state(
-    signature: PodSignature, before: SignatureState | None, passing: frozenset[str], now: float
-) -> SignatureState:
+def _next_state(before: SignatureState, passing: frozenset[str], now: float) -> SignatureState:
     """A new signature that uses the extender counts as refused everywhere until now; any other has gained nothing."""
-    if before is None:
-        before = SignatureState(frozenset() if signature.uses_extender else passing)
-    if gained := sorted(passing - before.passing_nodes):
-        return SignatureState(passing, now, gained[0], tuple(now + delay for delay in TOUCH_DELAYS_SECONDS))
+    passed = before.passing_nodes
+    if passed is None:
+        passed = frozenset() if _uses_extender(before.pod) else passing
+    if gained := sorted(passing - passed):
+        return SignatureState(before.pod, passing, now, gained[0], tuple(now + delay for delay in TOUCH_DELAYS_SECONDS))
     touch_times = before.touch_times if before.touch_node in passing else ()
-    return SignatureState(passing, now, before.touch_node, touch_times)
+    return SignatureState(before.pod, passing, now, before.touch_node, touch_times)
 
 
-def _take_due_touch(states: dict[PodSignature, SignatureState], now: float) -> TouchNode | None:
+def _take_due_touch(states: dict[Signature, SignatureState], now: float) -> TouchNode | None:
     """One touch for all that are due, which are struck off: it makes kube-scheduler retry every refused pod."""
     due = [signature for signature, state in states.items() if state.touch_times and state.touch_times[0] <= now]
     for signature in due:
         later = tuple(at for at in states[signature].touch_times if at > now)
-        states[signature] = structs.replace(states[signature], touch_times=later)
+        states[signature] = replace(states[signature], touch_times=later)
     if not due:
         return None
-    first = due[0]
-    node = states[first].touch_node
-    return TouchNode(node, f"node {node} now passes the filters for pods like {first.namespace}/{first.name}")
+    first = states[due[0]]
+    reason = f"node {first.touch_node} now passes the filters for pods like {first.pod.namespace}/{first.pod.name}"
+    return TouchNode(first.touch_node, reason)

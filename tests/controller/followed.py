@@ -1,6 +1,7 @@
 """What keepers are given in tests: their tools, and what is listed or followed."""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from controller.healed_cluster import HealedCluster
 from controller.keeper import Tools
 from controller.node_patcher import NodeCache
+from controller.watched_pods import WatchedPod
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import ObjectMeta, ObjectReference, PartialObjectMetadata
 from leadsman.state.snapshot import Snapshot
 
@@ -65,6 +68,18 @@ def node_cache(*names: str, **meta: Any) -> NodeCache:
     """Nodes that are listed."""
     nodes = {name: ObjectMeta(name, uid=f"uid-of-{name}", labels=BoundedLabels({}), **meta) for name in names}
     return NodeCache(listed({("", name): PartialObjectMetadata(each) for name, each in nodes.items()}))
+
+
+def waiting_pod(
+    name: str = "p", labels: Mapping[str, str] = {}, reason: str = "Unschedulable", **meta: str
+) -> WatchedPod:
+    """A pod that kube-scheduler gave up for this reason."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+    body = {
+        "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}", "labels": dict(labels), **meta},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    return decode_json(json.dumps(body).encode(), WatchedPod)
 
 
 class KnownHolds(HealedCluster):

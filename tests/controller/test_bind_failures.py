@@ -7,22 +7,20 @@ from pathlib import Path
 import pytest
 
 from controller.bind_failures import REREAD_INTERVAL_SECONDS, BindFailureCounter, bind_failure_cause
+from controller.watched_pods import WatchedPod
 from leadsman.kube.client import ApiClient
-from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
 from leadsman.kube.resources import CORE_EVENTS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import listed, tools
+from tests.controller.followed import listed, tools, waiting_pod
 
 CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
 BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}
-GAVE_UP, NO_NODE = (Condition("PodScheduled", "False", reason) for reason in ("SchedulerError", "Unschedulable"))
 
 
-def waiting(name: str = "refused", condition: Condition = GAVE_UP) -> Pod:
-    uid = BY_POD[name]["involvedObject"]["uid"]
-    return Pod(ObjectMeta(name, "default", uid), status=PodStatus("Pending", conditions=(condition,)))
+def waiting(name: str = "refused", reason: str = "SchedulerError") -> WatchedPod:
+    return waiting_pod(name, reason=reason, namespace="default", uid=BY_POD[name]["involvedObject"]["uid"])
 
 
 class Looking:
@@ -87,7 +85,7 @@ async def test_a_series_counts_what_was_added_to_it(look: Looking) -> None:
 
 
 async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look: Looking) -> None:
-    assert await look.at(0, waiting(condition=NO_NODE)) == {}
+    assert await look.at(0, waiting(reason="Unschedulable")) == {}
     assert look.asked() == []
     for second in range(int(REREAD_INTERVAL_SECONDS)):
         await look.at(second, waiting())

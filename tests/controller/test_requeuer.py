@@ -1,19 +1,18 @@
 """The requeue plan is executed: a node's annotation is touched, at a limited rate, and a failed touch is made later."""
 
 import pytest
+from msgspec import structs
 
 from controller.requeuer import Requeuer
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import Told, listed, node_cache, tools
+from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 
 NODES = ("a", "b", "c")
 
@@ -31,14 +30,10 @@ def requeuer(client: ApiClient, api: FakeApiServer):
     for node in NODES:
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
     state = {"inputs": inputs(b=80.0, c=80.0)}
-    status = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
-    pods = {("ns", "p"): PendingPod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_a": "25"})), status=status)}
-
-    async def current() -> DecisionInputs:
-        return state["inputs"]
+    pods = {("ns", "p"): waiting_pod(labels={"delay_a": "25"})}
 
     pending = listed(pods)
-    one = Requeuer(tools(client, Told()), pending, node_cache(*NODES), current, TokenBucket(1e-9, 1))
+    one = Requeuer(tools(client, Told(), lambda: state["inputs"]), pending, node_cache(*NODES), TokenBucket(1e-9, 1))
     return one, state, pods
 
 
@@ -94,13 +89,13 @@ async def test_without_waiting_pods_nothing_is_done(requeuer, api: FakeApiServer
 
 
 async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(
-    requeuer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, api: FakeApiServer
+    requeuer, caplog: pytest.LogCaptureFixture, api: FakeApiServer
 ) -> None:
     def broken(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("leadsman.planning.requeue.filter_nodes", broken)
     one, *_ = requeuer
+    one.tools = structs.replace(one.tools, judge=lambda: broken)
     for _ in range(3):
         await one.turn()
     assert touched(api) == []

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from controller.bounded_pods import BoundPodObject, UncheckedPodReporter
+from controller.bounded_pods import UncheckedPodReporter
+from controller.watched_pods import BoundedPod
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
@@ -132,10 +133,15 @@ async def test_a_dry_run_counts_and_writes_nothing(sweeping: Sweeping, client: A
 
 
 def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
-    kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundPodObject)
-    assert (kept.bound, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (None, "free", {}, {})
+    kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundedPod)
+    assert (kept.model.name, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (
+        "",
+        "free",
+        {},
+        {},
+    )
 
 
 def test_a_pod_that_is_being_deleted_is_not_looked_at() -> None:
     gone = pod("far", {"delay_edge-1": "25"}, name="p", deletionTimestamp="2026-11-22T10:00:00Z")
-    assert decode_json(json.dumps(gone).encode(), BoundPodObject).bound is None
+    assert decode_json(json.dumps(gone).encode(), BoundedPod).model.node == ""

@@ -1,7 +1,6 @@
 """Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
+from controller.watched_pods import WatchedPod
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
-from leadsman.kube.decoding import decode_json
 from leadsman.kube.events import EventWriter
-from leadsman.kube.objects import Pod
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import listed, node_cache, tools
+from tests.controller.followed import listed, node_cache, tools, waiting_pod
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -29,18 +27,8 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
 
 
-def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") -> Pod:
-    body = {
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{name}",
-            "labels": labels,
-            "creationTimestamp": START.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        },
-        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": reason}]},
-    }
-    return decode_json(json.dumps(body).encode(), Pod)
+def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") -> WatchedPod:
+    return waiting_pod(name, labels, reason, namespace="shop", creationTimestamp=START.strftime("%Y-%m-%dT%H:%M:%SZ"))
 
 
 class Waiting:

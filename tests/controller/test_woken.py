@@ -9,10 +9,8 @@ import aiohttp
 import pytest
 
 from controller.requeuer import Requeuer
-from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
@@ -21,7 +19,7 @@ from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, Latency, PeerLatency, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import Told, listed, node_cache, tools
+from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-UNSCHEDULABLE = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
 
 
 def waiting(api: FakeApiServer, **labels: str) -> None:
@@ -157,16 +154,13 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     api: FakeApiServer, client: ApiClient, until: "Until"
 ) -> None:
     world = World()
-    pod = PendingPod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_n00": "30"})), status=UNSCHEDULABLE)
+    pod = waiting_pod(labels={"delay_n00": "30"})
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
         sources, estimator = gathering.input_sources, gathering.delays.estimator
 
-        async def facts():
-            return sources.current_inputs()
-
         pending = listed({("ns", "p"): pod})
-        waker = Requeuer(tools(client, Told()), pending, node_cache("n05"), facts, TokenBucket(1e9, 1))
+        waker = Requeuer(tools(client, Told(), sources.current_inputs), pending, node_cache("n05"), TokenBucket(1e9, 1))
 
         async def settled(link_ms):
             await world.report(link_ms)

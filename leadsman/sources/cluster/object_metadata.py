@@ -39,12 +39,13 @@ class MetadataFields(ObjectIdentity, frozen=True, rename="camel"):
         return used or _NO_ANNOTATIONS
 
 
-class ConditionFields(Struct, frozen=True, gc=False):
+class ConditionFields(Struct, frozen=True, gc=False, rename="camel"):
     """A condition of an object."""
 
     type: str
     status: str = "Unknown"
     reason: str = ""
+    last_transition_time: datetime | None = None
 
 
 def condition(conditions: Sequence[ConditionFields], name: str) -> bool | None:

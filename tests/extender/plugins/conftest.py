@@ -15,6 +15,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy, parse
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
+from tests.installed_package import install
 
 A = TypeVar("A")
 
@@ -50,13 +51,8 @@ strict = strangers:Strict
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package with the entry points above is installed, as far as Python can tell."""
-    (tmp_path / "strangers.py").write_text((Path(__file__).parent / "strangers.py").read_text())
-    (tmp_path / "quiet.py").write_text((ROOT / "examples/plugins/quiet.py").read_text())
-    info = tmp_path / "strangers-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    files = {"strangers": Path(__file__).parent / "strangers.py", "quiet": ROOT / "examples/plugins/quiet.py"}
+    install(tmp_path, monkeypatch, ENTRY_POINTS, {name: file.read_text() for name, file in files.items()})
 
 
 def snapshot() -> Snapshot:

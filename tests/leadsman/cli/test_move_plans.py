@@ -22,6 +22,7 @@ from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
 from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.installed_package import install_picky
 
 GIB = 2**30
 OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
@@ -107,6 +108,17 @@ def test_drain_prints_the_moves_what_stays_and_what_to_do_first(
     assert "node a is to be empty" in shown
     assert "shop/bare  a     it has no controller that would make it again" in shown
     assert "kubectl cordon a" in shown
+
+
+def test_no_pod_is_drained_to_a_node_that_a_plugin_of_the_policy_refuses(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(install_picky(tmp_path, monkeypatch))
+    assert main(["plan", "drain", "a", "--snapshot", str(snapshot), "--policy", str(policy)]) == 1
+    shown = capsys.readouterr().out
+    assert "nothing is moved" in shown
+    assert "1 it does not like the node" in shown
 
 
 def test_drain_ahead_of_a_time_that_is_too_near_says_so_and_keeps_the_time(

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
+from tests.installed_package import install
 
 BROKEN = """
 class Broken:
@@ -62,15 +63,8 @@ owes = failing:Owes
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken.py").write_text(BROKEN)
-    (tmp_path / "failing.py").write_text(FAILING)
-    for name in ("quiet", "files", "connect"):
-        (tmp_path / f"{name}.py").write_text(Path(f"examples/plugins/{name}.py").read_text())
-    info = tmp_path / "mine-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(ENTRY_POINTS)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    ours = {name: Path(f"examples/plugins/{name}.py").read_text() for name in ("quiet", "files", "connect")}
+    install(tmp_path, monkeypatch, ENTRY_POINTS, {"broken": BROKEN, "failing": FAILING, **ours})
 
 
 def test_it_lists_ours_and_those_of_other_packages(installed: None, capsys: pytest.CaptureFixture[str]):

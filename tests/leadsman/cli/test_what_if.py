@@ -40,6 +40,16 @@ def test_a_pod_and_a_workload_s_template_are_decided_alike(
     assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
 
 
+def test_what_kube_scheduler_refuses_is_said_too(
+    snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No node of the snapshot has memory."""
+    asks = POD.replace("containers: []", "containers: [{name: c, resources: {requests: {memory: 1Gi}}}]")
+    (tmp_path / "pod.yaml").write_text(asks)
+    assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot]) == 0
+    assert "none of 3 nodes passes: 3 Insufficient memory" in capsys.readouterr().out
+
+
 def test_a_bound_to_a_workload_of_a_generated_cluster_is_looked_up(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

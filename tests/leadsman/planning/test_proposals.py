@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from extender.wire.pod import read_pod
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import node_devices
 from leadsman.cluster.model import Cluster, cluster_of
@@ -50,6 +51,15 @@ def check_moves(world: World, moves: tuple[PlannedMove, ...]) -> int:
         assert world.why_not(pod, move.to_node, steered=True) == "", f"{move.name} {move.from_node}>{move.to_node}"
         pod["spec"]["nodeName"] = move.to_node
     return len(moves)
+
+
+@many
+@given(seeds)
+def test_a_pod_of_the_cluster_is_what_kube_scheduler_s_request_shows(seed: int) -> None:
+    """Nothing that decides is lost on the way from the API server to a planner."""
+    for manifest in World(seed).pods.values():
+        body = json.dumps(manifest).encode()
+        assert PodInfo.of(decode_json(body, PodObject).model) == read_pod(body)
 
 
 @many

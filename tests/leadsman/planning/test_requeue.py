@@ -1,6 +1,6 @@
 """Which node is touched, and when, so that kube-scheduler retries refused pods; the filters are the extender's own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 from msgspec import structs
@@ -8,35 +8,22 @@ from msgspec import structs
 import leadsman.planning.requeue as requeue
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
-from leadsman.kube.objects import (
-    Condition,
-    Container,
-    ContainerResources,
-    ControllerReferences,
-    ObjectMeta,
-    OwnerReference,
-    PendingPod,
-    PendingPodSpec,
-    PodStatus,
-)
 from leadsman.planning.requeue import (
     MAX_SIGNATURES_PER_PLAN,
     NO_MEMORY,
     TOUCH_DELAYS_SECONDS,
-    is_unschedulable,
     plan_requeue,
-    pod_signature,
+    without_own,
 )
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 NODES = ("a", "b", "c")
-UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable")
 
 
 def inputs(now=100.0, **to_a):
@@ -46,9 +33,8 @@ def inputs(now=100.0, **to_a):
     return DecisionInputs(Snapshot({"a": state}), Policy(), now)
 
 
-def pod(name="p", conditions=(UNSCHEDULABLE,), **labels):
-    metadata = ObjectMeta(name, "ns", labels=BoundedLabels(labels or {"delay_a": "25"}))
-    return PendingPod(metadata, status=PodStatus("Pending", conditions=conditions))
+def pod(name="p", **labels):
+    return ClusterPod(name, "ns", name, labels=labels or {"delay_a": "25"})
 
 
 class Planner:
@@ -57,8 +43,8 @@ class Planner:
     def __init__(self, *pods):
         self.pods, self.memory = pods, NO_MEMORY
 
-    def plan(self, now, **to_a):
-        plan = plan_requeue(self.pods, NODES, inputs(now, **to_a), self.memory)
+    def plan(self, now, judge=filter_nodes, **to_a):
+        plan = plan_requeue(self.pods, NODES, inputs(now, **to_a), self.memory, judge)
         self.memory = plan.memory
         return plan
 
@@ -119,40 +105,50 @@ def test_all_signatures_that_gained_a_node_need_one_touch() -> None:
     assert [one.touched(now, b=5.0) for now in (100.0, 101.0)] == ["a", ""]
 
 
-def filter_calls(monkeypatch: pytest.MonkeyPatch) -> list[PodInfo]:
-    """The pod of each call of filter_nodes from now on."""
-    calls: list[PodInfo] = []
+class Noted:
+    """A filter that notes the pod of each call."""
 
-    def noted(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
-        calls.append(pod)
+    def __init__(self) -> None:
+        self.pods: list[PodInfo] = []
+
+    def __call__(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
+        self.pods.append(pod)
         return filter_nodes(pod, nodes, inputs)
 
-    monkeypatch.setattr(requeue, "filter_nodes", noted)
-    return calls
+
+def test_pods_alike_are_filtered_once() -> None:
+    asked = Noted()
+    owned = [pod(f"p{number}") for number in range(50)]
+    Planner(*[structs.replace(each, workload="deployment/web") for each in owned]).plan(100.0, asked, b=80.0)
+    assert len(asked.pods) == 1
 
 
-def test_pods_alike_are_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = filter_calls(monkeypatch)
-    Planner(*[pod()] * 50).plan(100.0, b=80.0)
-    assert len(calls) == 1
+def test_a_label_that_no_filter_of_ours_reads_tells_pods_apart_only_where_plugins_are_asked() -> None:
+    one, other = (
+        structs.replace(
+            pod(f"db-{number}", **{"delay_a": "25", "apps.kubernetes.io/pod-index": str(number)}),
+            workload="statefulset/db",
+        )
+        for number in (0, 1)
+    )
+    assert without_own(one) == without_own(other)
+    assert without_own(one, sees_labels=True) != without_own(other, sees_labels=True)
 
 
-def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = filter_calls(monkeypatch)
-    pods = [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
+def test_with_too_many_signatures_for_one_plan_each_has_its_turn() -> None:
+    asked, pods = Noted(), [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
     one = Planner(*pods)
     for now in (100.0, 101.0):
-        one.plan(now, b=80.0)
-    assert len(calls) == 2 * MAX_SIGNATURES_PER_PLAN
-    assert {each.name for each in calls} == {each.metadata.name for each in pods}
+        one.plan(now, asked, b=80.0)
+    assert len(asked.pods) == 2 * MAX_SIGNATURES_PER_PLAN
+    assert {each.name for each in asked.pods} == {each.name for each in pods}
 
 
-def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone() -> None:
     def broken(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr(requeue, "filter_nodes", broken)
-    plan = Planner(pod()).plan(100.0, b=5.0)
+    plan = Planner(pod()).plan(100.0, broken, b=5.0)
     assert plan.action is None
     assert [(str(fault), fault.__notes__) for fault in plan.faults] == [
         ("boom", ["raised while filtering nodes for pods like ns/p"])
@@ -164,36 +160,10 @@ def test_signatures_without_a_pod_are_forgotten(planner) -> None:
     assert planner.plan(100.0).memory == {}
 
 
-@pytest.mark.parametrize(
-    ("one", "can"),
-    [
-        (pod(), True),
-        (pod(**{"telemetry-policy": "p"}), True),
-        (pod(app="web"), True),
-        (pod(conditions=()), False),
-        (pod(conditions=(Condition("PodScheduled", "True"),)), False),
-        (pod(conditions=(Condition("PodScheduled", "False", "SchedulingGated"),)), False),
-    ],
-)
-def test_only_pods_that_no_node_suited_are_considered(one, can: bool) -> None:
-    assert is_unschedulable(one) is can
-
-
-def test_pods_of_one_replica_set_have_one_signature() -> None:
-    owner = OwnerReference("ReplicaSet", "web-5d", controller=True)
-    one, other = (
-        ObjectMeta(name, "ns", labels=BoundedLabels({"a": "b"}), owner_references=ControllerReferences([owner]))
-        for name in ("web-5d-1", "web-5d-2")
-    )
-    unowned = ObjectMeta("web-5d-1", "ns", labels=BoundedLabels({"a": "b"}))
-    assert pod_signature(PendingPod(one)) == pod_signature(PendingPod(other))
-    assert pod_signature(PendingPod(one)) != pod_signature(PendingPod(unowned))
-
-
 def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
     pods = [pod(f"p{number}", delay_a=str(number + 1)) for number in range(10)]
     turns = iter([True] * 6 + [False])
-    first = plan_requeue(pods, NODES, inputs(100.0), NO_MEMORY, lambda: next(turns))
+    first = plan_requeue(pods, NODES, inputs(100.0), NO_MEMORY, has_time=lambda: next(turns))
     assert sum(state.filtered_at == 100.0 for state in first.memory.values()) == 6
     second = plan_requeue(pods, NODES, inputs(101.0), first.memory)
     assert sum(state.filtered_at == 101.0 for state in second.memory.values()) == 10
@@ -209,13 +179,10 @@ def test_what_is_remembered_of_kinds_of_pods_is_bounded_and_shared(monkeypatch: 
 
 
 CARD, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
-HALF = {CARD: "1", MEMORY: "5"}
 
 
-def pod_for_a_card(requests: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> PendingPod:
-    spec = PendingPodSpec(containers=(Container(ContainerResources(requests)),))
-    metadata = ObjectMeta("p", "ns", annotations=BoundedAnnotations(annotations or {}))
-    return PendingPod(metadata, spec, PodStatus("Pending", conditions=(UNSCHEDULABLE,)))
+def pod_for_a_card(bad_demand: str = "") -> ClusterPod:
+    return ClusterPod("p", "ns", "p", devices=DeviceDemand(({CARD: 1, MEMORY: 5},)), bad_demand=bad_demand)
 
 
 def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
@@ -233,7 +200,7 @@ def with_card(now: float, *bound: str, reserved: int = 0) -> DecisionInputs:
     ids=["a pod ended", "a reservation ended", "both ended"],
 )
 def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: DecisionInputs) -> None:
-    memory, pods = NO_MEMORY, [pod_for_a_card(HALF)]
+    memory, pods = NO_MEMORY, [pod_for_a_card()]
     for now in (0.0, 50.0):
         full = plan_requeue(pods, NODES, with_card(now, "x", reserved=1), memory)
         assert full.action is None
@@ -244,5 +211,5 @@ def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: Dec
 
 
 def test_a_pod_whose_annotation_cannot_be_read_is_not_tried_again() -> None:
-    bad = pod_for_a_card(HALF, {"leadsman.dev/device-memory": "much"})
+    bad = pod_for_a_card(bad_demand="leadsman.dev/device-memory: got much")
     assert plan_requeue([bad], NODES, with_card(100.0), NO_MEMORY).action is None

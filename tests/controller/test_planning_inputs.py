@@ -1,0 +1,72 @@
+"""What the controller's planners ask, as the process wires it: the plugins that the policy names, and what is reserved
+of devices for pods that are not bound yet."""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from controller.parts import ControllerParts
+from controller.settings import ControllerSettings
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.decision.cache import DecisionCache
+from leadsman.kube.access import ApiAccess
+from leadsman.planning.moves.search import Search
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.state.etcd_http import EtcdAccess
+from tests.installed_package import install_picky
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+GIB = 2**30
+
+
+NOBODY = "http://127.0.0.1:1"
+
+
+def parts_of(policy: Path | None = None, *, devices: bool = False) -> ControllerParts:
+    """A controller whose etcd does not answer."""
+    telemetry = TelemetrySettings(("agents",), ApiAccess(NOBODY))
+    return ControllerParts(ControllerSettings(EtcdAccess((NOBODY,)), telemetry, "one", policy=policy, devices=devices))
+
+
+def cluster() -> Cluster:
+    """Pod web on node a may go to b, and to c where b is refused."""
+    sizes = {"a": 8, "b": 8, "c": 4}
+    nodes = [ClusterNode(n, n, allocatable=Resources(8000, g * GIB, 50), ready=True) for n, g in sizes.items()]
+    return cluster_of(nodes, [ClusterPod("web", "shop", "web", "a", requests=Resources(100, GIB, 1), ready=True)])
+
+
+async def new_place(parts: ControllerParts) -> str:
+    situation = await parts.tools.situation(cluster(), DecisionCache())
+    return await asyncio.to_thread(Search(situation, lambda *_: False).new_place, situation.cluster.pods["web"])
+
+
+async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: "Until"
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("{}")
+    assert await new_place(parts_of(policy)) == "b"
+    policy.write_text(install_picky(tmp_path, monkeypatch))
+    parts = parts_of(policy)
+    task = asyncio.create_task(parts.plugins.run())
+    try:
+        await until(lambda: parts.plugins.states() and parts.plugins.states()[0].state == "active")
+        assert await new_place(parts) == "c"
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        parts.plugins.close()
+
+
+async def test_no_planner_gives_away_a_device_while_nobody_says_what_is_reserved() -> None:
+    parts = parts_of(devices=True)
+    inputs = (await parts.tools.situation(cluster(), DecisionCache())).inputs
+    await parts.store.close()
+    assert "etcd does not say what bandwidth and devices are reserved" in inputs.devices.reservations_problem
