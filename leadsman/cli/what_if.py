@@ -4,6 +4,7 @@ A snapshot has the whole cluster, so what kube-scheduler asks of a node is part 
 """
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,10 +14,15 @@ from extender.api.decision_pages import decision_detail
 from extender.api.what_if import decide_on_pod, pod_json, read_pod_json
 from extender.body_limits import RequestRefused
 from extender.decider import DecisionCore
-from leadsman.decision.decide import FilterResult
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo, Refusal
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
-from leadsman.planning.situation import Situation, with_devices_of, with_workloads_of
+from leadsman.planning.situation import Judge, with_devices_of, with_workloads_of
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
@@ -33,9 +39,19 @@ def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail
     inputs = with_devices_of(read.cluster, replace(inputs, estimates=EstimatesOnDemand(inputs)))
     try:
         manifest = pod_json(yaml)
-        verdict = Situation(read.cluster, inputs).verdict(decode_json(manifest, PodObject).model)
-        core = DecisionCore(lambda *_: FilterResult(verdict.nodes, verdict.refused))
-        entry = decide_on_pod(read_pod_json(manifest), sorted(read.cluster.nodes), inputs, core)
+        asked = _as_kube_scheduler_asks(read.cluster, decode_json(manifest, PodObject).model)
+        entry = decide_on_pod(read_pod_json(manifest), sorted(read.cluster.nodes), inputs, DecisionCore(asked))
     except (RequestRefused, MalformedResponse) as error:
         raise ValueError(f"{source}: {error}") from error
-    return decision_detail(entry, "", lambda _: time.time(), inputs.now)
+    return decision_detail(entry, "", lambda _: time.time(), inputs.now, filter_nodes=asked)
+
+
+def _as_kube_scheduler_asks(cluster: Cluster, pod: ClusterPod) -> Judge:
+    """The filters, asked about the nodes that kube-scheduler itself does not refuse. pod: as the API server has it."""
+    unfit = {node: Refusal("kube-scheduler", kind) for node, kind in Feasibility(cluster, pod).kinds().items()}
+
+    def asked(info: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
+        kept, refused = filter_nodes(info, [node for node in nodes if node not in unfit], inputs)
+        return FilterResult(kept, {**{node: unfit[node] for node in nodes if node in unfit}, **refused})
+
+    return asked

@@ -53,13 +53,6 @@ class Verdict:
         feasible = feasibility.nodes
         self.nodes: tuple[str, ...] = tuple(node for node in feasible if node not in refused) if refused else feasible
 
-    @property
-    def refused(self) -> Mapping[str, Refusal]:
-        """Node → why it may not have the pod. kube-scheduler's reason goes before the extender's, which is not asked
-        about such a node."""
-        by_scheduler = {node: Refusal("kube-scheduler", kind) for node, kind in self._feasibility.kinds().items()}
-        return {**self._refused, **by_scheduler}
-
     def reasons(self, node: str) -> list[str]:
         """Why the node may not have the pod, kube-scheduler's reasons before the extender's; none if it may. KeyError
         for a node that is not there."""

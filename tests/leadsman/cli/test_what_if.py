@@ -47,7 +47,9 @@ def test_what_kube_scheduler_refuses_is_said_too(
     asks = POD.replace("containers: []", "containers: [{name: c, resources: {requests: {memory: 1Gi}}}]")
     (tmp_path / "pod.yaml").write_text(asks)
     assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot]) == 0
-    assert "none of 3 nodes passes: 3 Insufficient memory" in capsys.readouterr().out
+    page = capsys.readouterr().out
+    assert "none of 3 nodes passes: 3 too little memory is free" in page
+    assert "to let it pass" not in page, "no other bound would help"
 
 
 def test_a_bound_to_a_workload_of_a_generated_cluster_is_looked_up(

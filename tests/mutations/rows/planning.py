@@ -37,8 +37,8 @@ MUTATIONS = (
     Mutation(
         "what would be decided on a pod has kube-scheduler's part where the cluster is known",
         "leadsman/cli/what_if.py",
-        "verdict.nodes, verdict.refused",
-        "tuple(read.cluster.nodes), {}",
+        "for node, kind in Feasibility(cluster, pod).kinds().items()}",
+        "for node, kind in ()}",
         "leadsman/cli/test_what_if.py::test_what_kube_scheduler_refuses_is_said_too",
     ),
     Mutation(
