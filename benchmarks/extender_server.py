@@ -18,6 +18,7 @@ from extender.metrics import ExtenderMetrics
 from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.state import metric_names
@@ -75,13 +76,13 @@ async def main(nodes: int) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     gc.freeze()
     metrics, workers = ExtenderMetrics(), WorkerPool()
-    state = ChangingState(nodes) if nodes else None
-    policy = PolicyFile(None)
-    sources = InputSources(state or EmptyState(), policy, time.monotonic)
+    changing, policy = ChangingState(nodes) if nodes else None, PolicyFile(None)
+    state = changing or EmptyState()
+    sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), time.monotonic)
     app = create_app(sources, metrics=metrics, workers=workers)
     async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
-        await (state.report() if state else asyncio.Event().wait())
+        await (changing.report() if changing else asyncio.Event().wait())
 
 
 class EmptyState:

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from msgspec import Struct
@@ -29,6 +30,7 @@ from leadsman.decision.policy import PluginsPolicy, Policy, ScorePluginPolicy
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 
 SOURCE = """
@@ -69,7 +71,7 @@ HOSTILE = ("loops", "sleeps", "exits", "eats", "nan")
 class Fixed(Struct):
     """A state or a policy that stands still."""
 
-    current: object
+    current: Any
     problem: ProblemLog = ProblemLog(logging.getLogger(__name__), "", "")
 
 
@@ -87,7 +89,9 @@ def install(folder: Path) -> None:
 async def measure(names: tuple[str, ...], count: int, seconds: float) -> tuple[list[float], float]:
     """Milliseconds of each answer, and how many were made without a decision at their deadline."""
     policy = Policy(plugins=PluginsPolicy(scores=tuple(ScorePluginPolicy(name) for name in names)))
-    sources = InputSources(Fixed(ChangingState(count).current), Fixed(policy), time.monotonic)  # type: ignore[arg-type]
+    state, fixed = Fixed(ChangingState(count).current), Fixed(policy)
+    delays = DelaySources(DelaySettings(), state, fixed)
+    sources = InputSources(state, fixed, delays, time.monotonic)
     host = PluginHost(lambda: policy, sources.current_inputs)
     metrics, workers = ExtenderMetrics(), WorkerPool()
     core = DecisionCore(host.filter_nodes, host.score_nodes)

@@ -39,8 +39,7 @@ from leadsman.planning.device_health.model import (
 )
 from leadsman.planning.device_health.planner import plan_device_health
 from leadsman.sources.cluster.object_metadata import MetadataFields
-from leadsman.sources.cluster.published_devices import PublishedSlice, devices_by_uuid
-from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller
+from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, PublishedSlice, devices_by_uuid
 from leadsman.sources.telemetry.prometheus import PrometheusSource
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 

@@ -72,13 +72,15 @@ class ControllerParts:
             self.event_writer = EventWriter(self.client, event_rate, settings.identity)
         sources = self.followed_sources.input_sources
         self.plugins = PluginHost(lambda: self.followed_sources.policy_file.current, sources.current_inputs)
+        devices = sources.devices
+        reservations = DeviceReservations(self.store, devices, READ_TIMEOUT_SECONDS) if devices else None
         self.tools = Tools(
             self.client,
             self.is_leader,
             sources.current_inputs,
             self.event_writer,
             settings.lease[0],
-            DeviceReservations(self.store, sources.devices, READ_TIMEOUT_SECONDS).read,
+            reservations.read if reservations else None,
             self.plugins.judge_of_plan,
         )
         nodes = ListOptions(NODES, metadata_only=True)

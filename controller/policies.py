@@ -30,7 +30,7 @@ from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyObject
+from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyObject
 
 _log = logging.getLogger(__name__)
 

@@ -142,7 +142,8 @@ class ExtenderParts:
             on_change=self.plugin_events.plugin_changed,
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
-        self.reservations = DeviceReservations(self.store, self.followed.input_sources.devices)
+        devices = self.followed.input_sources.devices
+        self.reservations = DeviceReservations(self.store, devices) if devices else None
         self.api_server = ApiServer(self.api_sources())
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())

@@ -51,13 +51,13 @@ from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.cluster.device_objects import CapacityFields, DeviceAttribute, DeviceFields
 from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapshot_chunks
-from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
+from leadsman.sources.delay.goldpinger import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
 from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
-from leadsman.sources.telemetry.tas_policies import TasPolicyObject, to_document
+from leadsman.sources.telemetry.telemetry_sources import TasPolicyObject, to_document
 from leadsman.state import etcd_json, keys
 from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, encode_record
 from leadsman.state.snapshot import Snapshot

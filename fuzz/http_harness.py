@@ -14,6 +14,7 @@ from extender.worker_pool import WorkerPool
 from fuzz.oracle import Harness
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
@@ -48,7 +49,8 @@ def _server() -> _Server:
     windows = {peer: PeerLatency(30, 30, p50_ms=5.0, p95_ms=6.0, min_ms=4.0) for peer in _NODES}
     node = NodeState(Identity("pod", 1, "10.0.0.1"), Heartbeat(1, 1, 60.0), Latency(windows), None, time.monotonic())
     state = _State(Snapshot(dict.fromkeys(_NODES, node), revision=7, cluster_id="c"))
-    sources = InputSources(state, PolicyFile(None), time.monotonic)
+    policy = PolicyFile(None)
+    sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), time.monotonic)
     app = create_app(sources, metrics=ExtenderMetrics(), workers=WorkerPool())
     serving = serve(app, "127.0.0.1", 0, ServerLimits(header_timeout_seconds=HEADER_SECONDS))
     return _Server(loop, serving, loop.run_until_complete(serving.__aenter__()))

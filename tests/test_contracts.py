@@ -57,7 +57,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
         ("leadsman/cluster/pod.py", "from leadsman.decision import workloads", LAYERS),
-        ("leadsman/sources/cluster/published_devices.py", "from leadsman.planning.device_health import model", LAYERS),
+        ("leadsman/sources/telemetry/device_metrics.py", "from leadsman.planning.device_health import model", LAYERS),
         ("leadsman/published/moves.py", "from leadsman.planning.moves import model", LAYERS),
         (
             "leadsman/planning/requeue.py",
@@ -76,7 +76,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("agent/new_module.py", "", "The agent's rooms do not know each other"),
         ("agent/pods/incident_ledger.py", "import time", "The agent's rules are pure"),
         ("agent/rtt/peer.py", "from agent.rtt import sockets", "The agent's rules are pure"),
-        ("agent/peering/ring.py", "from leadsman.state.store import Store", "The agent's rules are pure"),
+        ("agent/peering/ring.py", "from leadsman.state.etcd_store import EtcdStore", "The agent's rules are pure"),
         ("agent/hardware/cpu.py", "import psutil", "A collector reads the host's files"),
         ("leadsman/network/layers.py", "from leadsman.state import records", "Estimates know numbers only"),
         ("leadsman/state/keys.py", "import os", "Records, keys, codecs"),

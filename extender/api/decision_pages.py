@@ -16,7 +16,7 @@ from extender.journal import JournalEntry
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.explain import explain
 from leadsman.published.backups import PodBackup
-from leadsman.sources.input_sources import NodeGroups
+from leadsman.sources.delay.estimator import DelayGroups
 
 FILTER, PRIORITIZE = "filter", "prioritize"
 BEST_SHOWN = 3
@@ -69,7 +69,7 @@ def decision_detail(
     now: float,
     search: str = "",
     query: ListQuery | None = None,
-    groups: NodeGroups | None = None,
+    groups: DelayGroups | None = None,
     backup: PodBackup | None = None,
     filter_nodes: FilterNodes = filter_nodes,
 ) -> DecisionDetail:

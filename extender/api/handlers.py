@@ -71,7 +71,7 @@ class ApiHandlers:
 
         def detail() -> Struct:
             row = self._node_rows(view)[view.table.index[name]]
-            implausible = self._sources.inputs.delay_status.implausible.get(name, ())
+            implausible = self._sources.inputs.delays.implausible.get(name, ())
             return node_rows.node_detail(row, state, implausible, self._live.history.of_node(name))
 
         return await self._on_worker(detail)
@@ -82,7 +82,7 @@ class ApiHandlers:
 
     def _node_rows(self, view: ClusterView) -> list[NodeRow]:
         pods = node_rows.bounded_pods_by_node(self._sources.journal.newest(MAX_PODS), view.snapshot.nodes)
-        contradicted = self._sources.inputs.delay_status.contradicted
+        contradicted = self._sources.inputs.delays.contradicted
         history = self._live.history
         return node_rows.node_rows(view, history.shifts, history.steady, pods, contradicted)
 
@@ -96,7 +96,7 @@ class ApiHandlers:
         return await self._on_worker(lambda: delay_pages.delay_cells(view, rows, columns))
 
     async def delay_layers(self, _: web.Request) -> Struct:
-        groups = self._sources.inputs.delay_status.groups
+        groups = self._sources.inputs.delays.groups
         return NodeLayers(groups.named() if groups else {})
 
     async def lost_links(self, request: web.Request) -> Struct:
@@ -162,7 +162,8 @@ class ApiHandlers:
     async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
         page, search = ListQuery(request.query), request.query.get("search", "")
         replica, wall_time, now = self._sources.replica, self._sources.wall_time, self._sources.inputs.clock()
-        groups, backup = self._sources.inputs.delay_status.groups, self._sources.inputs.backups.of_pod(entry.pod.uid)
+        inputs = self._sources.inputs
+        groups, backup = inputs.delays.groups, inputs.backups.of_pod(entry.pod.uid) if inputs.backups else None
         return await self._on_worker(
             lambda: decision_pages.decision_detail(
                 entry, replica, wall_time, now, search, page, groups, backup, self._sources.core.filter_nodes

@@ -147,7 +147,7 @@ def _plugins_answer(sources: ApiSources) -> Iterator[Check]:
 
 def _reports_agree(sources: ApiSources) -> Iterator[Check]:
     """A failing check for each node that others contradict."""
-    for node, why in sorted(sources.inputs.delay_status.contradicted.items()):
+    for node, why in sorted(sources.inputs.delays.contradicted.items()):
         yield Check(f"reports of {node}", False, WARNING, f"{node}: {why}", _LOOK_AT_REPORTS)
 
 

@@ -36,7 +36,7 @@ def node_rows(
     """All nodes, by name.
 
     shifts, steady: as in DelayHistory. bounded_pods: node → pods that have a bound to it.
-    contradicted: as in DelayStatus.
+    contradicted: as in DelaySources.
     """
     table, grouping = view.table, view.grouping
     lost = np.bincount(table.source[table.is_lost], minlength=len(table.names)).tolist()

@@ -45,7 +45,7 @@ class ApiSources(Struct, frozen=True):
     def problems(self) -> Mapping[str, str]:
         """What of this process's inputs cannot be read as it is now → why."""
         problems = {"policy file": self.inputs.policy.problem.text}
-        problems |= {f"delays of {source}": text for source, text in self.inputs.delay_status.problems.items()}
+        problems |= {f"delays of {source}": text for source, text in self.inputs.delays.problems.items()}
         problems["certificates"] = self.tls.problem.text if self.tls else ""
         return {name: text for name, text in problems.items() if text}
 

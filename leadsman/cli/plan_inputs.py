@@ -30,7 +30,7 @@ from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot
 from leadsman.sources.delay.delay_sources import DelaySettings
-from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 from leadsman.sources.delay.matrix import BadMatrix, parse_round_trips
 from leadsman.sources.live_snapshot import CannotRead, take_snapshot
 from leadsman.sources.policy_file import PolicyFile

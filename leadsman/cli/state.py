@@ -5,12 +5,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from extender.api.contract.delays import NodeLayers
+from extender.api.contract.delays import NodeLayers, NodeNameGroups
 from extender.api.contract.overview import Overview
 from leadsman.cli import extender_client, output
 from leadsman.cli.flags.options import Options
 from leadsman.runtime.text_table import align_columns
-from leadsman.sources.input_sources import NodeNameGroups
 
 _MAX_LISTED = 20
 

@@ -25,7 +25,7 @@ from leadsman.kube.errors import MalformedResponse
 from leadsman.planning.situation import Judge, with_devices_of, with_workloads_of
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot
-from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 
 
 def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail:

@@ -23,7 +23,7 @@ from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.input_sources import DeviceSource
+from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.state import keys
 from leadsman.state.records import BadRecord, DeviceReservation, decode_record, encode_record
 from leadsman.state.store import Delete, LeaseLost, Put, Store, StoredItem, StoreError
@@ -75,7 +75,7 @@ class DeviceReservations:
     def __init__(
         self,
         store: Store,
-        source: DeviceSource,
+        source: DeviceFollower,
         timeout_seconds: float = RESERVE_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

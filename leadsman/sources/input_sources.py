@@ -1,25 +1,17 @@
 """Gathers what a decision is made on, at the moment of a request."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.inputs import (
-    DecisionInputs,
-    DelayView,
-    DeviceInputs,
-    EstimateView,
-    LastRoundTrips,
-    NodeLabels,
-    SelfHealing,
-    TelemetryInputs,
-    WorkloadIndex,
-)
+from leadsman.decision.inputs import DecisionInputs, NodeLabels, TelemetryInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
-from leadsman.published.backups import PodBackup
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.cluster.device_follower import DeviceFollower
+from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
+from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
 
@@ -30,7 +22,7 @@ _ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
 
 
 class PolicySource(Protocol):
-    """Has the policy in use.
+    """Has the policy in use: the policy file, or a benchmark's.
 
     problem: why the newest policy is not the one in use.
     """
@@ -41,95 +33,11 @@ class PolicySource(Protocol):
     def problem(self) -> ProblemLog: ...
 
 
-NodeNameGroups = Sequence[Sequence[str]]
-
-
-class NodeGroups(Protocol):
-    """Groups of nodes in which every two are within a delay: layer, as "5 ms" → its groups."""
-
-    def named(self) -> Mapping[str, NodeNameGroups]:
-        """All groups of two nodes or more."""
-
-    def among(self, nodes: Collection[str]) -> Mapping[str, NodeNameGroups]:
-        """The groups reduced to `nodes`."""
-
-
-class DelayStatus(Protocol):
-    """What the pages show of the delay sources.
-
-    groups: None until they are made.
-    problems: delay source → why its newest data are not in use.
-    implausible: reporter → the nodes that it reports an implausible delay to.
-    contradicted: node → what it reports that others contradict, as a sentence.
-    """
-
-    @property
-    def groups(self) -> NodeGroups | None: ...
-    @property
-    def problems(self) -> Mapping[str, str]: ...
-    @property
-    def implausible(self) -> Mapping[str, Sequence[str]]: ...
-    @property
-    def contradicted(self) -> Mapping[str, str]: ...
-
-
-class NoDelayStatus(Struct, frozen=True):
-    """Stands for the delay sources when there are none."""
-
-    groups: NodeGroups | None = None
-    problems: Mapping[str, str] = {}
-    implausible: Mapping[str, Sequence[str]] = {}
-    contradicted: Mapping[str, str] = {}
-
-
-class SelfHealingSource(Source[SelfHealing], Protocol):
-    """Has the newest view of self-healing. last_round_trips: dead or suspect node → its last delays."""
-
-    @property
-    def last_round_trips(self) -> Mapping[str, LastRoundTrips]: ...
-
-
-class BackupSource(Protocol):
-    """Says which backup a pod has."""
-
-    def of_pod(self, uid: str) -> PodBackup | None:
-        """None: nothing is known of it."""
-
-
-class NoBackups:
-    """Stands for the backups when they are not followed."""
-
-    def of_pod(self, uid: str) -> PodBackup | None:
-        return None
-
-
-class DeviceSource(Source[DeviceInputs], Protocol):
-    """Has the devices, and knows which pods have theirs for certain."""
-
-    def problem(self) -> str:
-        """Why the view cannot be relied on for what pods were given; "" when it can."""
-
-    def is_settled(self, uid: str) -> bool:
-        """Whether the pod is seen bound, or ended."""
-
-
-class NoDeviceSource(Struct, frozen=True):
-    """Stands for the devices when they are not followed."""
-
-    current: DeviceInputs = DeviceInputs()
-
-    def problem(self) -> str:
-        return ""
-
-    def is_settled(self, uid: str) -> bool:
-        return False
-
-
 class InputSources(Struct, frozen=True):
-    """Every source of DecisionInputs. Only the first three are required; None: there is none of that kind.
+    """Every source of DecisionInputs. Only the first four are required; None: there is none of that kind.
 
+    delays: what counts after the agents' reports, and the estimates.
     clock: monotonic seconds, on the clock of the state's ages.
-    delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
     node_roles: node → its label kubernetes.io/role.
     node_labels: followed while the policy names plugins.
     backups: for explanations; decisions do not see it.
@@ -137,36 +45,33 @@ class InputSources(Struct, frozen=True):
 
     state: Source[Snapshot]
     policy: PolicySource
+    delays: DelaySources
     clock: Callable[[], float]
     cache: DecisionCache = field(default_factory=DecisionCache)
     workloads: Source[WorkloadIndex] | None = None
-    delay_sources: tuple[Source[DelayView | None], ...] = ()
-    estimate_source: Source[EstimateView | None] | None = None
     node_roles: Source[Mapping[str, str]] | None = None
-    delay_status: DelayStatus = NoDelayStatus()
     telemetry: Source[TelemetryInputs] | None = None
-    self_healing: SelfHealingSource | None = None
-    backups: BackupSource = NoBackups()
+    self_healing: SelfHealingFollower | None = None
+    backups: BackupFollower | None = None
     node_labels: Source[NodeLabels | None] | None = None
-    devices: DeviceSource = NoDeviceSource()
+    devices: DeviceFollower | None = None
 
     def current_inputs(self) -> DecisionInputs:
         """The newest value of each source."""
-        delays = tuple(view for source in self.delay_sources if (view := source.current) is not None)
         return DecisionInputs(
             self.state.current,
             self.policy.current,
             self.clock(),
             self.cache,
             _current(self.workloads, _ABSENT.workloads),
-            delays,
-            _current(self.estimate_source, None),
+            tuple(view for source in self.delays.sources if (view := source.current) is not None),
+            self.delays.estimator.current,
             node_roles=_current(self.node_roles, _ABSENT.node_roles),
             telemetry=_current(self.telemetry, _ABSENT.telemetry),
             self_healing=_current(self.self_healing, _ABSENT.self_healing),
             last_round_trips=(self.self_healing or _ABSENT).last_round_trips,
             node_labels=_current(self.node_labels, None),
-            devices=self.devices.current,
+            devices=_current(self.devices, _ABSENT.devices),
         )
 
 

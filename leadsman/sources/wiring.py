@@ -2,28 +2,145 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
-from leadsman.sources.cluster.cluster_sources import ClusterSources
+from leadsman.sources.cluster.device_follower import DeviceFollower
+from leadsman.sources.cluster.node_addresses import NodeAddressFollower
+from leadsman.sources.cluster.node_labels import NodeLabelFollower
+from leadsman.sources.cluster.node_roles import NodeRoleFollower
+from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
+from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.device_reservations import reserved_uids
-from leadsman.sources.input_sources import (
-    InputSources,
-    NoBackups,
-    NoDeviceSource,
-)
+from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from leadsman.state.follower import Follower
 from leadsman.state.store import Store
+
+# Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked.
+
+# Metrics of what is followed on the API server. A scrape reads memory only.
+
+_RESOURCE = ("resource",)
+
+
+def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
+    """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
+    age = GaugeMetricFamily(
+        "leadsman_apiserver_age_seconds",
+        "Seconds since the API server last confirmed the list or watch.",
+        labels=_RESOURCE,
+    )
+    relists = CounterMetricFamily(
+        "leadsman_apiserver_relists", "Complete lists read, the first and those after a broken watch.", labels=_RESOURCE
+    )
+    problems = CounterMetricFamily(
+        "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=_RESOURCE
+    )
+    cut = CounterMetricFamily(
+        "leadsman_apiserver_cut_objects",
+        "Versions of objects with so many labels or annotations that only those which Leadsman reads are kept.",
+        labels=_RESOURCE,
+    )
+    reconnects = CounterMetricFamily(
+        "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=_RESOURCE
+    )
+    errors = CounterMetricFamily(
+        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=["resource", "error"]
+    )
+    for resource_name, one in reflectors.items():
+        name = [resource_name]
+        held.add_metric(name, one.object_count)
+        relists.add_metric(name, one.relists)
+        reconnects.add_metric(name, one.reconnects)
+        problems.add_metric(name, one.decode_error_count)
+        cut.add_metric(name, one.cut_count)
+        if one.loaded.is_set():
+            age.add_metric(name, one.age_seconds(now))
+        for error, count in sorted(one.errors.items()):
+            errors.add_metric([*name, error], count)
+    yield from (held, age, relists, reconnects, problems, cut, errors)
+
+
+class ClusterSources:
+    """The sources on the API server. Enter `client`, then run the tasks.
+
+    client: entering it raises ApiAccessError when the access cannot be used.
+    addresses: whether to follow the nodes' addresses too.
+    self_healing_namespace: of the published state of self-healing; "": it is not followed.
+    needs_node_labels: whether the policy names plugins now, which are shown the labels.
+    devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
+    reserved_uids: the pods that devices were reserved for, as DeviceFollower has it.
+    """
+
+    def __init__(
+        self,
+        access: ApiAccess,
+        addresses: bool = False,
+        self_healing_namespace: str = "",
+        needs_node_labels: Callable[[], bool] = lambda: False,
+        devices: bool = False,
+        claims: bool = True,
+        reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
+    ) -> None:
+        self.client = ApiClient(access)
+        self.node_addresses = NodeAddressFollower(self.client) if addresses else None
+        self.workloads = WorkloadFollower(self.client)
+        self.node_roles = NodeRoleFollower(self.client)
+        self.node_labels = NodeLabelFollower(self.client, needs_node_labels)
+        self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
+        self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
+        self.devices = (
+            DeviceFollower(self.client, follows_claims=claims, reserved_uids=reserved_uids) if devices else None
+        )
+
+    def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """Name and loop of each task; all run until cancelled."""
+        yield "watch workload pods", self.workloads.run()
+        yield "watch node roles", self.node_roles.run()
+        yield "watch node labels", self.node_labels.run()
+        if self.node_addresses:
+            yield "watch node addresses", self.node_addresses.run()
+        if self.self_healing:
+            yield "watch self-healing", self.self_healing.run()
+        if self.backups:
+            yield "watch backups", self.backups.reflector.run()
+        if self.devices:
+            yield "watch devices", self.devices.run()
+
+    @property
+    def reflectors(self) -> Mapping[str, Reflector[Any]]:
+        """Those that decisions need, by the name that people read."""
+        reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
+        reflectors["nodes"] = self.node_roles.reflector
+        if self.node_labels.is_needed():
+            reflectors["node labels"] = self.node_labels.reflector
+        if self.node_addresses:
+            reflectors["addresses"] = self.node_addresses.reflector
+        if self.self_healing:
+            reflectors |= {"configmaps": self.self_healing.state, "placeholders": self.self_healing.placeholders}
+        if self.devices:
+            reflectors |= {"devices of nodes": self.devices.nodes, "devices of pods": self.devices.pods}
+        return reflectors
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        if self.self_healing:
+            yield from self.self_healing.families()
+        if self.devices:
+            yield from self.devices.families()
+        yield from reflector_metrics(self.reflectors, time.monotonic())
 
 
 class SourceSettings(Struct, frozen=True):
@@ -129,15 +246,13 @@ class FollowedSources:
         return InputSources(
             self.state,
             self.policy_file,
+            self.delays,
             self._clock,
             workloads=self.cluster.workloads if self.cluster else None,
             node_roles=self.cluster.node_roles if self.cluster else None,
-            delay_sources=tuple(self.delays.sources),
-            estimate_source=self.delays.estimator,
-            delay_status=self.delays,
             telemetry=self.telemetry,
             self_healing=self.cluster.self_healing if self.cluster else None,
             node_labels=self.cluster.node_labels if self.cluster else None,
-            backups=(self.cluster and self.cluster.backups) or NoBackups(),
-            devices=(self.cluster and self.cluster.devices) or NoDeviceSource(),
+            backups=self.cluster.backups if self.cluster else None,
+            devices=self.cluster.devices if self.cluster else None,
         )

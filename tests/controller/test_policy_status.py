@@ -9,7 +9,12 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, BoundedJson, TasPolicyMetadata, TasPolicyObject
+from leadsman.sources.telemetry.telemetry_sources import (
+    TASPOLICY_RESOURCE,
+    BoundedJson,
+    TasPolicyMetadata,
+    TasPolicyObject,
+)
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools

@@ -14,8 +14,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.errors import NotLeader
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
-from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
-from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer

@@ -28,6 +28,7 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.ops_server import Health
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -103,7 +104,8 @@ async def _started(
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
     more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
-    inputs, journal = InputSources(state, source, time.monotonic, **more), Journal()
+    delays, journal = DelaySources(DelaySettings(), state, source), Journal()
+    inputs = InputSources(state, source, delays, time.monotonic, **more)
     app = create_app(inputs, metrics=metrics, workers=workers, journal=journal, **settings)
     people = ApiServer(ApiSources(inputs, journal, metrics, workers, time.time, "extender-0"))
     async with AsyncExitStack() as stack:

@@ -18,6 +18,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import PluginsPolicy, Policy, ScorePluginPolicy
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -87,7 +88,8 @@ async def test_a_snapshot_serves_for_a_moment_that_grows_with_its_nodes() -> Non
     nodes, seconds = [f"n{at}" for at in range(1_000)], [100.0]
     first, second = (Snapshot(dict.fromkeys(nodes, NodeState()), revision=revision) for revision in (1, 2))
     state, journal, workers = _Replaced(first), Journal(), WorkerPool()
-    sources = InputSources(state, _Replaced(Policy()), lambda: seconds[0])
+    policy = _Replaced(Policy())
+    sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), lambda: seconds[0])
     decider = Decider(sources, journal=journal, metrics=ExtenderMetrics(), workers=workers)
     revisions = []
     for elapsed in (0.0, 0.9, 1.1):

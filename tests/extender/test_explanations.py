@@ -8,7 +8,7 @@ import pytest
 
 from extender.decider import DecisionCore
 from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.sources.input_sources import NoDelayStatus
+from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Groups:
 
 
 async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(decided, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(NoDelayStatus, "groups", Groups())
+    monkeypatch.setattr(DelaySources, "groups", Groups())
     assert (await decided.told(POD)).endswith("nodes that passed within 5 ms: node-00000, node-00001\n")
 
 

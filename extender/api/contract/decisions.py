@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from extender.api.contract.common import ReasonCount
+from extender.api.contract.delays import NodeNameGroups
 from leadsman.decision.explain import Explanation
 from leadsman.published.backups import PodBackup
-from leadsman.sources.input_sources import NodeNameGroups
 
 
 class NodeScore(Struct, frozen=True):

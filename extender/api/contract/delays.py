@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from extender.api.contract.common import NumberGrid
-from leadsman.sources.input_sources import NodeNameGroups
+
+NodeNameGroups = Sequence[Sequence[str]]
+"""Groups of nodes in which every two are within a delay."""
 
 
 class DelayGroup(Struct, frozen=True):

@@ -7,6 +7,7 @@ in their time, and explanations say how old the state is. A state that cannot be
 import asyncio
 import logging
 import time
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import IdentifiedObject, ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS, PODS
+from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
@@ -150,3 +152,58 @@ def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str,
         seconds = min(hold.until - unix_now, hold.until - state.published_at)
         by_node[hold.node].append(RoomHold(hold.owner_uid, now + seconds, hold.only))
     return {node: tuple(holds) for node, holds in by_node.items()}
+
+
+# Follows which backup each pod has, as the controller publishes it: for explanations only.
+#
+# What is published is kept as it came, compressed, and read when somebody asks: it says nothing to a decision.
+
+
+class _BinaryData(Struct, frozen=True, gc=False):
+    backups: str = field(default="", name=BACKUPS.key)
+
+
+class _BackupsConfigMap(Struct, frozen=True, gc=False, rename="camel"):
+    metadata: ObjectIdentity = ObjectIdentity()
+    binary_data: _BinaryData = _BinaryData()
+
+
+class BackupFollower:
+    """Keeps what is published. Its `reflector` runs as one task; `of_pod` may be asked from any thread.
+
+    namespace: of the ConfigMap.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str) -> None:
+        self._published = ""
+        self._read: tuple[str, BackupMemory] = ("", BackupMemory())
+        options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS.config_map}")
+        self.reflector = Reflector(client, options, _BackupsConfigMap, on_changes=self._changed)
+        self._problem = ProblemLog(
+            log,
+            f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; explanations have the backups read before",
+            f"ConfigMap {namespace}/{BACKUPS.config_map} is read again",
+        )
+
+    def of_pod(self, uid: str) -> PodBackup | None:
+        """The backup of the pod, or why it has none; None: nothing is published of it."""
+        published, (read, known) = self._published, self._read
+        if published != read:
+            known = self._decoded(published, known)
+            self._read = published, known
+        return known.of_pod(uid)
+
+    def _decoded(self, published: str, before: BackupMemory) -> BackupMemory:
+        if not published:
+            return BackupMemory()
+        try:
+            found = BACKUPS.decode(b64decode(published, validate=True))
+        except ValueError as error:
+            self._problem.report(error)
+            return before
+        self._problem.clear()
+        return found
+
+    def _changed(self, changes: Sequence[ObjectChange[_BackupsConfigMap]]) -> None:
+        change = changes[-1]
+        self._published = "" if change.kind is ChangeType.DELETED else change.object.binary_data.backups

@@ -16,9 +16,8 @@ from leadsman.decision.policy import Policy
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
-from leadsman.sources.delay.estimator import Estimator
+from leadsman.sources.delay.estimator import DelayGroups, Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
-from leadsman.sources.delay.groups import DelayGroups
 from leadsman.sources.delay.matrix import MatrixFiles
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
@@ -111,8 +110,7 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
 # Maps addresses to nodes, for a delay source that knows addresses only.
 #
 # An agent in its node's network reports the node's own address. For other clusters a JSON file maps host IPs, pod IPs
-# or
-# pod names: `{"10.0.0.7": "edge-1"}`. The file counts before what agents report.
+# or pod names: `{"10.0.0.7": "edge-1"}`. The file counts before what agents report.
 
 log = logging.getLogger(__name__)
 

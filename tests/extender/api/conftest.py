@@ -26,8 +26,8 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
-from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -136,7 +136,10 @@ async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = No
     if lost is not None:
         snapshot = with_lost(snapshot, lost)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
-    inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
+    state, policy = Fixed(snapshot), Fixed(Policy())
+    delays = DelaySources(DelaySettings(), state, policy)
+    delays.estimator.current = fitted
+    inputs = InputSources(state, policy, delays, lambda: NOW)
     sources = ApiSources(
         inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
     )

@@ -14,7 +14,7 @@ from extender.api.change_streams import MAX_BEHIND, MAX_STREAMS, ChangeStreams, 
 from extender.api.contract.overview import ChangeEvent
 from extender.api.openapi import openapi_document
 from extender.api.routes import PREFIX, ROUTES, Route
-from leadsman.sources.input_sources import NoDelayStatus
+from leadsman.sources.delay.delay_sources import DelaySources
 from tests.extender.api.conftest import Api, ApiStarter
 from tests.page_server import SLOW_MS
 
@@ -165,8 +165,8 @@ async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywher
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "other nodes contradict 14 of the 16 delays that it reports: to edge-a-0001"
-    monkeypatch.setattr(NoDelayStatus, "contradicted", {"edge-a-0000": why})
-    monkeypatch.setattr(NoDelayStatus, "implausible", {"edge-e-0006": ["edge-a-0000"]})
+    monkeypatch.setattr(DelaySources, "contradicted", {"edge-a-0000": why})
+    monkeypatch.setattr(DelaySources, "implausible", {"edge-e-0006": ["edge-a-0000"]})
     _, contradicted = await api.get("/nodes/edge-a-0000")
     _, sound = await api.get("/nodes/edge-e-0006")
     assert why in contradicted["problems"]
@@ -180,7 +180,7 @@ async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywher
 async def test_what_is_not_in_use_and_why_is_a_problem_of_the_overview(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
+    monkeypatch.setattr(DelaySources, "problems", {"goldpinger": "status 500, want 200"})
     problems = [each["text"] for each in (await api.get("/overview"))[1]["problems"]]
     assert "delays of goldpinger: status 500, want 200" in problems
 

@@ -25,6 +25,7 @@ from leadsman.cli.main import main
 from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.version import VERSION
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import Fixed, network
@@ -50,7 +51,8 @@ async def _started(decided: bool = False, policy: Policy | None = None) -> Async
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     snapshot, now = measured(), time.monotonic()
     # The clock stands still, so that no node grows stale while a busy machine takes its time.
-    sources = InputSources(Fixed(snapshot), Fixed(policy or Policy()), lambda: now)
+    state, policies = Fixed(snapshot), Fixed(policy or Policy())
+    sources = InputSources(state, policies, DelaySources(DelaySettings(), state, policies), lambda: now)
     app = create_app(sources, metrics=metrics, workers=workers, journal=journal)
     people = ApiServer(ApiSources(sources, journal, metrics, workers, time.time, "extender-0"))
     async with AsyncExitStack() as stack:

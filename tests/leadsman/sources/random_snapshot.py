@@ -32,8 +32,7 @@ from leadsman.decision.telemetry.taspolicy import Operator as RuleOperator
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, Rule, RuleLabel, Strategy, TasPolicy
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
-from leadsman.sources.delay.goldpinger import GoldpingerView
-from leadsman.sources.delay.goldpinger_response import GoldpingerReport
+from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reachability, Reward
 from leadsman.state.snapshot import AgedReward, NodeState, Snapshot

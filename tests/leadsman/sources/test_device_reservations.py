@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -61,7 +62,7 @@ class Replica:
     def __init__(self, store: MemoryStore, nodes: int = 1, clock: list[float] | None = None) -> None:
         self.clock = clock or [0.0]
         self.devices = Devices({f"edge-{number}": NODE for number in range(nodes)})
-        self.reservations = DeviceReservations(store, self.devices, clock=lambda: self.clock[0])
+        self.reservations = DeviceReservations(store, cast("Any", self.devices), clock=lambda: self.clock[0])
 
     def inputs(self) -> DecisionInputs:
         return DecisionInputs(Snapshot(), Policy(), 0.0, devices=self.devices.current)
@@ -217,7 +218,7 @@ async def test_a_slow_store_costs_no_more_than_its_timeout() -> None:
             raise AssertionError
 
     one = Replica(Hanging())
-    one.reservations = DeviceReservations(Hanging(), one.devices, 0.01)
+    one.reservations = DeviceReservations(Hanging(), cast("Any", one.devices), 0.01)
     assert not await one.filter("a")
 
 

@@ -15,7 +15,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.access import ApiAccess, access_from_url
 from leadsman.sources.cluster_snapshot import read_snapshot, snapshot_chunks
-from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 from leadsman.sources.live_snapshot import NO_ETCD, STATE, CannotRead, LiveLimits, take_snapshot
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings

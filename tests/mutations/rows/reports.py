@@ -11,6 +11,13 @@ MUTATIONS = (
         "leadsman/decision/delay/test_implausible.py::test_a_plausible_report_counts_as_no_less_than_others_say",
     ),
     Mutation(
+        "one unreadable value of Goldpinger costs its pair alone",
+        "leadsman/sources/delay/goldpinger.py",
+        "        reporter = _REPORTER_OF_RAW_PEERS.decode(raw)",
+        "        raise",
+        "leadsman/sources/delay/test_goldpinger_response.py::test_a_value_that_cannot_be_read_is_named_and_costs_its_pair_alone",
+    ),
+    Mutation(
         "one reporter never sets a limit alone",
         "leadsman/network/plausibility.py",
         'np.quantile(largest, share, method="lower")',

@@ -12,7 +12,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import Forbidden
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
-from leadsman.sources.cluster.cluster_sources import ClusterSources
+from leadsman.sources.wiring import ClusterSources
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow

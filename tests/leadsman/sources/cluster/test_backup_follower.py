@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
-from leadsman.sources.cluster.backup_follower import BackupFollower
+from leadsman.sources.cluster.self_healing_follower import BackupFollower
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.decoding import decode_json
-from leadsman.sources.cluster.published_devices import PublishedSlice, devices_by_uuid
+from leadsman.sources.telemetry.device_metrics import PublishedSlice, devices_by_uuid
 from tests.leadsman.sources.cluster.test_claim_devices import encoded
 
 DRIVER = "gpu.nvidia.com"

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.decision.inputs import PlacedPod, WorkloadIndex
-from leadsman.sources.cluster.workload_table import WorkloadTable
+from leadsman.sources.cluster.workload_follower import WorkloadTable
 
 WEB = ("ns", "deployment", "web")
 

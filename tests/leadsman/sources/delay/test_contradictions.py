@@ -9,8 +9,7 @@ from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
-from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 

@@ -5,10 +5,14 @@ from msgspec.structs import replace
 
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow
 from leadsman.simulator.generated_cluster import generate, parse_spec
-from leadsman.sources.delay import estimates_on_demand
-from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
-from leadsman.sources.delay.measurements import Measurements, gather_measurements
+from leadsman.sources.delay import fitted_estimates
+from leadsman.sources.delay.fitted_estimates import (
+    EstimatesOnDemand,
+    FittedEstimates,
+    Measurements,
+    fit_estimates,
+    gather_measurements,
+)
 from leadsman.state.snapshot import Snapshot
 
 
@@ -34,7 +38,7 @@ def test_nothing_is_fitted_until_a_row_is_asked_for_and_then_once(
         fits.append(made_at)
         return fit_estimates(measured, made_at)
 
-    monkeypatch.setattr(estimates_on_demand, "fit_estimates", counted)
+    monkeypatch.setattr(fitted_estimates, "fit_estimates", counted)
     on_demand = EstimatesOnDemand(inputs)
     assert fits == []
     for node in inputs.snapshot.nodes:

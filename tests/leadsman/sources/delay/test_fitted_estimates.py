@@ -10,8 +10,7 @@ from leadsman.decision.inputs import EstimatedRow
 from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
-from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.state.records import Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.sources.delay.goldpinger_response import BadCheckAll, CheckAllResponse, GoldpingerReport, parse_check_all
+from leadsman.sources.delay.goldpinger import BadCheckAll, CheckAllResponse, GoldpingerReport, parse_check_all
 
 NAMES = {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2", "10.0.0.3": "edge-3"}
 
@@ -71,11 +71,17 @@ def test_a_peer_without_a_result_is_survived() -> None:
     assert one({"gp-2": None, "gp-3": peer(3, 5)}).rtt_ms == {"edge-3": 6.0}
 
 
-def test_a_part_that_cannot_be_read_is_named_and_the_others_count() -> None:
-    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, "soon")}), "gp-2": reporter(2, {"gp-1": peer(1, 3)})})
+def test_a_value_that_cannot_be_read_is_named_and_costs_its_pair_alone() -> None:
+    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, "soon"), "gp-3": peer(3, 5)}), "gp-2": reporter(2, {})})
+    assert found.reports["edge-1"] == GoldpingerReport({"edge-3": 6.0}, set(), "")
+    assert found.unreadable.keys() == {"gp-1 to gp-2"}
+    assert "response-time-ms" in found.unreadable["gp-1 to gp-2"]
+
+
+def test_a_reporter_that_cannot_be_read_is_named_and_the_others_count() -> None:
+    found = parsed({"gp-1": {"OK": "yes"}, "gp-2": reporter(2, {"gp-1": peer(1, 3)})})
     assert found.reports["edge-2"].rtt_ms == {"edge-1": 4.0}
     assert found.unreadable.keys() == {"gp-1"}
-    assert "response-time-ms" in found.unreadable["gp-1"]
 
 
 @pytest.mark.parametrize("ms", [-0.5, 60_000, 1e300])

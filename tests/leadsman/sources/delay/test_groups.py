@@ -15,11 +15,10 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
-from leadsman.sources.delay import groups as module
-from leadsman.sources.delay.fitted_estimates import fit_estimates
-from leadsman.sources.delay.groups import DelayGroups, group_nodes
+from leadsman.sources.delay import estimator
+from leadsman.sources.delay.estimator import DelayGroups, group_nodes
+from leadsman.sources.delay.fitted_estimates import fit_estimates, gather_measurements
 from leadsman.sources.delay.matrix import DelayMatrix, parse_matrix
-from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def test_without_layers_there_are_no_groups(make: "Make") -> None:
 
 
 def test_above_a_number_of_nodes_there_are_none(make: "Make", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_NODES", 1)
+    monkeypatch.setattr(estimator, "MAX_NODES", 1)
     assert found(make.snapshot(a=make.state({"b": 1.0})), [5]).named() == {}
 
 

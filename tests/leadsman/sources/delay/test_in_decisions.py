@@ -9,11 +9,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statistic
 from leadsman.network.fitting import FitBudget
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
-from leadsman.sources.delay.goldpinger import GoldpingerView
-from leadsman.sources.delay.goldpinger_response import GoldpingerReport
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
+from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView
 from leadsman.sources.delay.matrix import parse_matrix
-from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from leadsman.decision.policy import Statistic
+from leadsman.sources.delay.fitted_estimates import Measurements, gather_measurements
+from leadsman.sources.delay.goldpinger import GoldpingerReport
 from leadsman.sources.delay.goldpinger import GoldpingerView as GoldpingerView
-from leadsman.sources.delay.goldpinger_response import GoldpingerReport
-from leadsman.sources.delay.measurements import Measurements, gather_measurements
 
 if TYPE_CHECKING:
     from tests.leadsman.sources.delay.conftest import Make

@@ -14,7 +14,7 @@ from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.decision.telemetry.taspolicy_document import build_status
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
-from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyFollower
+from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyFollower
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
