@@ -31,7 +31,7 @@ from leadsman.planning.failover.model import NodeVerdict
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.device_reservations import READ_TIMEOUT_SECONDS, DeviceReservations
-from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
+from leadsman.sources.telemetry.telemetry_sources import TasPolicyFollower
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.etcd_store import EtcdStore
 
