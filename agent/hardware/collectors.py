@@ -6,6 +6,8 @@ from agent.hardware.rtnetlink import read_link_dump
 from agent.hardware.samples import CollectFunction
 from agent.hardware.sriov import SriovCollector
 
+HWMON = "hwmon"
+
 
 def default_collectors() -> dict[str, CollectFunction]:
     """All of them, in the order they run: plain /proc text first, what can hang last."""
@@ -24,7 +26,7 @@ def default_collectors() -> dict[str, CollectFunction]:
         "throttle": cpu.collect_throttling,
         "edac": memory.collect_edac,
         "thermal": hwmon.collect_thermal,
-        "hwmon": hwmon.collect_hwmon,
+        HWMON: hwmon.collect_hwmon,
         "filesystems": disks.collect_filesystems,
         "nvidia": NvidiaCollector(),
     }

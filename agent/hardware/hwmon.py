@@ -67,12 +67,18 @@ def chip_id(address: str, bus: str, name: str) -> str:
 
 
 def collect_hwmon(roots: HostRoots) -> Iterator[Sample | SensorFault]:
-    root = f"{roots.sys}/class/hwmon"
-    for entry in list_directory(root):
-        yield from _chip(entry, f"{root}/{entry}")
+    for entry in chips(roots):
+        yield from collect_chip(entry, roots)
 
 
-def _chip(entry: str, path: str) -> Iterator[Sample | SensorFault]:
+def chips(roots: HostRoots) -> list[str]:
+    """The folders of all chips, such as hwmon4."""
+    return list_directory(f"{roots.sys}/class/hwmon")
+
+
+def collect_chip(entry: str, roots: HostRoots) -> Iterator[Sample | SensorFault]:
+    """Collects one chip. entry: its folder."""
+    path = f"{roots.sys}/class/hwmon/{entry}"
     name = parse_optional_file(f"{path}/name", str.strip) or entry
     label = chip_id(_link_basename(f"{path}/device"), _link_basename(f"{path}/device/subsystem"), name)
     files = list_directory(path)

@@ -6,11 +6,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from threading import Lock, Thread
 
 from msgspec import Struct
 
-from agent.hardware.collectors import default_collectors
+from agent.hardware import hwmon
+from agent.hardware.collectors import HWMON, default_collectors
 from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue, run_collector
 from agent.hardware.samples import CollectFunction, HostRoots
 from agent.hardware.summary import summarize
@@ -178,10 +180,11 @@ class HardwareMonitor:
 
     async def run_round(self) -> HardwareReading:
         """Runs every collector that is not in quarantine once."""
-        todo = {name: collect for name, collect in self._collectors.items() if self._may_run(name)}
+        collectors = self._collectors_by_chip()
+        todo = {name: collect for name, collect in collectors.items() if self._may_run(name)}
         run = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
         self._settle(todo, run.stuck)
-        outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in self._collectors}
+        outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
         self._before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
         return self.latest
 
@@ -194,6 +197,14 @@ class HardwareMonitor:
         if self.latest is None or now - self.latest.at_seconds > oldest:
             return None
         return Hardware(summarize(self._before, self.latest))
+
+    def _collectors_by_chip(self) -> Mapping[str, CollectFunction]:
+        """Each chip of hwmon is a collector of its own: a driver that hangs takes its chip's series and no other's."""
+        chips = hwmon.chips(self._roots) if HWMON in self._collectors else []
+        if not chips:
+            return self._collectors
+        rest = {name: collect for name, collect in self._collectors.items() if name != HWMON}
+        return rest | {chip: partial(hwmon.collect_chip, chip) for chip in chips}
 
     def _may_run(self, name: str) -> bool:
         quarantine = self._quarantines.get(name)

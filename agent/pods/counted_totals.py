@@ -31,10 +31,15 @@ class CountedTotals:
         return max(0, total - self._pods.get(uid, {}).get(mark, 0))
 
     def record(self, uid: str, mark: str, total: int) -> None:
-        """All of `total` are counted now. A total never goes back."""
+        """All of `total` are counted now."""
         if self.uncounted(uid, mark, total):
             self._pods.setdefault(uid, {})[mark] = total
             self.changed_shards.add(keys.counted_shard(uid))
+
+    def lower(self, uid: str, mark: str, total: int) -> None:
+        """The kubelet counts from `total` again: what it counts from there on is new."""
+        self._pods[uid][mark] = total
+        self.changed_shards.add(keys.counted_shard(uid))
 
     def forget(self, uid: str) -> None:
         """The pod is gone for good: UIDs do not come back."""

@@ -275,6 +275,7 @@ class IncidentLedger:
 
     def _update_health(self, pod: Pod) -> PodHealth:
         now, health = self._clock(), self.pods.get(pod.metadata.uid)
+        self._note_fallen_counts(pod)
         if health is not None:
             health.update(pod, now)
             return health
@@ -283,6 +284,18 @@ class IncidentLedger:
         health = first_seen_health(pod, name, now, self._unix(), credited_until)
         self.pods[pod.metadata.uid] = health
         return health
+
+    def _note_fallen_counts(self, pod: Pod) -> None:
+        """A restartCount that fell began again at 0: the node has lost its containers, as after a reboot."""
+        counted = self.counted_totals.totals(pod.metadata.uid)
+        for each in all_containers(pod):
+            restarts, total = each.restart_count, counted.get(each.name, 0)
+            if restarts < total - 1:
+                self.counted_totals.lower(pod.metadata.uid, each.name, 0)
+            # Of a container that is not running, the run that ended is counted besides. One less may also be what an
+            # API server answers that is a moment behind, so no restart before this one counts again.
+            elif restarts < total and each.state.running:
+                self.counted_totals.lower(pod.metadata.uid, each.name, restarts)
 
     def _uncounted(self, health: PodHealth) -> list[tuple[Incident, int]]:
         """The pod's incidents that are not counted yet, with how many times each is new."""

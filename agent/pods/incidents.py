@@ -125,8 +125,11 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 _NO_SUCH_IMAGE = (
     r"not ?found|manifest unknown|repository does not exist|pull access denied|unauthorized|authentication required|"
-    r"invalid reference format|couldn't parse image|InvalidImageName|denied:"
+    r"invalid reference format|couldn't parse image|InvalidImageName|denied:|\b40[134] \(?(unauthorized|forbidden)|"
+    r"StatusCode: 40[134]|no such host"
 )
+"""A registry that refuses or does not have the image, by its status where it says no word (GHCR and ECR: 403), and a
+registry of which the name service says that there is none: the same on every node."""
 _NO_SUCH_OBJECT = r"(configmap|secret) .*not found|non-existent (config map|secret) key|couldn't find key"
 _NO_SUCH_CLAIM = r"persistentvolumeclaim .*not found|unbound|not bound|non-bound|Multi-Attach"
 

@@ -82,13 +82,14 @@ async def test_a_round_holds_every_collector(monitor) -> None:
     reading = await monitor.run_round()
     assert monitor.latest is reading
     assert monitor.rounds == 1
-    assert {"cpu", "hwmon", "nvidia"} <= reading.outcomes.keys()
+    assert {"cpu", "hwmon0", "nvidia"} <= reading.outcomes.keys()
 
 
 async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor) -> None:
     reading = await monitor.run_round()
-    assert isinstance(reading.outcomes["hwmon"], Overdue)
+    assert isinstance(reading.outcomes["hwmon4"], Overdue)
     assert all(isinstance(reading.outcomes[name], Measured) for name in ("cpu", "edac", "thermal", "filesystems"))
+    assert all(isinstance(reading.outcomes[f"hwmon{number}"], Measured) for number in range(4))
 
 
 async def test_a_stuck_sensor_costs_the_next_rounds_nothing(monitor, sensor) -> None:
@@ -108,15 +109,15 @@ async def test_its_thread_is_never_doubled(monitor, sensor, clock) -> None:
 async def test_its_age_grows_while_it_is_stuck(monitor, sensor, clock) -> None:
     await monitor.run_round()
     clock.offset += 60
-    assert (await monitor.run_round()).outcomes["hwmon"].duration_seconds > 60
+    assert (await monitor.run_round()).outcomes["hwmon4"].duration_seconds > 60
 
 
 async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor, sensor, clock) -> None:
     await monitor.run_round()
     release(sensor)
-    assert isinstance((await monitor.run_round()).outcomes["hwmon"], Overdue)
+    assert isinstance((await monitor.run_round()).outcomes["hwmon4"], Overdue)
     clock.offset += 5
-    assert isinstance((await monitor.run_round()).outcomes["hwmon"], Measured)
+    assert isinstance((await monitor.run_round()).outcomes["hwmon4"], Measured)
 
 
 async def test_the_pause_doubles_while_it_stays_slow(
@@ -153,8 +154,8 @@ async def test_quarantine_and_return_are_logged_once_each(
     await monitor.run_round()
     await monitor.run_round()
     assert [record.message for record in caplog.records] == [
-        "collector hwmon overran its deadline of 0.1 s: quarantined",
-        "collector hwmon left quarantine: it finished within its deadline",
+        "collector hwmon4 overran its deadline of 0.1 s: quarantined",
+        "collector hwmon4 left quarantine: it finished within its deadline",
     ]
 
 
@@ -217,14 +218,14 @@ def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: P
         "from agent.hardware.monitor import HardwareMonitor\n"
         "from agent.hardware.samples import HostRoots\n"
         "monitor = HardwareMonitor(HostRoots(*sys.argv[1:]), deadline_seconds=0.1)\n"
-        "print(type(asyncio.run(monitor.run_round()).outcomes['hwmon']).__name__)\n"
+        "print(type(asyncio.run(monitor.run_round()).outcomes['hwmon4']).__name__)\n"
     )
     roots = [server.proc, server.sys, server.rootfs]
     ended = subprocess.run(
         [sys.executable, "-c", script, *roots], capture_output=True, text=True, timeout=20, check=True
     )
     assert ended.stdout == "Overdue\n"
-    assert ended.stderr == "collector hwmon overran its deadline of 0.1 s: quarantined\n"
+    assert ended.stderr == "collector hwmon4 overran its deadline of 0.1 s: quarantined\n"
 
 
 async def test_this_machine_has_a_record(clock) -> None:

@@ -114,6 +114,6 @@ class Given:
     warning: Callable[..., Event] = staticmethod(warning)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def given() -> type[Given]:
     return Given

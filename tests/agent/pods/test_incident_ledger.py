@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
 
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
@@ -248,12 +250,43 @@ def test_a_type_has_a_bounded_number_of_qualities(world: World, given: "type[Giv
     assert len(world.reward().qualities) == 8
 
 
-def test_a_total_never_goes_back() -> None:
-    """The kubelet may forget restarts; what was counted stays counted."""
-    counted = CountedTotals()
-    counted.record("u", "app", 5)
-    counted.record("u", "app", 2)
-    assert counted.uncounted("u", "app", 5) == 0
+def test_a_restart_count_that_falls_hides_no_restart(world: World, given: "type[Given]") -> None:
+    for restarts in (5, 0, 2):
+        world.ledger.on_pod_updated(given.pod("Running", given.restarted(restarts) if restarts else given.running()))
+    assert world.incidents() == {"crash": 7}
+
+
+def test_a_restart_count_that_fell_while_no_agent_ran_hides_none(world: World, given: "type[Given]") -> None:
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(5)))
+    world.restart(down_seconds=60)
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(2)))
+    assert world.incidents() == {"crash": 7}
+
+
+CRASHES = st.tuples(st.integers(1, 9), st.sampled_from(("over", "backing off", "running")))
+"""How many since the last look, and what the container does now."""
+
+
+@for_all(steps=st.lists(st.one_of(CRASHES, st.sampled_from(("relist", "new agent", "reboot"))), max_size=12))
+def test_each_crash_counts_once_whatever_is_seen_of_it(given: "type[Given]", steps) -> None:
+    """Several crashes between two looks, relists, agents that start again, reboots that empty the runtime."""
+    world, crashes, since_boot, does = World(), 0, 0, "running"
+    for step in steps:
+        if isinstance(step, tuple):
+            (count, does) = step
+            crashes, since_boot = crashes + count, since_boot + count
+        elif step == "reboot":
+            since_boot, does = 0, "running"
+        elif step == "new agent":
+            world.restart()
+        end = given.ended(1)
+        container = {
+            "running": given.running(**(end if since_boot else {})) | {"restartCount": since_boot},
+            "over": {"ready": False, "state": end, "restartCount": since_boot - 1},
+            "backing off": given.waiting("CrashLoopBackOff", **end) | {"restartCount": since_boot - 1},
+        }[does]
+        world.ledger.on_pod_updated(given.pod("Running", container))
+        assert world.incidents() == ({"crash": crashes} if crashes else {})
 
 
 def test_health_begins_anew_with_a_restart(world: World, given: "type[Given]") -> None:

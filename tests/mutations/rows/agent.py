@@ -4,6 +4,8 @@ from tests.mutations.mutation import Mutation
 
 REPORTING = "agent/reporting.py"
 AT_REPORTING = "agent/test_reporting.py::"
+LEDGER = "agent/pods/incident_ledger.py"
+AT_LEDGER = "agent/pods/test_incident_ledger.py::"
 
 MUTATIONS = (
     Mutation(
@@ -75,5 +77,33 @@ MUTATIONS = (
         "if not page.more or len(items) >= self._most:",
         "if not page.more:",
         "agent/pods/test_bind_failures.py::test_of_too_many_records_the_first_are_read_and_that_is_said_once",
+    ),
+    Mutation(
+        "a registry that refuses an image blames no node",
+        "agent/pods/incidents.py",
+        r"\b40[134] \(?(unauthorized|forbidden)|",
+        "",
+        "agent/pods/test_incident_causes.py::test_why_a_pod_does_not_start",
+    ),
+    Mutation(
+        "a crash counts once, the seventh too",
+        LEDGER,
+        "for _ in range(times):",
+        "for _ in range(times + (incident.total % 7 == 0)):",
+        AT_LEDGER + "test_each_crash_counts_once_whatever_is_seen_of_it",
+    ),
+    Mutation(
+        "a restart count that falls hides no restart",
+        LEDGER,
+        "if restarts < total - 1:",
+        "if False:",
+        AT_LEDGER + "test_a_restart_count_that_falls_hides_no_restart",
+    ),
+    Mutation(
+        "a chip that hangs takes no other chip's series",
+        "agent/hardware/monitor.py",
+        "if not chips:",
+        "if True:",
+        "agent/hardware/test_monitor.py::test_a_stuck_sensor_is_flagged_and_the_others_are_read",
     ),
 )
