@@ -182,7 +182,9 @@ class AgentComponents:
             clock,
             pause=self.refresh_wakeup.sleep,
         )
-        self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)
+        self.probe_requests = ProbeRequestHandler(
+            *(self.store, self.peer_refresher, prober, self.wakeup.wake, clock), timeout_seconds=probing.timeout_seconds
+        )
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
         psutil_source.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(

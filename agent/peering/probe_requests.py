@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 BURST_PROBES = 5
 """Probes of a burst: with two of them lost there is still a median."""
 BURST_INTERVAL_SECONDS = 0.05
-ANSWER_TIMEOUT_SECONDS = 1.2
+ANSWER_MARGIN_SECONDS = 0.2
+"""Beyond the timeout of a probe, for the turn of the prober that ends it."""
 MAX_BACKOFF_SECONDS = 5.0
 MAX_LISTED = 64
 """Requests that stand when the agent begins to watch."""
@@ -60,12 +61,13 @@ class ProbeRequestHandler:
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
+        timeout_seconds: float = 1.0,
     ) -> None:
-        """report: called when a report is due at once. clock: monotonic seconds."""
+        """report: called when a report is due at once. clock: monotonic seconds. timeout_seconds: of a probe."""
         self.result_counts: Counter[str] = Counter()
         self._store, self._peer_refresher = store, peer_refresher
         self._probing, self._report = probing, report
-        self._clock = clock
+        self._clock, self._answer_seconds = clock, timeout_seconds + ANSWER_MARGIN_SECONDS
         self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
         self._prefix = keys.probes_prefix(peer_refresher.selection.own_name)
         self.list = CappedList(store, self._prefix, MAX_LISTED)
@@ -128,7 +130,7 @@ class ProbeRequestHandler:
         return "accepted" if self._peer_refresher.selection.add_requested(member, self._clock()) else "full"
 
     async def _until_measured(self, targets: Collection[str]) -> None:
-        for _ in range(round(ANSWER_TIMEOUT_SECONDS / BURST_INTERVAL_SECONDS)):
+        for _ in range(round(self._answer_seconds / BURST_INTERVAL_SECONDS)):
             if set(targets) <= set(self._probing.measured_peers()):
                 return
             await asyncio.sleep(BURST_INTERVAL_SECONDS)

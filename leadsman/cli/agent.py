@@ -105,6 +105,13 @@ def probing_options(add: Options) -> None:
         metavar="METHOD",
     )
     add.flag("probe-interval-seconds", "time between probes to one peer (default {default})", 1.0, positive_number)
+    add.flag(
+        "probe-timeout-seconds",
+        "time after which a reply is a loss, at most 10 (default {default}); satellite links need more, and a node that"
+        " dies is noticed so much later",
+        1.0,
+        positive_number,
+    )
     add.flag("window-seconds", "time for which a probe counts (default {default})", 30.0, positive_number)
     add.flag(
         "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
@@ -242,6 +249,7 @@ def probe_settings(args: argparse.Namespace) -> ProbeSettings:
     return ProbeSettings(
         mode=ProbeMode(args.probe),
         interval_seconds=args.probe_interval_seconds,
+        timeout_seconds=args.probe_timeout_seconds,
         window_seconds=args.window_seconds,
         tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
     )

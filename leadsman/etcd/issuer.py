@@ -19,6 +19,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.log_limit import LogLimit
+from leadsman.runtime.lru import LruCache
 from leadsman.runtime.ops_server import create_ops_app, good_unless
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.process import run_tasks
@@ -76,6 +77,10 @@ class TokenRefused(Exception):
     """The token gives no right to a credential. The text says why, without the token."""
 
 
+class BadNodeName(TokenRefused):
+    """The token names a node as no API server does."""
+
+
 def role_of(status: TokenReviewStatus, namespace: str) -> EtcdRole:
     """The one role that the token gives a right to. TokenRefused. namespace: of our service accounts."""
     if not status.authenticated:
@@ -100,7 +105,7 @@ def _node(user: TokenUser) -> str:
             f"the token names no node ({NODE_CLAIM}); Kubernetes 1.30 or newer puts it into pods' tokens"
         )
     if not keys.is_node_name(nodes[0]):
-        raise TokenRefused(f"the token names {nodes[0]!r}, which is no node's name")
+        raise BadNodeName(f"the token names {nodes[0]!r}, which is no node's name")
     return nodes[0]
 
 
@@ -108,8 +113,12 @@ log = logging.getLogger(__name__)
 client_log = logging.getLogger(f"{__name__}.clients")
 client_log.addFilter(LogLimit())
 
-REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 50.0, 200
-"""A rollout of 1,000 agents comes at 10 % at once; each request is a TokenReview and four calls of etcd."""
+REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 10.0, 100
+"""From one address. A rollout of 1,000 agents comes at 10 % at once, by one address where a network translates theirs.
+Each request is a TokenReview and four calls of etcd."""
+
+MOST_ADDRESSES = 4096
+"""Whose requests are counted; beyond twice as many, those that asked longest ago begin again."""
 
 DEADLINE_SECONDS = 5.0
 ENABLE_EVERY_SECONDS = 1.0
@@ -137,7 +146,7 @@ class Issuer:
 
     def __init__(self, control: AccessControl, api: ApiClient, namespace: str) -> None:
         self._control, self._api, self._namespace = control, api, namespace
-        self._bucket = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+        self._buckets = LruCache[str, TokenBucket](MOST_ADDRESSES)
         self.problem = ProblemLog(
             log, "cannot see to etcd's access control; no credentials are issued", "etcd's access control is on"
         )
@@ -155,23 +164,31 @@ class Issuer:
             await asyncio.sleep(ENABLE_EVERY_SECONDS)
 
     async def answer(self, request: web.Request) -> web.Response:
-        """200 with the credential; 401 or 403 with the reason, 429 when there are too many, 503 when nobody can say."""
-        if not self._bucket.try_take():
-            return _refusal(429, f"more than {REQUESTS_PER_SECOND:g} requests a second; try again")
+        """200 with the credential; 400, 401, 403 with the reason, 429 for too many, 503 when nobody can say."""
         token = _bearer_token(request.headers)
         if not token:
             return _refusal(401, "send `Authorization: Bearer` with the token of your service account")
+        if not self._bucket_of(request.remote or "").try_take():
+            return _refusal(429, f"more than {REQUESTS_PER_SECOND:g} requests a second from one address; try again")
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 role = role_of(await review_token(self._api, token), self._namespace)
                 credential = Credential(role.name, await self._control.password(role))
         except TokenRefused as error:
             client_log.warning("refused a credential to %s: %s", request.remote, error)
-            return _refusal(403, str(error))
+            return _refusal(400 if isinstance(error, BadNodeName) else 403, str(error))
         except (ApiError, StoreError, TimeoutError) as error:
             client_log.warning("cannot issue a credential now: %s: %s", type(error).__name__, error)
             return _refusal(503, f"cannot say now: {type(error).__name__}")
         return web.Response(body=msgspec.json.encode(credential), content_type="application/json")
+
+    def _bucket_of(self, address: str) -> TokenBucket:
+        """A bucket for each address: one that sends junk leaves the others their requests."""
+        bucket = self._buckets.get(address)
+        if bucket is None:
+            bucket = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+            self._buckets.put(address, bucket)
+        return bucket
 
 
 async def run(settings: IssuerSettings, stop: asyncio.Event) -> None:

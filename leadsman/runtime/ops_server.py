@@ -14,6 +14,9 @@ STARTUP_SECONDS = 25.0
 """After which nobody waits for a start: below the timeout of the manifests' startupProbe."""
 
 STARTUP_POLL_SECONDS = 0.1
+MOST_WAITING = 8
+"""For the end of a start at once. Others get their response without a wait: a client that waits keeps its connection,
+and the kubelet needs one of them for /healthz."""
 
 
 class Health(NamedTuple):
@@ -60,13 +63,17 @@ def _handler(check: HealthCheck) -> Callable[[web.Request], Awaitable[web.Respon
 
 
 def _startup_handler(check: HealthCheck, startup_seconds: float) -> Callable[[web.Request], Awaitable[web.Response]]:
+    waiting = asyncio.Semaphore(MOST_WAITING)
+
     async def handle(_: web.Request) -> web.Response:
         health = check()
-        for _attempt in range(round(startup_seconds / STARTUP_POLL_SECONDS)):
-            if health.is_good:
-                break
-            await asyncio.sleep(STARTUP_POLL_SECONDS)
-            health = check()
+        if not waiting.locked():
+            async with waiting:
+                for _attempt in range(round(startup_seconds / STARTUP_POLL_SECONDS)):
+                    if health.is_good:
+                        break
+                    await asyncio.sleep(STARTUP_POLL_SECONDS)
+                    health = check()
         return web.Response(text=f"{health.text}\n")
 
     return handle

@@ -16,6 +16,9 @@ from msgspec import Meta, Struct
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state.report_timing import LONGEST_INTERVAL_SECONDS
 
+LONGEST_PROBE_SECONDS = 10.0
+"""No agent waits longer for a reply, so no pair is known to be slower, and no bound above it could be refused by it."""
+
 RttMs = Annotated[float, Meta(ge=0, le=60_000)]
 """Milliseconds. More than a minute is an error of the measurement."""
 

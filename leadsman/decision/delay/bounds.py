@@ -17,6 +17,7 @@ from leadsman.decision.inputs import DecisionInputs, PlacedPods
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+from leadsman.state.records import LONGEST_PROBE_SECONDS
 
 MAX_BOUNDS = 32
 MAX_ANNOTATION_CHARACTERS = 4096
@@ -153,6 +154,10 @@ def _annotation_option(annotation: str, kind: type[OptionT], value: str | None) 
 def _parse_ms(value: str, place: str) -> float:
     if not _MILLISECONDS.fullmatch(value):
         raise BadBound(f'{place}: {_shown(value)} is not valid; use milliseconds such as "25" or "2.5"')
+    if float(value) > 1e3 * LONGEST_PROBE_SECONDS:
+        raise BadBound(
+            f"{place}: {_shown(value)} is more than {1e3 * LONGEST_PROBE_SECONDS:g} ms, the longest measured"
+        )
     return float(value)
 
 

@@ -19,13 +19,13 @@ NO_REGISTRY = (
     '"https://registry.example/v2/shop/manifests/1.7": dial tcp 10.9.9.9:443: i/o timeout'
 )
 REFUSED = (
-    'failed to resolve reference "ghcr.io/a/b:1": failed to authorize: failed to fetch anonymous token: unexpected status '
+    'resolve reference "ghcr.io/a/b:1": failed to authorize: failed to fetch anonymous token: unexpected status '
     "from GET request to https://ghcr.io/token?scope=repository%3Aa%2Fb%3Apull: 403 Forbidden",
     'failed to resolve reference "1.dkr.ecr.us-east-1.amazonaws.com/shop:1": pulling from host '
     "1.dkr.ecr.us-east-1.amazonaws.com failed with status code [manifests 1]: 403 Forbidden",
     "initializing source docker://ecr/shop:1: reading manifest 1: StatusCode: 403, ",
     "pinging container registry quay.example: invalid status code from registry 401 (Unauthorized)",
-    'failed to do request: Head "https://registry.nope/v2/": dial tcp: lookup registry.nope on 10.96.0.10:53: no such host',
+    'failed to do request: Head "https://nope.example/v2/": lookup nope.example on 10.96.0.10:53: no such host',
 )
 
 

@@ -91,6 +91,11 @@ def sent(prober: Prober) -> int:
     return sum(target.counts.sent for target in prober.stats.targets.values())
 
 
+def ended(prober: Prober, name: str) -> int:
+    window = prober.latencies(time.monotonic()).get(name)
+    return window.sent if window else 0
+
+
 def close_to_ping(net: VirtualNetwork, family: str) -> dict[str, tuple[float, float, float]]:
     """peer → (our p50, ping's median, our min) of 50 probes each in the same two seconds, one path after the other."""
     return {host: beside_ping(net, host, family) for host in RTTS_MS}
@@ -125,6 +130,17 @@ def test_loss_is_within_5_points_of_what_the_path_loses(net: VirtualNetwork, los
     assert abs(lost - loss_ratio) <= 0.05
     assert all(5.0 <= measured(w.min_ms) <= measured(w.p95_ms) <= 500 for w in known.values())
     assert prober.unmatched_replies == {}
+
+
+@pytest.mark.parametrize(("timeout_seconds", "answers"), [(1.0, False), (3.0, True)])
+def test_a_peer_behind_a_satellite_is_measured_with_a_longer_timeout(
+    net: VirtualNetwork, timeout_seconds: float, answers: bool
+) -> None:
+    net.set_delay("a", "c", 1500.0)
+    peers = [Peer("c", net.address("c"))]
+    known, _ = measure(net, peers, lambda p: ended(p, "c") >= 3, interval_seconds=0.5, timeout_seconds=timeout_seconds)
+    assert (known["c"].received > 0) is answers
+    assert known["c"].p50_ms is None or 1500 <= known["c"].p50_ms < 1600
 
 
 def test_a_delay_that_changes_is_followed(net: VirtualNetwork) -> None:

@@ -2,13 +2,16 @@
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from agent.node_ownership import claim_node
+from leadsman.etcd.issuer import REQUESTS_AT_ONCE
 from leadsman.state import keys
+from leadsman.state.etcd_credentials import IssuerAccess
 from leadsman.state.records import Heartbeat, Identity, RingEntry
 from leadsman.state.store import Delete, Denied, KeyRange, Put, StoreError, Unavailable
 
@@ -105,9 +108,18 @@ async def test_a_token_gets_the_credential_of_its_own_node_whatever_it_asks_for(
 async def test_without_a_token_nothing_is_issued(locked: "Locked") -> None:
     issuer = locked.access("of-a").issuer
     assert issuer
-    tls = ssl.create_default_context(cafile=issuer.ca_file)
-    async with aiohttp.ClientSession() as session, session.post(f"{issuer.url}/v1/credential", ssl=tls) as response:
-        assert response.status == 401
+    assert [await asked(issuer, {}) for _ in range(REQUESTS_AT_ONCE + 20)] == [401] * (REQUESTS_AT_ONCE + 20)
+
+
+async def test_one_address_with_junk_leaves_the_others_their_credentials(locked: "Locked") -> None:
+    issuer = locked.access("of-a").issuer
+    assert issuer
+    junk = list[int]()
+    while 429 not in junk:
+        junk += await asyncio.gather(*(asked(issuer, bearer("junk")) for _ in range(REQUESTS_AT_ONCE // 2)))
+    assert junk[0] == 403
+    assert await asked(issuer, bearer("of-a"), "127.0.0.2") == 200
+    assert await asked(issuer, bearer("of-an-odd-node"), "127.0.0.2") == 400
 
 
 async def test_a_token_that_etcd_does_not_know_any_more_is_replaced(locked: "Locked") -> None:
@@ -164,6 +176,21 @@ async def test_a_right_that_somebody_added_to_a_role_goes_with_the_next_credenti
     another = locked.store("of-a")
     with pytest.raises(Denied):
         await another.write([Put(B_HEARTBEAT, b"forged")])
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def asked(issuer: IssuerAccess, headers: Mapping[str, str], from_address: str = "127.0.0.1") -> int:
+    """The status of a request for a credential."""
+    tls = ssl.create_default_context(cafile=issuer.ca_file)
+    connector = aiohttp.TCPConnector(local_addr=(from_address, 0))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.post(f"{issuer.url}/v1/credential", headers=headers, ssl=tls) as response,
+    ):
+        return response.status
 
 
 def root() -> dict[str, str]:

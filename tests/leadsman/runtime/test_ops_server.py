@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import AsyncExitStack
 
 import aiohttp
 import aiohttp.web
@@ -49,6 +50,19 @@ async def test_a_start_that_takes_too_long_is_over_and_says_what_is_missing() ->
     app = create_ops_app(create_registry(), lambda: Health(True), lambda: unready, startup_seconds=0.0)
     async with serve(app, "127.0.0.1", 0) as port:
         assert await get(port, "/startupz") == (200, "etcd does not answer\n")
+
+
+async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection() -> None:
+    """More than all connections that a server gives to clients that it knows nothing of."""
+    unready = Health(False, "etcd does not answer")
+    app = create_ops_app(create_registry(), lambda: Health(True), lambda: unready)
+    async with serve(app, "127.0.0.1", 0) as port, AsyncExitStack() as stack:
+        for _ in range(ServerLimits().max_unproven_connections + 2):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.close)
+            writer.write(b"GET /startupz HTTP/1.1\r\nHost: agent\r\n\r\n")
+        for _ in range(12):
+            assert await get(port, "/healthz") == (200, "ok\n")
 
 
 async def test_a_response_may_take_longer_than_the_headers_of_a_request() -> None:

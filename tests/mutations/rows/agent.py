@@ -100,6 +100,21 @@ MUTATIONS = (
         AT_LEDGER + "test_a_restart_count_that_falls_hides_no_restart",
     ),
     Mutation(
+        "a bound that no probe could show to be broken is refused",
+        "leadsman/decision/delay/bounds.py",
+        "if float(value) > 1e3 * LONGEST_PROBE_SECONDS:",
+        "if False:",
+        "leadsman/decision/delay/test_bounds.py::"
+        "test_a_bound_above_what_any_probe_waits_for_is_refused_with_the_reason",
+    ),
+    Mutation(
+        "the timeout of a probe is the flag's",
+        "leadsman/cli/agent.py",
+        "        timeout_seconds=args.probe_timeout_seconds,\n",
+        "",
+        "leadsman/cli/flags/test_options.py::test_the_timeout_of_probes_is_set_by_its_flag",
+    ),
+    Mutation(
         "a chip that hangs takes no other chip's series",
         "agent/hardware/monitor.py",
         "if not chips:",

@@ -16,6 +16,29 @@ MUTATIONS = (
         "leadsman/etcd/test_issuer.py::test_a_token_gets_the_credential_of_its_own_node_whatever_it_asks_for",
     ),
     Mutation(
+        "a token is looked for before a request counts",
+        "leadsman/etcd/issuer.py",
+        "        if not token:\n",
+        "        if not self._bucket_of(request.remote or '').try_take():\n            return _refusal(429, '')\n"
+        "        if not token:\n",
+        "leadsman/etcd/test_issuer.py::test_without_a_token_nothing_is_issued",
+    ),
+    Mutation(
+        "each address has its own share of the issuer",
+        "leadsman/etcd/issuer.py",
+        'self._bucket_of(request.remote or "")',
+        'self._bucket_of("")',
+        "leadsman/etcd/test_issuer.py::test_one_address_with_junk_leaves_the_others_their_credentials",
+    ),
+    Mutation(
+        "clients that wait for a start leave the kubelet its connection",
+        "leadsman/runtime/ops_server.py",
+        "if not waiting.locked():",
+        "if True:",
+        "leadsman/runtime/test_ops_server.py::"
+        "test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection",
+    ),
+    Mutation(
         "a token for another audience gives no credential",
         "leadsman/etcd/issuer.py",
         "if AUDIENCE not in status.audiences:",

@@ -43,6 +43,11 @@ def test_the_tcp_port_of_peers_is_our_own_listen_port_unless_named() -> None:
     assert agent.probe_settings(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
 
 
+def test_the_timeout_of_probes_is_set_by_its_flag() -> None:
+    assert agent.probe_settings(parsed(**NODE)).timeout_seconds == 1.0
+    assert agent.probe_settings(parsed("--probe-timeout-seconds", "10", **NODE)).timeout_seconds == 10.0
+
+
 def test_without_an_owner_each_process_is_its_own() -> None:
     nameless = {**NODE, "POD_UID": ""}
     assert agent.settings(parsed(**nameless)).owner != agent.settings(parsed(**nameless)).owner

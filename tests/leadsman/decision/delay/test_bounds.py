@@ -35,6 +35,12 @@ def test_any_other_value_is_refused_with_label_and_value(value: str) -> None:
     assert str(caught.value) == f'label delay_edge-1: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
 
 
+def test_a_bound_above_what_any_probe_waits_for_is_refused_with_the_reason() -> None:
+    assert of({"delay_edge-1": "10000"})[0].ms == 10_000
+    with pytest.raises(BadBound, match='label delay_edge-1: "10001" is more than 10000 ms, the longest measured'):
+        of({"delay_edge-1": "10001"})
+
+
 def test_a_label_that_names_nothing_is_refused() -> None:
     with pytest.raises(BadBound, match="label delay_ names no node or workload; write"):
         of({"delay_": "5"})

@@ -33,7 +33,7 @@ def reasons(edge: DecisionInputs, make: "Make", labels: dict[str, str]) -> dict[
         ("12.125", ("edge-1", "edge-2")),
         ("39.9", ("edge-1", "edge-2")),
         ("40", ("edge-1", "edge-2", "edge-3")),
-        ("100000", ("edge-1", "edge-2", "edge-3")),
+        ("10000", ("edge-1", "edge-2", "edge-3")),
     ],
 )
 def test_the_bound_itself_holds_and_anything_above_does_not(

@@ -14,18 +14,18 @@ from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, P
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
-RTTS = st.lists(st.floats(0, 60_000), min_size=1, max_size=12)
+RTTS = st.lists(st.floats(0, 10_000), min_size=1, max_size=12)
 
 
 def values(make: "Make", rtts: list[float]) -> list[float]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    part = NearestScore().score(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
+    part = NearestScore().score(make.pod(delay_ref="10000"), list(nodes), make.facts({"ref": make.state(nodes)}))
     return [part.values[node] for node in nodes]
 
 
 def scores(make: "Make", rtts: list[float]) -> list[int]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    decision = decide(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
+    decision = decide(make.pod(delay_ref="10000"), list(nodes), make.facts({"ref": make.state(nodes)}))
     return [decision.scores[node] for node in nodes]
 
 
@@ -38,7 +38,7 @@ def test_rtts_over_powers_of_ten_use_the_range(make: "Make") -> None:
 
 
 def test_a_far_liar_does_not_move_the_others(make: "Make") -> None:
-    assert scores(make, [3.0, 5.0, 7.0])[:2] == scores(make, [3.0, 5.0, 60_000.0])[:2]
+    assert scores(make, [3.0, 5.0, 7.0])[:2] == scores(make, [3.0, 5.0, 10_000.0])[:2]
 
 
 def test_noise_near_zero_is_no_difference(make: "Make") -> None:
