@@ -1,14 +1,19 @@
 import asyncio
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
 
 import aiohttp
 import aiohttp.web
 import pytest
 
+from leadsman.runtime import ops_server
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 from leadsman.runtime.scrape import create_registry
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
@@ -52,17 +57,27 @@ async def test_a_start_that_takes_too_long_is_over_and_says_what_is_missing() ->
         assert await get(port, "/startupz") == (200, "etcd does not answer\n")
 
 
-async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection() -> None:
+async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection(
+    until: "Until", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """More than all connections that a server gives to clients that it knows nothing of."""
-    unready = Health(False, "etcd does not answer")
-    app = create_ops_app(create_registry(), lambda: Health(True), lambda: unready)
+    monkeypatch.setattr(ops_server, "STARTUP_POLL_SECONDS", 1.0)
+    most, checks, problems = ServerLimits().max_unproven_connections, list[str](), ["etcd does not answer", ""]
+
+    def unready() -> Health:
+        checks.append(problems[0])
+        return good_unless(problems[0])
+
+    app = create_ops_app(create_registry(), lambda: Health(True), unready)
     async with serve(app, "127.0.0.1", 0) as port, AsyncExitStack() as stack:
-        for _ in range(ServerLimits().max_unproven_connections + 2):
+        for _ in range(most + 2):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             stack.callback(writer.close)
             writer.write(b"GET /startupz HTTP/1.1\r\nHost: agent\r\n\r\n")
+        await until(lambda: len(checks) >= most)
         for _ in range(12):
             assert await get(port, "/healthz") == (200, "ok\n")
+        problems.pop(0)
 
 
 async def test_a_response_may_take_longer_than_the_headers_of_a_request() -> None:

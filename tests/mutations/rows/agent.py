@@ -97,7 +97,7 @@ MUTATIONS = (
         LEDGER,
         "if restarts < total - 1:",
         "if False:",
-        AT_LEDGER + "test_a_restart_count_that_falls_hides_no_restart",
+        AT_LEDGER + "test_a_restart_count_that_fell_while_no_agent_ran_hides_none",
     ),
     Mutation(
         "a bound that no probe could show to be broken is refused",
