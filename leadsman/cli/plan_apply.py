@@ -54,6 +54,9 @@ def main(args: argparse.Namespace) -> int:
         raise ValueError("--confirm and --dry-run exclude each other; leave one out")
     plan = read_plan(args.file)
     print(plan_text(plan), end="")
+    if not plan.moves:
+        print(f"plan {plan.id} moves nothing, so there is nothing to hand over")
+        return EXIT_DONE
     done = with_client(args, lambda client: _hand_over(client, plan, args))
     if done.refused:
         print(f"refused: {done.refused}")

@@ -10,6 +10,7 @@ import time
 from datetime import datetime
 
 from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.values import positive_number
 from leadsman.cli.move_plans import (
     backup_settings,
     limits_options,
@@ -19,9 +20,15 @@ from leadsman.cli.move_plans import (
     write_plan,
 )
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
-from leadsman.planning.moves.drain import DrainPlan, plan_drain
+from leadsman.planning.moves.drain import MAX_NODES_TRIED, DrainEnd, DrainPlan, plan_drain
 
 EXIT_EMPTY, EXIT_NOT_EMPTY = 0, 1
+
+_WHY_NOT_EMPTY = {
+    DrainEnd.IMPOSSIBLE: "impossible: everything was tried, also with any one pod of another node moved aside first",
+    DrainEnd.OUT_OF_TIME: "no way to empty the nodes was found in the time; there may be one: raise --seconds",
+    DrainEnd.TOO_LARGE: f"not every way was tried, as there are more than {MAX_NODES_TRIED} nodes; there may be one",
+}
 
 
 def options(add: Options) -> None:
@@ -33,18 +40,36 @@ def options(add: Options) -> None:
         _time,
         metavar="TIME",
     )
+    add.argument(
+        "seconds",
+        f"how long to try everything, in a cluster of at most {MAX_NODES_TRIED} nodes (default {{default}})",
+        20.0,
+        positive_number,
+    )
     limits_options(add)
     plan_output_options(add)
     plan_input_options(add)
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when the input cannot be used, or names no such node."""
+    """ValueError when the input cannot be used, names no such node, or the maintenance has begun."""
+    if args.at is not None and args.at <= time.time():
+        raise ValueError(f"--at {time_text(args.at)} is in the past: no move would begin; leave it out to begin now")
     given = read_input_with_plugins(args)
-    drain = plan_drain(given.situation, args.node, backup_settings(args), given.taken_at, args.at)
+    until = time.monotonic() + args.seconds
+    drain = plan_drain(
+        given.situation,
+        args.node,
+        backup_settings(args),
+        given.taken_at,
+        args.at,
+        lambda: time.monotonic() < until,
+    )
     write_plan(drain.plan, args)
     if not args.json:
         print("\n".join(_remarks(drain, args)))
+    if said := _WHY_NOT_EMPTY.get(drain.end):
+        print(said, file=sys.stderr)
     if args.at is not None and (late := _late(drain, args.at, args.per_minute)):
         print(late, file=sys.stderr)
     return EXIT_NOT_EMPTY if drain.plan.left_out or drain.losing_backups else EXIT_EMPTY

@@ -5,7 +5,7 @@ then, and every pod that had a backup has one afterwards. A cycle, in which each
 broken through a third node that is free, or left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 
 from msgspec import Struct
@@ -74,17 +74,9 @@ def order_moves(
     avoid: nodes that nothing goes to.
     through_third_nodes: whether a cycle may be broken by moving a pod twice.
     """
-    ordering = _Ordering(situation, backups, avoid)
-    waiting = [wish for wish in wishes if ordering.is_possible(wish)]
-    while waiting:
-        blocked = [wish for wish in waiting if not ordering.fulfil(wish)]
-        progress = len(blocked) < len(waiting)
-        waiting = blocked
-        if not progress and not (through_third_nodes and any(ordering.step_aside(wish, waiting) for wish in waiting)):
-            break
-    for wish in waiting:
-        ordering.leave_out(wish)
-    return OrderedMoves(tuple(ordering.moves), tuple(ordering.left_out), tuple(ordering.plans))
+    ordering = Ordering(situation, backups, avoid)
+    ordering.fulfil_in_turn(wishes, through_third_nodes=through_third_nodes)
+    return ordering.ordered
 
 
 def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
@@ -118,80 +110,115 @@ def _share(amounts: Iterable[Resources], total: Resources) -> float:
     return (memory / max(total.memory_bytes, 1) + cpu / max(total.cpu_millis, 1)) / 2
 
 
-class _Ordering:
-    """The order in the making.
+class Ordering:
+    """The order in the making, whose last moves can be taken back.
 
-    moves: so far. plans: backups before the first and after each.
+    situation: after the moves so far; without placeholders where backups are kept.
+    moves: so far. plans: backups before the first and after each. left_out: pods that are not moved.
     """
 
     def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
         self._before, self._settings, self._avoid = situation.cluster, settings, avoid
         cluster = without_placeholders(situation.cluster) if settings else situation.cluster
-        self._situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
+        self.situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
         self._arrived_by: dict[str, int] = {}
         self.moves: list[PlannedMove] = []
         self.left_out: list[LeftOut] = []
-        self.plans = [plan_backups(self._situation, settings) if settings else BackupPlan()]
+        self.plans = [plan_backups(self.situation, settings) if settings else BackupPlan()]
         self._look()
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster after the moves so far."""
+        return self.situation.cluster
+
+    @property
+    def ordered(self) -> OrderedMoves:
+        """What became of the wishes so far."""
+        return OrderedMoves(tuple(self.moves), tuple(self.left_out), tuple(self.plans))
+
+    def fulfil_in_turn(self, wishes: Sequence[Wish], *, through_third_nodes: bool = True) -> Sequence[Wish]:
+        """Moves a pod wherever one can be moved, until none can. The wishes that are left, of which it says why."""
+        waiting: Sequence[Wish] = [wish for wish in wishes if self.is_possible(wish)]
+        while waiting:
+            blocked = [wish for wish in waiting if not self.fulfil(wish)]
+            progress = len(blocked) < len(waiting)
+            waiting = blocked
+            if not progress and not (through_third_nodes and any(self.step_aside(wish, waiting) for wish in waiting)):
+                break
+        for wish in waiting:
+            self.leave_out(wish)
+        return waiting
 
     def is_possible(self, wish: Wish) -> bool:
         """Whether its pod is ever moved, and may be evicted now; if not, says why."""
-        pod = self._cluster.pods.get(wish.pod_uid)
+        pod = self.cluster.pods.get(wish.pod_uid)
         if pod is None or not pod.node or pod.terminating:
             name = (pod.namespace, pod.name, pod.node) if pod else ("", wish.pod_uid, "")
             self.left_out.append(LeftOut(*name, "it has no node, or is gone"))
             return False
         if pod.node == wish.to_node:
             return False
-        why = why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
-        if why:
+        if why := self.why_stays(pod):
             self.left_out.append(LeftOut(pod.namespace, pod.name, pod.node, why))
         return not why
 
+    def why_stays(self, pod: ClusterPod) -> str:
+        """Why the pod is never moved, or not now; "": it may be."""
+        return why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
+
+    def places(self, pod: ClusterPod) -> Iterator[str]:
+        """The nodes that may take the pod now, if no other one loses its backup."""
+        return self._search.places(pod)
+
     def fulfil(self, wish: Wish) -> bool:
         """Moves its pod, if there is a place that is safe."""
-        pod = self._cluster.pods[wish.pod_uid]
+        pod = self.cluster.pods[wish.pod_uid]
         for node in (wish.to_node,) if wish.to_node else islice(self._search.places(pod), MAX_PLACES_TRIED):
-            if not self._why_not(pod, node) and self._move(pod, node, wish.reason, wish.gain):
+            if not self._why_not(pod, node) and self.move(pod, node, wish.reason, wish.gain):
                 return True
         return False
 
     def step_aside(self, wish: Wish, waiting: Sequence[Wish]) -> bool:
         """Moves its pod to a third node, where its place is wanted by another that could go there then."""
-        pod = self._cluster.pods[wish.pod_uid]
+        pod = self.cluster.pods[wish.pod_uid]
         others = [each for each in waiting if each.to_node == pod.node and each is not wish]
         if pod.uid in self._arrived_by or not wish.to_node or not others:
             return False
         for node in islice(self._search.places(pod), MAX_PLACES_TRIED):
             if node == wish.to_node or self._why_not(pod, node):
                 continue
-            undo = self._situation
-            reason = f"it steps aside for pod {self._cluster.pods[others[0].pod_uid].name}; {wish.reason}"
-            if not self._move(pod, node, reason, 0.0):
+            before = self.situation
+            reason = f"it steps aside for pod {self.cluster.pods[others[0].pod_uid].name}; {wish.reason}"
+            if not self.move(pod, node, reason, 0.0):
                 continue
-            if any(not self._why_not(self._cluster.pods[each.pod_uid], pod.node) for each in others):
+            if any(not self._why_not(self.cluster.pods[each.pod_uid], pod.node) for each in others):
                 self._arrived_by[pod.uid] = len(self.moves) - 1
                 return True
-            self._situation = undo
-            self.moves.pop()
-            self.plans.pop()
-            self._look()
+            self.take_back(before)
         return False
+
+    def take_back(self, before: Situation) -> None:
+        """Takes the last move back. before: the situation then."""
+        self.situation = before
+        self.moves.pop()
+        self.plans.pop()
+        self._look()
 
     def leave_out(self, wish: Wish) -> None:
         """Says why its pod stays."""
-        pod = self._cluster.pods[wish.pod_uid]
+        pod = self.cluster.pods[wish.pod_uid]
         if wish.to_node:
             why = self._why_not(pod, wish.to_node) or self._lost_backup(pod, wish.to_node)
         else:
-            reasons = {node: self._why_not(pod, node) or NO_BACKUP_LEFT for node in self._cluster.nodes}
+            reasons = {node: self._why_not(pod, node) or NO_BACKUP_LEFT for node in self.cluster.nodes}
             why = counted({node: reason for node, reason in reasons.items() if node != pod.node})
         at = f" (it is left on node {pod.node} on its way)" if pod.uid in self._arrived_by else ""
         self.left_out.append(LeftOut(pod.namespace, pod.name, self._before.pods[pod.uid].node, f"{why}{at}"))
 
-    def _move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
+    def move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
         """Moves the pod unless another one would lose its backup."""
-        after = self._situation.with_pod(pod, node)
+        after = self.situation.with_pod(pod, node)
         plan = self._backups_of(after, pod.uid)
         if not plan.backups.keys() >= self.plans[-1].backups.keys():
             return False
@@ -202,32 +229,32 @@ class _Ordering:
                 name=pod.name,
                 from_node=pod.node,
                 to_node=node,
-                to_node_uid=self._cluster.nodes[node].uid,
+                to_node_uid=self.cluster.nodes[node].uid,
                 reason=reason,
                 gain=round(gain, 3),
-                cost=move_cost(pod, self._cluster),
+                cost=move_cost(pod, self.cluster),
                 follows=self._arrived_by.get(pod.uid),
             )
         )
         self.plans.append(plan)
-        self._situation = after
+        self.situation = after
         self._look()
         return True
 
     def _why_not(self, pod: ClusterPod, node: str) -> str:
         """Why the pod may not go to the node as everything is now; "": it may, as far as backups allow it."""
-        if node not in self._cluster.nodes:
+        if node not in self.cluster.nodes:
             return f"node {node} does not exist"
         if node in self._avoid:
             return f"nothing goes to node {node}"
-        return self._beside_reserves.verdict(pod).why_not(node) or self._situation.lost_bound({pod.uid: node})
+        return self._beside_reserves.verdict(pod).why_not(node) or self.situation.lost_bound({pod.uid: node})
 
     def _lost_backup(self, pod: ClusterPod, node: str) -> str:
         """Which pod would lose its backup if this one went to the node."""
-        after = self._situation.with_pod(pod, node)
+        after = self.situation.with_pod(pod, node)
         plan = self._backups_of(after, pod.uid)
         lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())
-        names = (f"{self._cluster.pods[uid].namespace}/{self._cluster.pods[uid].name}" for uid in lost)
+        names = (f"{self.cluster.pods[uid].namespace}/{self.cluster.pods[uid].name}" for uid in lost)
         return f"pod {next(names)} would have no backup" if lost else ""
 
     def _backups_of(self, after: Situation, moved: str) -> BackupPlan:
@@ -236,11 +263,7 @@ class _Ordering:
             return BackupPlan()
         return plan_after_move(self.plans[-1], after.cluster.pods[moved], after, self._settings)
 
-    @property
-    def _cluster(self) -> Cluster:
-        return self._situation.cluster
-
     def _look(self) -> None:
         """Makes what is asked of the cluster as it is now."""
-        self._beside_reserves = self._situation.holding(self.plans[-1].reserves)
+        self._beside_reserves = self.situation.holding(self.plans[-1].reserves)
         self._search = Search(self._beside_reserves, lambda *_: False, self._avoid)

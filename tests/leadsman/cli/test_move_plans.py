@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,9 +126,16 @@ def test_drain_ahead_of_a_time_that_is_too_near_says_so_and_keeps_the_time(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "plan.json"
-    main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", "2026-01-01T00:00+00:00", "-o", str(file)])
+    soon = datetime.fromtimestamp(time.time() + 30, UTC).isoformat(timespec="seconds")
+    main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", soon, "-o", str(file)])
     assert "1 moves take 1 minutes at 6 a minute" in capsys.readouterr().err
-    assert decode(file.read_bytes(), MovePlan).not_after == 1767225600.0
+    assert decode(file.read_bytes(), MovePlan).not_after == datetime.fromisoformat(soon).timestamp()
+
+
+def test_a_drain_ahead_of_a_time_that_is_past_is_refused(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", "2026-01-01T00:00+00:00"])
+    assert "--at 2026-01-01T00:00:00Z is in the past" in capsys.readouterr().err
 
 
 def test_a_bad_time_is_named(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +147,16 @@ def test_a_bad_time_is_named(snapshot: Path, capsys: pytest.CaptureFixture[str])
 def test_rebalance_says_that_nothing_is_worth_a_move(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "rebalance", "--snapshot", str(snapshot)]) == 0
     assert capsys.readouterr().out == "nothing is moved\n"
+
+
+def test_an_empty_plan_is_not_handed_over_and_needs_no_confirmation(
+    run: Run, snapshot: Path, tmp_path: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.json"
+    assert main(["plan", "rebalance", "--snapshot", str(snapshot), "-o", str(file)]) == 0
+    assert run("apply", file, "--confirm") == 0
+    assert "moves nothing, so there is nothing to hand over" in capsys.readouterr().out
+    assert handed_over(api) is None
 
 
 def test_apply_by_default_writes_nothing(run: Run, plan_file: Path, api: ApiServerThread) -> None:

@@ -42,6 +42,27 @@ MUTATIONS = (
         "leadsman/cli/test_what_if.py::test_what_kube_scheduler_refuses_is_said_too",
     ),
     Mutation(
+        "a drain tries every node for every pod",
+        "leadsman/planning/moves/drain.py",
+        "if self._leave([each for each in leaving if each is not wish]):",
+        "if True:",
+        "leadsman/planning/moves/test_drain.py::test_a_small_node_is_emptied_whenever_that_can_be_done",
+    ),
+    Mutation(
+        "a drain moves one pod of another node aside",
+        "leadsman/planning/moves/drain.py",
+        " or any(map(self._leave_after, self._movable()))",
+        "",
+        "leadsman/planning/moves/test_drain.py::test_a_small_node_is_emptied_whenever_that_can_be_done",
+    ),
+    Mutation(
+        "what was not found in the time is not called impossible",
+        "leadsman/planning/moves/drain.py",
+        "DrainEnd.OUT_OF_TIME if everything.is_late else DrainEnd.IMPOSSIBLE",
+        "DrainEnd.IMPOSSIBLE",
+        "leadsman/planning/moves/test_drain.py::test_what_is_not_found_in_the_time_is_not_called_impossible",
+    ),
+    Mutation(
         "moves ask the filters of plugins too",
         SITUATION,
         "refused = self.judge(info, self.candidates, inputs).refused",

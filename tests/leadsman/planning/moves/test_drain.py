@@ -1,5 +1,6 @@
 """Nodes that are emptied ahead of maintenance, and what keeps them from being empty."""
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.moves.drain import DrainPlan, plan_drain
+from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
@@ -54,7 +55,8 @@ def test_nothing_goes_from_one_drained_node_to_another() -> None:
 
 
 def test_a_pod_that_has_no_other_place_is_left_out_with_every_reason() -> None:
-    pods = [pod("near", "a", labels={"delay_b": "3"}), pod("large", "c", 7), pod("huge", "b", 7)]
+    stays = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
+    pods = [pod("near", "a", labels={"delay_b": "3"}), pod("large", "c", 7, **stays), pod("huge", "b", 7, **stays)]
     [left] = drained(cluster_of(nodes_of("a", "b", "c", "d"), pods), "a").plan.left_out
     assert left.name == "near"
     assert "1 delay to b over 3 ms" in left.why
@@ -89,11 +91,90 @@ def test_an_unknown_node_is_named_with_those_that_there_are() -> None:
         drained(cluster_of(nodes_of("a", "b"), []), "z")
 
 
+def brute_force(cluster: Cluster, drained: str) -> bool:
+    """Whether the node can be emptied, by sizes alone: every place of every pod, with one other pod anywhere else."""
+    free = {name: cluster.free(name).memory_bytes for name in cluster.nodes if name != drained}
+    leaving = [each.requests.memory_bytes for each in cluster.pods_on(drained)]
+
+    def fits(free: dict[str, int], sizes: list[int]) -> bool:
+        return not sizes or any(
+            fits({**free, name: room - sizes[0]}, sizes[1:]) for name, room in free.items() if room >= sizes[0]
+        )
+
+    asides = [
+        {**free, name: free[name] + size, to: free[to] - size}
+        for name in free
+        for size in (each.requests.memory_bytes for each in cluster.pods_on(name))
+        for to in free
+        if to != name and free[to] >= size
+    ]
+    return any(fits(each, leaving) for each in (free, *asides))
+
+
+def full_cluster(seed: int) -> Cluster:
+    """Three to five nodes with little room, the first of which is to be empty."""
+    rng = Random(seed)
+    nodes = [node(name, rng.randint(6, 10)) for name in "abcde"[: rng.randint(3, 5)]]
+    pods: list[ClusterPod] = []
+    for each in nodes:
+        room = each.allocatable.memory_bytes // GIB
+        while room > 0 and len(pods) < 14:
+            size = rng.randint(1, 5)
+            if size > room or (each.name != "a" and rng.random() < 0.12):
+                break
+            room -= size
+            pods.append(pod(f"p{len(pods)}", each.name, size))
+    return cluster_of(nodes, pods)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_small_node_is_emptied_whenever_that_can_be_done(seed: int) -> None:
+    cluster = full_cluster(seed)
+    result = drained(cluster, "a")
+    assert result.end is (DrainEnd.EMPTY if brute_force(cluster, "a") else DrainEnd.IMPOSSIBLE)
+    assert bool(result.plan.left_out) is (result.end is DrainEnd.IMPOSSIBLE)
+
+
+def test_of_those_nodes_some_need_a_pod_moved_aside_and_some_cannot_be_emptied() -> None:
+    """Or the test above would show little."""
+    ends = [drained(full_cluster(seed), "a") for seed in range(80)]
+    assert sum(any(move.from_node != "a" for move in each.plan.moves) for each in ends) >= 4
+    assert sum(each.end is DrainEnd.IMPOSSIBLE for each in ends) >= 5
+
+
+def tight() -> Cluster:
+    """Free 6 and 5 GiB, pods of 5, 3 and 3: the roomiest node first strands one."""
+    pods = [pod("five", "a", 5), pod("three", "a", 3), pod("third", "a", 3)]
+    return cluster_of([node("a", 11), node("b", 6), node("c", 5)], pods)
+
+
+def test_pods_are_packed_where_the_roomiest_node_first_would_strand_one() -> None:
+    result = drained(tight(), "a")
+    assert {move.name: move.to_node for move in result.plan.moves} == {"five": "c", "three": "b", "third": "b"}
+
+
+def test_what_is_not_found_in_the_time_is_not_called_impossible() -> None:
+    situation = Situation(tight(), inputs_of(tight(), MATRIX))
+    assert plan_drain(situation, ["a"], None, None, has_time=lambda: False).end is DrainEnd.OUT_OF_TIME
+
+
+def test_a_member_of_an_etcd_is_left_with_what_to_do() -> None:
+    ours = {"app.kubernetes.io/name": "leadsman", "app.kubernetes.io/component": "etcd"}
+    pods = [
+        pod("leadsman-etcd-1", "a", labels=ours, owner_kind="StatefulSet", local_volumes=True),
+        pod("etcd-a", "a", labels={"component": "etcd"}, owner_kind="Node"),
+    ]
+    result = drained(cluster_of(nodes_of("a", "b"), pods), "a")
+    assert "kubectl -n shop delete pod leadsman-etcd-1" in result.plan.left_out[0].why
+    assert "etcdctl endpoint health" in result.staying[0].why
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_after_all_moves_what_is_left_on_the_node_is_exactly_what_was_left_out(seed: int) -> None:
     cluster, inputs = random_case(seed)
     node = sorted(cluster.nodes)[seed % len(cluster.nodes)]
-    result = plan_drain(Situation(cluster, inputs), [node], BackupSettings(rack_label=RACK_LABEL), None)
+    settings, asked = BackupSettings(rack_label=RACK_LABEL), iter(range(50))
+    result = plan_drain(Situation(cluster, inputs), [node], settings, None, has_time=lambda: next(asked, 50) < 50)
     after = cluster
     for move in result.plan.moves:
         assert move.to_node != node
