@@ -263,7 +263,7 @@ TRIED_ELSEWHERE = {
     "A new annotation",
     "A new parser of what a stranger sends",
     "A new kind of device",
-    "A score, filter, metric or reward outside this repository",
+    "A plugin outside this repository",
 }
 
 
