@@ -26,7 +26,7 @@ from leadsman.kube.object_changes import ObjectChange
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES, Resource
-from leadsman.planning.device_health.model import (
+from leadsman.planning.device_health_plan import (
     DeviceAction,
     DeviceHealthPlan,
     DeviceMemory,
@@ -36,8 +36,8 @@ from leadsman.planning.device_health.model import (
     SetTaint,
     TaintEffect,
     TaintRule,
+    plan_device_health,
 )
-from leadsman.planning.device_health.planner import plan_device_health
 from leadsman.sources.cluster.object_metadata import MetadataFields
 from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, PublishedSlice, devices_by_uuid
 from leadsman.sources.telemetry.prometheus import PrometheusSource

@@ -6,7 +6,7 @@ from controller.config_maps import Memory
 from controller.keeper import Tools
 from controller.settings import SelfHealingSettings
 from leadsman.cluster.model import Cluster
-from leadsman.planning.failover.model import NodeHealth, NodeVerdict
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.published.self_healing import SELF_HEALING, Hold, SelfHealingState
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 

@@ -15,8 +15,8 @@ from controller.keeper import Keeper, Tools, counter, gauge
 from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX
 from leadsman.kube.objects import ObjectReference
+from leadsman.planning.labels.label_plan import LabelAction, LabelLimits, LabelPlan, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, PlanMemory
 
 _log = logging.getLogger(__name__)
 

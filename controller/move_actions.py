@@ -13,7 +13,7 @@ from leadsman.kube.errors import Conflict, TooManyRequests
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.resources import PODS
 from leadsman.planning.backups.placeholders import CreatePlaceholder
-from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveAction, ReleaseHold
+from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveAction, ReleaseHold
 
 _log = logging.getLogger(__name__)
 

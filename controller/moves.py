@@ -21,9 +21,9 @@ from leadsman.cluster.model import Cluster
 from leadsman.decision.cache import DecisionCache
 from leadsman.kube.errors import ApiError, NotLeader
 from leadsman.kube.objects import ObjectReference
-from leadsman.planning.moves.model import EndedMove, MoveResult
+from leadsman.planning.moves.mover import EndedMove, MoveResult
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.replacement_plan import (
     ReplacementMemory,
     ReplacementPlan,

@@ -27,7 +27,7 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import Condition, Node, NodeLease, ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import LEASES, NODES
-from leadsman.planning.failover.model import (
+from leadsman.planning.failover.node_verdict import (
     DetectionRules,
     HealthInputs,
     LeaseView,

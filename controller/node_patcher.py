@@ -15,8 +15,7 @@ from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, N
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
-from leadsman.planning.labels.model import NodePatch
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import NodePatch, NodeView
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket

@@ -21,7 +21,7 @@ from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Truth
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Truth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
     BackupsByPod,

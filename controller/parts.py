@@ -27,7 +27,7 @@ from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
-from leadsman.planning.failover.model import NodeVerdict
+from leadsman.planning.failover.node_verdict import NodeVerdict
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.device_reservations import READ_TIMEOUT_SECONDS, DeviceReservations

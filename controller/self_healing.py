@@ -9,7 +9,7 @@ from controller.keeper import Keeper, Tools
 from controller.moves import Rebalancer, Replacement
 from controller.node_recovery import NodeRecovery
 from controller.settings import SelfHealingSettings
-from leadsman.planning.failover.model import NodeVerdict
+from leadsman.planning.failover.node_verdict import NodeVerdict
 
 
 class SelfHealing:

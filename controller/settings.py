@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from leadsman.kube.leader_election import ElectionTiming
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.failover.model import DetectionRules
-from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.failover.node_verdict import DetectionRules
+from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.rebalance.planner import RebalanceSettings
+from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.recovery_plan import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings

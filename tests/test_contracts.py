@@ -40,7 +40,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
     ("module", "line", "contract"),
     [
         ("leadsman/decision/decide.py", "from leadsman.state.etcd_store import EtcdStore", PURE),
-        ("leadsman/planning/labels/model.py", "import aiohttp", PURE),
+        ("leadsman/planning/labels/label_plan.py", "import aiohttp", PURE),
         ("leadsman/cluster/model.py", "import time", PURE),
         ("leadsman/rewards/quality.py", "from leadsman.kube.client import ApiClient", PURE),
         ("leadsman/decision/columns.py", "import time", PURE),
@@ -57,16 +57,20 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
         ("leadsman/cluster/pod.py", "from leadsman.decision import workloads", LAYERS),
-        ("leadsman/sources/telemetry/device_metrics.py", "from leadsman.planning.device_health import model", LAYERS),
+        ("leadsman/sources/telemetry/device_metrics.py", "from leadsman.planning import device_health_plan", LAYERS),
         ("leadsman/published/moves.py", "from leadsman.planning.moves import model", LAYERS),
         (
             "leadsman/planning/requeue.py",
             "from leadsman.planning.labels import model",
             "Planners do not know each other",
         ),
-        ("leadsman/planning/labels/model.py", "from leadsman.planning.labels import limits", "The label plan reads"),
         (
-            "leadsman/planning/failover/votes.py",
+            "leadsman/planning/labels/label_plan.py",
+            "from leadsman.planning.labels import limits",
+            "The label plan reads",
+        ),
+        (
+            "leadsman/planning/failover/observations.py",
             "from leadsman.planning.failover import verdicts",
             "Detection reads one way",
         ),

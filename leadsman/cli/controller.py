@@ -24,7 +24,7 @@ from leadsman.cli.flags.values import (
     positive_number,
     split_host_port,
 )
-from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 

@@ -13,7 +13,7 @@ from leadsman.kube.names import (
     REPORTING_CONTROLLER,
     UNREACHABLE_CONDITION,
 )
-from leadsman.planning.labels.ownership import BadOwnership, NodeView, parse_ownership
+from leadsman.planning.labels.label_plan import BadOwnership, NodeView, parse_ownership
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.published.backups import BACKUPS
 from leadsman.published.move_plan import MOVE_PLAN

@@ -17,8 +17,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.kube.resources import PODS, RESOURCE_QUOTAS
-from leadsman.planning.moves.movable import why_quota_refuses
 from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
+from leadsman.planning.moves.search import why_quota_refuses
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
 from leadsman.published.moves import RunState
 from leadsman.sources.cluster.budget_objects import QuotaObject

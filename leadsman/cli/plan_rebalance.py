@@ -7,7 +7,7 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int, positive_number
 from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
-from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, Departure
 

@@ -13,7 +13,7 @@ from leadsman.cli.flags.values import one_of, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.search import why_never_moved
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.edge_rule import EdgeRule
 from leadsman.simulator.generated_cluster import BadSpec, parse_spec

@@ -78,10 +78,10 @@ DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
 """On a pod, where its own metric is: `agent.pods.reward_annotations`."""
 
 OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
-"""On a node, which of its labels the controller owns: `leadsman.planning.labels.ownership`."""
+"""On a node, which of its labels the controller owns: `leadsman.planning.labels.label_plan`."""
 
 CHANGES_ANNOTATION = f"{DOMAIN}/label-changes"
-"""On a node, when the controller changed which label within the last hour: `leadsman.planning.labels.change_record`."""
+"""On a node, when the controller changed which label within the last hour: `leadsman.planning.labels.label_plan`."""
 
 RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
 """On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""

@@ -15,11 +15,9 @@ from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.model import DelayEvidence, PodInfo
-from leadsman.planning.moves.model import EndedMove, MoveAction, MoveResult, MoverSettings
-from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
-from leadsman.planning.moves.mover import Mover
+from leadsman.planning.moves.mover import EndedMove, MoveAction, Mover, MoveResult, MoverSettings
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
-from leadsman.planning.moves.search import free_part
+from leadsman.planning.moves.search import free_part, is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation, violation
 from leadsman.published.move_plan import HandedOverPlan
 from leadsman.published.moves import Move, MoverState, RunState

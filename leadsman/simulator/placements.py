@@ -18,8 +18,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
-from leadsman.planning.moves.movable import why_never_moved
-from leadsman.planning.moves.search import Search
+from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.optimise.choices import balanced, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import plan_of_choices

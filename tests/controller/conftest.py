@@ -24,7 +24,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
-from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess as StoreAccess

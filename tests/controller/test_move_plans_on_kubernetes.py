@@ -25,7 +25,7 @@ from leadsman.decision.policy import Policy
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.failover.model import NodeHealth
+from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.documents import encode

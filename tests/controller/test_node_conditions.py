@@ -11,8 +11,8 @@ from controller.node_health import EVENT_OF, STATUS_OF, NodeConditions
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.failover import meanings
-from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
+from leadsman.planning.failover import verdicts
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
@@ -29,7 +29,7 @@ DEAD, SUSPECT, REACHABLE, NO_EVIDENCE = "TTT", "TTF", "FFF", "???"
 def verdict(signs: str) -> dict[str, NodeVerdict]:
     """Of node n1, by its three signals."""
     peers, heartbeat, lease = (Signal(SIGN[sign], f"says {sign}") for sign in signs)
-    state, reason = meanings.of_signals((peers.truth, heartbeat.truth, lease.truth))
+    state, reason = verdicts.of_signals((peers.truth, heartbeat.truth, lease.truth))
     said = NodeVerdict("n1", state, 1.0, reason, "who says what", Signals(peers, heartbeat, lease), Timeline())
     return {"n1": said}
 

@@ -12,7 +12,7 @@ from controller.settings import NodeHealthMode, NodeHealthSettings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
-from leadsman.planning.failover.model import DetectionRules
+from leadsman.planning.failover.node_verdict import DetectionRules
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, PeerSilence, Reachability
 from leadsman.state.snapshot import NodeState, Snapshot

@@ -16,7 +16,7 @@ from controller.node_health import NodeConditions, NodeLeases
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.failover.model import (
+from leadsman.planning.failover.node_verdict import (
     NodeHealth,
     NodeVerdict,
     Signal,

@@ -9,7 +9,7 @@ import pytest
 
 from controller.node_health import NodeLeases
 from leadsman.kube.client import ApiClient
-from leadsman.planning.failover.model import LeaseView
+from leadsman.planning.failover.node_verdict import LeaseView
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer

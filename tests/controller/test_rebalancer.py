@@ -13,7 +13,7 @@ from controller.settings import SelfHealingSettings
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
-from leadsman.planning.rebalance.planner import RebalanceSettings
+from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
 from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
 from leadsman.published.moves import Departure, MoverState, PlanProgress, RunState

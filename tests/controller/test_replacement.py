@@ -12,7 +12,7 @@ from leadsman.decision.inputs import DecisionInputs, SourceRow, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.moves.model import MoveResult
+from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.moves import MOVES, MoveStep
 from leadsman.runtime.token_bucket import TokenBucket

@@ -20,7 +20,7 @@ from leadsman.decision.policy import Policy
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.moves.model import MoveResult
+from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower

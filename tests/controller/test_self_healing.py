@@ -19,7 +19,7 @@ from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.planning.failover.model import (
+from leadsman.planning.failover.node_verdict import (
     NodeHealth,
     NodeVerdict,
     Signal,

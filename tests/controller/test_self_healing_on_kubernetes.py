@@ -18,7 +18,7 @@ from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.planning.failover.model import NodeHealth
+from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools

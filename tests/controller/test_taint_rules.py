@@ -14,7 +14,7 @@ from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.resources import DEVICE_TAINT_RULES
-from leadsman.planning.device_health.model import SetTaint, TaintEffect
+from leadsman.planning.device_health_plan import SetTaint, TaintEffect
 
 if TYPE_CHECKING:
     from tests.conftest import Until

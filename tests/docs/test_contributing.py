@@ -33,8 +33,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
-from leadsman.planning.labels.model import NodePatch
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import NodePatch, NodeView
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import source_metrics

@@ -31,7 +31,7 @@ from leadsman.decision.telemetry.taspolicy import (
     TasPolicy,
 )
 from leadsman.kube import quantity
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import NodeView
 from leadsman.runtime.decode_errors import explain
 from leadsman.state.snapshot import Snapshot
 

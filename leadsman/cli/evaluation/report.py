@@ -9,8 +9,8 @@ from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
+from leadsman.planning.labels.label_plan import LabelLimits, LabelPlan, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.planning.labels.model import LabelLimits, LabelPlan, PlanMemory
 from leadsman.runtime import text_table
 
 UNLIMITED = LabelLimits(max_marked_ratio=1.0, marks_per_second=float("inf"), hold_seconds=0.0, min_fresh_ratio=0.0)

@@ -22,9 +22,9 @@ from leadsman.cli.flags.values import (
     positive_number,
 )
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
-from leadsman.planning.failover.model import DetectionRules
+from leadsman.planning.failover.node_verdict import DetectionRules
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.rebalance.planner import RebalanceSettings
+from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.recovery_plan import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement_plan import ReplacementSettings
 

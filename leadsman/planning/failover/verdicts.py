@@ -10,8 +10,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.planning.failover import meanings
-from leadsman.planning.failover.model import (
+from leadsman.planning.failover.node_verdict import (
     DetectionRules,
     HealthInputs,
     LeaseView,
@@ -23,11 +22,50 @@ from leadsman.planning.failover.model import (
     Truth,
     VerdictReason,
 )
-from leadsman.planning.failover.observations import Observation, observe
-from leadsman.planning.failover.partition import SilentNode, SilentNodes
-from leadsman.planning.failover.signals import RenewalCounts, heartbeat_signal, lease_signal, peers_signal
-from leadsman.planning.failover.votes import Stance, Vote, assigned_probers, vote
+from leadsman.planning.failover.observations import Observation, Stance, Vote, assigned_probers, observe, vote
+from leadsman.planning.failover.signals import (
+    RenewalCounts,
+    SilentNode,
+    SilentNodes,
+    heartbeat_signal,
+    lease_signal,
+    peers_signal,
+)
 from leadsman.state.snapshot import Snapshot
+
+# What the three signals mean together, for a node that fell silent alone.
+
+_T, _F, _U, _ANY = {Truth.TRUE}, {Truth.FALSE}, {Truth.UNKNOWN}, set(Truth)
+_NOT_TRUE = _F | _U
+
+_Row = tuple[set[Truth], set[Truth], set[Truth], NodeHealth, VerdictReason]
+
+_TABLE: tuple[_Row, ...] = (
+    # peers, heartbeat, Lease
+    (_T, _T, _T, NodeHealth.DEAD, VerdictReason.DEAD),
+    (_U, _U, _U, NodeHealth.HEALTHY, VerdictReason.NO_EVIDENCE),
+    (_NOT_TRUE, _NOT_TRUE, _NOT_TRUE, NodeHealth.HEALTHY, VerdictReason.REACHABLE),
+    (_T, _ANY, _F, NodeHealth.SUSPECT, VerdictReason.DATA_PLANE_DOWN),
+    (_T, _F, _ANY, NodeHealth.SUSPECT, VerdictReason.STILL_REPORTS),
+    (_F, _T, _T, NodeHealth.SUSPECT, VerdictReason.CUT_FROM_CONTROL_PLANE),
+    (_F, _T, _NOT_TRUE, NodeHealth.SUSPECT, VerdictReason.AGENT_SILENT),
+    (_U, _T, _F, NodeHealth.SUSPECT, VerdictReason.AGENT_SILENT),
+    (_F, _NOT_TRUE, _T, NodeHealth.SUSPECT, VerdictReason.KUBELET_SILENT),
+    (_U, _F, _T, NodeHealth.SUSPECT, VerdictReason.KUBELET_SILENT),
+    (_ANY, _ANY, _ANY, NodeHealth.SUSPECT, VerdictReason.INCOMPLETE),
+)
+"""The first row that fits holds."""
+
+
+def of_signals(truths: tuple[Truth, Truth, Truth]) -> tuple[NodeHealth, VerdictReason]:
+    """The meaning of the signals of peers, heartbeat and Lease."""
+    peers, heartbeat, lease = truths
+    return next(
+        (state, reason)
+        for of_peers, of_heartbeat, of_lease, state, reason in _TABLE
+        if peers in of_peers and heartbeat in of_heartbeat and lease in of_lease
+    )
+
 
 _HEARD = Signal(Truth.FALSE, "no peer reports that it lost it")
 _NOT_PROBED = Signal(Truth.UNKNOWN, "no peer that reports now probes it")
@@ -172,7 +210,7 @@ def _leases_to_read(
 def _verdict(
     node: str, signals: Signals, partition: str, lost_since: float | None, before: NodeVerdict | None, now: float
 ) -> NodeVerdict:
-    state, reason = meanings.of_signals(signals.truths)
+    state, reason = of_signals(signals.truths)
     message = "; ".join(each.reason for each in (signals.peers, signals.heartbeat, signals.lease))
     if before is not None and before.state is NodeHealth.DEAD and Truth.FALSE not in signals.truths:
         state, reason = (

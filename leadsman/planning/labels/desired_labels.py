@@ -18,7 +18,7 @@ from leadsman.decision.telemetry.taspolicy import (
     TasPolicy,
 )
 from leadsman.kube.quantity import format_quantity
-from leadsman.planning.labels.ownership import label_key, mark_key
+from leadsman.planning.labels.label_plan import label_key, mark_key
 
 CurrentLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value, of the labels that one policy owns."""

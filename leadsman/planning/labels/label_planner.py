@@ -10,22 +10,102 @@ from types import MappingProxyType
 from msgspec import structs
 
 from leadsman.decision.inputs import DecisionInputs, TasPolicies
+from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
-from leadsman.planning.labels import ownership
-from leadsman.planning.labels.change_record import parse_changes
+from leadsman.planning.labels import label_plan
 from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, DesiredValue, find_desired_labels
-from leadsman.planning.labels.label_history import ObservedNode, updated_memory
-from leadsman.planning.labels.limits import NO_REFUSALS, LabelChange, RefusedReasons, apply_limits
-from leadsman.planning.labels.model import (
+from leadsman.planning.labels.label_plan import (
     HOUR_SECONDS,
     LabelAction,
     LabelHistory,
     LabelLimits,
     LabelPlan,
     NodePatch,
+    NodeView,
+    ObservedNode,
+    OwnedLabels,
     PlanMemory,
+    parse_changes,
 )
-from leadsman.planning.labels.ownership import NodeView, OwnedLabels
+from leadsman.planning.labels.limits import NO_REFUSALS, LabelChange, RefusedReasons, apply_limits
+
+# Keeps the plan's memory: when labels changed, and which nodes report which metrics.
+
+
+def updated_memory(
+    before: PlanMemory, nodes: Iterable[ObservedNode], inputs: DecisionInputs, limits: LabelLimits
+) -> PlanMemory:
+    """The memory at inputs.now. For hold times, a label that is new to it began now."""
+    nodes, remembered = list(nodes), _by_node(before)
+    labels = {key: history for each in nodes for key, history in _label_histories(before, each, remembered, inputs.now)}
+    return PlanMemory(
+        labels=MappingProxyType(
+            {key: label for key, label in labels.items() if _is_relevant(label, inputs.now, limits)}
+        ),
+        reported_at=_reported_at(before, frozenset(each.view.name for each in nodes), inputs),
+        policies=inputs.telemetry.policies.used,
+        mark_budget=_mark_budget(before, inputs.now, limits),
+        planned_at=inputs.now,
+    )
+
+
+_Keys = Mapping[str, Sequence[str]]
+"""Node → label keys."""
+
+
+def _by_node(memory: PlanMemory) -> _Keys:
+    keys: dict[str, list[str]] = {}
+    for node, key in memory.labels:
+        keys.setdefault(node, []).append(key)
+    return keys
+
+
+def _label_histories(
+    before: PlanMemory, node: ObservedNode, remembered: _Keys, now: float
+) -> Iterator[tuple[tuple[str, str], LabelHistory]]:
+    name = node.view.name
+    gone = (key for key in remembered.get(name, ()) if key not in node.owned)
+    for key in (*node.owned, *gone):
+        value = node.view.labels[key] if key in node.owned else None
+        yield (
+            (name, key),
+            _updated_history(before.labels.get((name, key)), value, now, counts=before.planned_at > float("-inf")),
+        )
+
+
+def _updated_history(before: LabelHistory | None, value: str | None, now: float, counts: bool) -> LabelHistory:
+    """counts: whether there was a plan before this one, so that a new label has changed since."""
+    if before is None:
+        return LabelHistory(value, now, (now,) if counts else ())
+    flips = tuple(at for at in before.flips if now - at < HOUR_SECONDS)
+    if before.value == value:
+        return structs.replace(before, flips=flips)
+    return LabelHistory(value, now, (*flips, now))
+
+
+def _is_relevant(label: LabelHistory, now: float, limits: LabelLimits) -> bool:
+    return label.value is not None or bool(label.flips) or now - label.since < limits.hold_seconds
+
+
+def _reported_at(
+    before: PlanMemory, nodes: frozenset[str], inputs: DecisionInputs
+) -> Mapping[str, Mapping[str, float]]:
+    return MappingProxyType(
+        {metric: _reporters(before, metric, nodes, inputs) for metric in inputs.telemetry.policies.metrics}
+    )
+
+
+def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
+    """Node → when it last reported. A node that stopped counts for an hour, or until it leaves the cluster."""
+    reporters = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
+    reporters.update(dict.fromkeys(telemetry_plugins.reporting_nodes(metric, inputs), inputs.now))
+    return {node: at for node, at in reporters.items() if node in nodes}
+
+
+def _mark_budget(before: PlanMemory, now: float, limits: LabelLimits) -> float:
+    if before.planned_at == float("-inf"):
+        return before.mark_budget
+    return min(1.0, before.mark_budget + limits.marks_per_second * (now - before.planned_at))
 
 
 def plan_labels(
@@ -92,8 +172,8 @@ def _observed_nodes(
             unreadable.append(f"node {node.name} is left alone: {node.excess}")
             continue
         try:
-            recorded = ownership.parse_ownership(node)
-        except ownership.BadOwnership as error:
+            recorded = label_plan.parse_ownership(node)
+        except label_plan.BadOwnership as error:
             unreadable.append(str(error))
             continue
         owned = {key: owner for key, owner in recorded.items() if key in node.labels}

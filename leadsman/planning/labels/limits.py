@@ -7,9 +7,14 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey
-from leadsman.planning.labels.label_history import ObservedNode
-from leadsman.planning.labels.model import LabelAction, LabelLimits, PlanMemory, WithheldAction
-from leadsman.planning.labels.ownership import mark_key
+from leadsman.planning.labels.label_plan import (
+    LabelAction,
+    LabelLimits,
+    ObservedNode,
+    PlanMemory,
+    WithheldAction,
+    mark_key,
+)
 
 
 class LabelChange(Struct, frozen=True):

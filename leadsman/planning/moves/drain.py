@@ -17,8 +17,8 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Uncovered
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.moves.movable import is_bystander
 from leadsman.planning.moves.ordering import MAX_GAIN, OrderedMoves, Ordering, Wish
+from leadsman.planning.moves.search import is_bystander
 from leadsman.planning.situation import Situation, references
 from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 

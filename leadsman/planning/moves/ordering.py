@@ -16,8 +16,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
-from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
-from leadsman.planning.moves.search import Search
+from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.situation import Situation, counted, with_workloads_of
 from leadsman.published.move_plan import LeftOut, PlannedMove
 

@@ -5,9 +5,8 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.planning.moves.model import MoveResult
-from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
-from leadsman.planning.moves.mover import Mover
+from leadsman.planning.moves.mover import Mover, MoveResult
+from leadsman.planning.moves.search import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.published.moves import MoveProgress, Outcome, PlanProgress, RunState
 

@@ -7,7 +7,7 @@ import pytest
 from controller.parts import ControllerParts
 from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
 from leadsman.cli import controller, main
-from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
 

@@ -26,12 +26,11 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.capacity.count import count_together, packed
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.moves.drain import plan_drain
-from leadsman.planning.moves.movable import why_never_moved
-from leadsman.planning.moves.search import Search
+from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.optimise.choices import greedy_choices
 from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import plan_of_choices
-from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlannedMove
 from leadsman.sources.cluster.pod_object import PodObject

@@ -14,7 +14,8 @@ from leadsman.cluster.devices.monitored import (
     DraDevice,
 )
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
-from leadsman.planning.device_health.model import (
+from leadsman.planning.device_health_plan import (
+    MAX_AGE_SECONDS,
     DeviceAction,
     DeviceHealthPlan,
     DeviceMemory,
@@ -24,8 +25,8 @@ from leadsman.planning.device_health.model import (
     SetTaint,
     TaintEffect,
     TaintRule,
+    plan_device_health,
 )
-from leadsman.planning.device_health.planner import MAX_AGE_SECONDS, plan_device_health
 
 POLICY = DeviceHealthPolicy(hold_seconds=60.0, heal_seconds=600.0)
 CARDS = [f"GPU-{number:02}" for number in range(40)]

@@ -4,7 +4,14 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from leadsman.planning.failover.model import DetectionRules, HealthInputs, LeaseView, Location, NodeHealth, NodeVerdict
+from leadsman.planning.failover.node_verdict import (
+    DetectionRules,
+    HealthInputs,
+    LeaseView,
+    Location,
+    NodeHealth,
+    NodeVerdict,
+)
 from leadsman.planning.failover.verdicts import NO_MEMORY, HealthPlan, plan_node_health
 from leadsman.state.records import Heartbeat, Identity, PeerSilence, Reachability
 from leadsman.state.snapshot import NodeState, Snapshot

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadsman.planning.failover.model import Location, NodeHealth, VerdictReason
+from leadsman.planning.failover.node_verdict import Location, NodeHealth, VerdictReason
 from tests.leadsman.planning.failover.conftest import LEASE_SECONDS, RENEW_SECONDS, World, in_zones
 
 DETECTED_WITHIN_SECONDS = 16

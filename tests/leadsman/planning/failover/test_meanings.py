@@ -2,8 +2,8 @@
 
 import pytest
 
-from leadsman.planning.failover import meanings
-from leadsman.planning.failover.model import NodeHealth, Truth, VerdictReason
+from leadsman.planning.failover import verdicts
+from leadsman.planning.failover.node_verdict import NodeHealth, Truth, VerdictReason
 
 SIGN = {"T": Truth.TRUE, "F": Truth.FALSE, "?": Truth.UNKNOWN}
 
@@ -46,7 +46,7 @@ def test_the_table_has_all_combinations() -> None:
 
 @pytest.mark.parametrize(("peers", "heartbeat", "lease", "state", "reason"), ROWS)
 def test_each_combination_has_its_meaning(peers: str, heartbeat: str, lease: str, state: str, reason: str) -> None:
-    meaning = meanings.of_signals((SIGN[peers], SIGN[heartbeat], SIGN[lease]))
+    meaning = verdicts.of_signals((SIGN[peers], SIGN[heartbeat], SIGN[lease]))
     assert meaning == (NodeHealth(state), VerdictReason(reason))
 
 

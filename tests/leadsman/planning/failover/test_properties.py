@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from leadsman.planning.failover.model import DetectionRules, HealthInputs, LeaseView, Location, NodeHealth, Truth
+from leadsman.planning.failover.node_verdict import DetectionRules, HealthInputs, LeaseView, Location, NodeHealth, Truth
 from leadsman.planning.failover.verdicts import NO_MEMORY, HealthPlan, plan_node_health
 from leadsman.state.records import Heartbeat, PeerSilence, Reachability
 from leadsman.state.snapshot import NodeState, Snapshot

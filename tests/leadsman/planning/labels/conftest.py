@@ -11,9 +11,8 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
+from leadsman.planning.labels.label_plan import LabelLimits, LabelPlan, NodeView, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.planning.labels.model import LabelLimits, LabelPlan, PlanMemory
-from leadsman.planning.labels.ownership import NodeView
 from leadsman.state.snapshot import Snapshot
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)

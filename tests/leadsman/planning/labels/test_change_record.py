@@ -5,9 +5,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.kube.names import CHANGES_ANNOTATION
-from leadsman.planning.labels.change_record import MAX_LABELS, MAX_TIMES, format_changes, parse_changes
-from leadsman.planning.labels.model import HOUR_SECONDS, LabelLimits
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import (
+    HOUR_SECONDS,
+    MAX_LABELS,
+    MAX_TIMES,
+    LabelLimits,
+    NodeView,
+    format_changes,
+    parse_changes,
+)
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Cluster, Make

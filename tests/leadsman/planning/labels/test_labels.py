@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
-from leadsman.planning.labels.model import LabelLimits
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import LabelLimits, NodeView
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Make

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
-from leadsman.planning.labels.model import LabelLimits
-from leadsman.planning.labels.ownership import NodeView
+from leadsman.planning.labels.label_plan import LabelLimits, NodeView
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
-from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.labels.label_plan import LabelLimits
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Make

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
+from leadsman.planning.labels.label_plan import LabelLimits, NodeView, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.planning.labels.model import LabelLimits, PlanMemory
-from leadsman.planning.labels.ownership import NodeView
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Make

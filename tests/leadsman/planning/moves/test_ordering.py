@@ -15,8 +15,8 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import refusals
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods
-from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
+from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, keeps

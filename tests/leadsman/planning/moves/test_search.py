@@ -7,8 +7,7 @@ import pytest
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import refusals
-from leadsman.planning.moves.movable import why_never_moved
-from leadsman.planning.moves.search import Search
+from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.random_clusters_to_move import loses_nothing, placed_only, random_cluster

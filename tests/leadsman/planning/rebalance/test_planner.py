@@ -10,7 +10,7 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import MovePlan, PlanOrigin
 from leadsman.published.moves import Departure

@@ -12,7 +12,7 @@ from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
-from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveAction, ReleaseHold
+from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveAction, ReleaseHold
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import (
     ReplacementMemory,

@@ -11,7 +11,7 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
-from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveResult, ReleaseHold
+from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveResult, ReleaseHold
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.published.documents import BadDocument
 from leadsman.published.moves import MOVES, MoverState, MoveStep

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.scheduling import refusals
-from leadsman.planning.moves.model import EvictPod
-from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.mover import EvictPod
+from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.replacement_plan import ReplacementPlan
 from leadsman.published.moves import Move, MoveStep
 from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, loses_nothing, random_cluster

@@ -8,8 +8,8 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import MAX_SCORE, counted_scores, score_nodes
 from leadsman.decision.model import PluginScore, PodInfo
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
+from leadsman.planning.moves.search import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 from leadsman.published.moves import Departure

@@ -1,17 +1,130 @@
-"""The terms of the label plan: its limits, its memory, its actions."""
+"""What the label plan is made of: what a node records, limits, memory, actions.
 
-from collections.abc import Mapping, Sequence
+Which labels of a node are ours is in an annotation with label key → namespace/name of its policy. Only a recorded label
+is ever changed or removed, and only if its key is one that the named policy could have written, so that a forged
+annotation does not make us remove other labels. When they changed lately is in another annotation: the leader remembers
+it too, but the next leader would allow the same changes once more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
-from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
+from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, PolicyKey, TasPolicy
 from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION
-from leadsman.planning.labels.change_record import format_changes
-from leadsman.planning.labels.ownership import OwnedLabels, format_ownership
+from leadsman.runtime.decode_errors import UNREADABLE
+
+
+class BadOwnership(ValueError):
+    """The annotation cannot be parsed. The node is left alone until the annotation is fixed or removed."""
+
+
+class NodeView(Struct, frozen=True):
+    """What the label plan uses of a Node object.
+
+    resource_version: the patch requires that it is still this one.
+    excess: which of the node's labels and annotations are missing here, because there are too many; "": none is.
+    """
+
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    resource_version: str = ""
+    excess: str = ""
+
+
+OwnedLabels = Mapping[str, PolicyKey]
+"""Label key → its policy."""
+
+_decode_ownership = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def parse_ownership(node: NodeView) -> OwnedLabels:
+    """The labels that the node's annotation records as ours. Raises BadOwnership."""
+    try:
+        owners = _decode_ownership(node.annotations.get(OWNERSHIP_ANNOTATION, "{}"))
+        recorded = {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
+    except (*UNREADABLE, TypeError) as error:
+        raise BadOwnership(
+            f"annotation {OWNERSHIP_ANNOTATION} of node {node.name} cannot be parsed; fix or remove it: {error}"
+        ) from error
+    return {key: owner for key, owner in recorded.items() if writable_by(owner, key)}
+
+
+def format_ownership(owned: OwnedLabels) -> str | None:
+    """The annotation's value; None: it is removed."""
+    return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
+
+
+def mark_key(policy: PolicyKey) -> str:
+    """The key of the label that the policy's deschedule strategy sets."""
+    return policy.name
+
+
+def label_key(policy: PolicyKey, key: str) -> str:
+    """The key of a label that the policy's labeling strategy sets."""
+    return f"{LABEL_PREFIX}{policy.name}/{key}"
+
+
+def writable_by(policy: PolicyKey, key: str) -> bool:
+    """Whether the policy could have written a label with this key."""
+    return key == mark_key(policy) or key.startswith(label_key(policy, ""))
+
+
+MAX_LABELS = 64
+"""Of a node, in its record: some 10 KB at most."""
+
+MAX_TIMES = 16
+"""Of a label, the newest; more than the limit of an hour lets through."""
+
+_decode_changes = msgspec.json.Decoder(dict[str, list[float]]).decode
+
+
+def parse_changes(node: NodeView, wall_now: float) -> Iterator[tuple[str, Sequence[float]]]:
+    """Label key → how many seconds ago it changed, each time; the label may be gone by now. wall_now: unix seconds.
+
+    A time to come, from a clock that went wrong, counts as now. A record that cannot be read says nothing: it only
+    holds changes back.
+    """
+    try:
+        recorded = _decode_changes(node.annotations.get(CHANGES_ANNOTATION, "{}"))
+    except UNREADABLE:
+        return
+    for key, times in recorded.items():
+        yield key, [max(0.0, wall_now - at) for at in times[-MAX_TIMES:]]
+
+
+def format_changes(changed_at: Mapping[str, Sequence[float]]) -> str | None:
+    """The annotation's value; None: nothing changed. changed_at: label key → unix seconds.
+
+    Of more than MAX_LABELS, those that changed most: they are the ones to hold back.
+    """
+    by_changes = sorted(changed_at, key=lambda key: (-len(changed_at[key]), key))
+    times = {
+        key: [round(at) for at in changed_at[key][-MAX_TIMES:]]
+        for key in sorted(by_changes[:MAX_LABELS])
+        if changed_at[key]
+    }
+    return msgspec.json.encode(times).decode() if times else None
+
 
 HOUR_SECONDS = 3600.0
+
+
+class ObservedNode(Struct, frozen=True):
+    """A node and its labels of ours.
+
+    recorded: as its annotation says.
+    owned: recorded or adopted, and on the node.
+    adoptable: labels that look like ours and are not recorded; empty when they are adopted.
+    """
+
+    view: NodeView
+    recorded: OwnedLabels
+    owned: OwnedLabels
+    adoptable: OwnedLabels = {}
 
 
 class LabelLimits(Struct, frozen=True):

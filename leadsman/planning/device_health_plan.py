@@ -1,28 +1,191 @@
-"""Decides which devices are marked as unhealthy, and which marks are set and removed for that.
+"""Plans which devices are marked as faulty, and which marks go, from what their exporters report."""
 
-A device is marked when it was faulty for `hold_seconds` without a break, and unmarked when it was healthy for
-`heal_seconds`. So its mark changes at most twice in the sum of both. Unknown is neither: a device that is not measured
-keeps what it has.
-"""
-
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from leadsman.decision.policy import DeviceHealthPolicy
-from leadsman.planning.device_health.faults import Fault, device_faults, is_throttled, throttled_ratio
-from leadsman.planning.device_health.model import (
-    DeviceAction,
-    DeviceHealthPlan,
-    DeviceHistory,
-    DeviceMemory,
-    MarkNode,
-    ObservedDevices,
-    RemoveTaint,
-    SetTaint,
-    TaintEffect,
-    TaintRule,
+from leadsman.cluster.devices.monitored import (
+    ROW_REMAP_FAILURE,
+    THROTTLE_REASONS,
+    UNCORRECTABLE_ERRORS,
+    XID,
+    DeviceReading,
+    DraDevice,
 )
+from leadsman.decision.policy import DeviceHealthPolicy
+
+
+class TaintEffect(StrEnum):
+    """Of a device's taint. NONE keeps no pod off: it shows what the others would do."""
+
+    NONE = "None"
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class TaintRule(Struct, frozen=True):
+    """A DeviceTaintRule of ours.
+
+    uuid: of the device.
+    uid, resource_version: of the rule.
+    effect: "" when it is one that we do not know.
+    """
+
+    name: str
+    uid: str
+    resource_version: str
+    uuid: str
+    target: DraDevice
+    effect: TaintEffect | str
+
+
+class ObservedDevices(Struct, frozen=True):
+    """The devices and their marks.
+
+    readings: UUID → what was read last.
+    published: UUID → the devices of ResourceSlices that are it or a part of it.
+    rules: those of ours; None: the API server has no DeviceTaintRules.
+    node_marks: node → UUIDs of its devices that are marked on it; every node of the cluster.
+    offers_no_effect: whether the API server takes the effect None.
+    """
+
+    readings: Mapping[str, DeviceReading]
+    published: Mapping[str, Sequence[DraDevice]]
+    rules: Sequence[TaintRule] | None
+    node_marks: Mapping[str, frozenset[str]]
+    offers_no_effect: bool = True
+
+
+class SetTaint(Struct, frozen=True):
+    """Taint a device of a DRA driver, or change the taint's effect.
+
+    node: that it is in; "" when nobody says.
+    code: of the fault, as the taint's value.
+    rule: the one to change; None: make one.
+    """
+
+    target: DraDevice
+    uuid: str
+    node: str
+    effect: TaintEffect
+    code: str
+    reason: str
+    rule: TaintRule | None = None
+
+
+class RemoveTaint(Struct, frozen=True):
+    """Delete a rule of ours."""
+
+    rule: TaintRule
+    node: str
+    reason: str
+
+
+class MarkNode(Struct, frozen=True):
+    """Have the node's label and annotation name these devices, and no others. uuids: empty: remove both."""
+
+    node: str
+    uuids: frozenset[str]
+    reason: str
+
+
+DeviceAction = SetTaint | RemoveTaint | MarkNode
+
+
+class DeviceHistory(Struct, frozen=True):
+    """What is remembered of a device, in monotonic seconds.
+
+    faulty_since, healthy_since: it was so at each reading since; None: it is not.
+    throttled_ratio: share of the time that it is throttled, lately.
+    marked_since: when its mark was first seen; None: it has none.
+    """
+
+    node: str = ""
+    read_at: float = float("-inf")
+    faulty_since: float | None = None
+    healthy_since: float | None = None
+    throttled_ratio: float = 0.0
+    marked_since: float | None = None
+
+
+class DeviceMemory(Struct, frozen=True):
+    """What one plan leaves for the next.
+
+    devices: UUID → its history.
+    marked_at: when a device was marked last.
+    """
+
+    devices: Mapping[str, DeviceHistory] = {}
+    marked_at: float = float("-inf")
+
+
+class DeviceHealthPlan(Struct, frozen=True):
+    """What is to be done now.
+
+    withheld: UUID → why its mark does not change.
+    marked: the devices that are to be marked.
+    """
+
+    actions: Sequence[DeviceAction]
+    withheld: Mapping[str, str]
+    marked: frozenset[str]
+    memory: DeviceMemory
+
+
+# What is wrong with a device, by the metrics of dcgm-exporter.
+#
+# XIDs: docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
+
+HARMFUL_THROTTLING = 0x08 | 0x20 | 0x40 | 0x80
+"""Hardware slowdown, heat by software and by hardware, power brake. Idle clocks and power caps are no fault. nvml.h"""
+
+LEAVE_RATIO = 0.8
+"""A throttled device counts as throttled until it is so for less than this share of the threshold."""
+
+
+class Fault(Struct, frozen=True):
+    """code: a value of a label. text: for people."""
+
+    code: str
+    text: str
+
+
+def is_throttled(values: Mapping[str, float]) -> bool:
+    """Whether something that is no choice of the operator slows the device down."""
+    return any(int(values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
+
+
+def throttled_ratio(before: float, throttled: bool, elapsed_seconds: float, window_seconds: float) -> float:
+    """The share of the time, older time counting less: exponentially weighted over `window_seconds`."""
+    weight = 1.0 - math.exp(-elapsed_seconds / window_seconds)
+    return before + weight * (throttled - before)
+
+
+def device_faults(
+    values: Mapping[str, float], throttled: float, policy: DeviceHealthPolicy, was_faulty: bool
+) -> Iterator[Fault]:
+    """The faults, the gravest first. A metric that is not there is no fault.
+
+    throttled: the share of the time.
+    was_faulty: the threshold of throttling is lower for a device that is faulty already.
+    """
+    xid = int(values.get(XID, 0))
+    if xid in policy.xids:
+        yield Fault(f"xid-{xid}", f"the driver reports XID {xid}")
+    if values.get(ROW_REMAP_FAILURE, 0) > 0:
+        yield Fault("row-remap-failure", "a row of its memory could not be remapped")
+    errors = values.get(UNCORRECTABLE_ERRORS, 0)
+    if errors >= policy.uncorrectable_errors:
+        yield Fault("ecc", f"{errors:g} uncorrectable ECC errors since its driver was loaded")
+    if throttled >= policy.throttled_ratio * (LEAVE_RATIO if was_faulty else 1.0):
+        yield Fault("throttled", f"throttled for {throttled:.0%} of the time by heat or its power supply")
+
+
+# A device is marked when it was faulty for `hold_seconds` without a break, and unmarked when it was healthy for
+# `heal_seconds`. So its mark changes at most twice in the sum of both. Unknown is neither: a device that is not
+# measured keeps what it has.
 
 MAX_AGE_SECONDS = 30.0
 """An older reading says nothing: two scrapes of Prometheus, which are 15 s apart by habit."""
