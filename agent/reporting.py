@@ -6,18 +6,204 @@ The lease is renewed only after a completed round and write: nothing keeps froze
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from math import dist, inf, isclose
 from random import Random
+from typing import TypeVar
 
-from agent.deadband import worth_writing
-from agent.liveness import LoopLiveness
+from msgspec import Struct, structs
+
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
-from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry, encode_record
+from leadsman.state.metric_names import SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
+from leadsman.state.records import (
+    LARGEST_VALUE_BYTES,
+    AnyRecord,
+    Hardware,
+    Heartbeat,
+    Identity,
+    Latency,
+    PeerLatency,
+    Reachability,
+    RingCoordinate,
+    RingEntry,
+    encode_record,
+    record_size_bytes,
+)
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError, Unavailable
+
+# Finds loops of the agent that make no progress. While one hangs, /healthz fails and reports stop.
+
+
+class LoopLiveness(Struct):
+    """Watches counts of completed rounds.
+
+    loops: name → its count of completed rounds.
+    limit_seconds: a loop whose count does not change for so long is stalled.
+    clock: monotonic seconds.
+    """
+
+    loops: Mapping[str, Callable[[], int]]
+    limit_seconds: float
+    clock: Callable[[], float]
+    _seen: dict[str, tuple[int, float]] = {}
+
+    def stalled(self) -> dict[str, float]:
+        """Loop → seconds since its count last moved, for those beyond the limit."""
+        now = self.clock()
+        ages = {name: self._age(name, rounds(), now) for name, rounds in self.loops.items()}
+        return {name: age for name, age in ages.items() if age > self.limit_seconds}
+
+    def _age(self, name: str, rounds: int, now: float) -> float:
+        count, since = self._seen.setdefault(name, (rounds, now))
+        if count != rounds:
+            self._seen[name] = (rounds, now)
+            return 0.0
+        return now - since
+
+
+# Decides whether a record has changed enough to be written again.
+#
+# The heartbeat vouches for what was written before, so a reader is wrong by at most the band. The bands are
+# about what a window's statistics move by chance; a wider one would save little and cost accuracy.
+
+MEDIAN_BAND_MS = 0.05
+MEDIAN_BAND_RATIO = 0.05
+TAIL_BAND_MS = 0.25
+TAIL_BAND_RATIO = 0.20
+LOSS_BAND_RATIO = 0.05
+HARDWARE_BAND_RATIO = 0.10
+HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
+"""Ending of the metric's name → band in the metric's unit. Other metrics have the relative band only."""
+EXACT_METRICS = frozenset({SRIOV_LINK_HEADROOM, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS})
+"""What decisions add up with what pods ask: a tenth of a link would be promised twice. They change with pods only."""
+COORDINATE_BAND_MS = 0.05
+COORDINATE_BAND_REACHES = 0.1
+"""Of the RTT within which other nodes are near; a smaller move changes no order of nodes."""
+ERROR_BAND_RATIO = 0.1
+REACH_BAND_RATIO = 0.25
+
+V = TypeVar("V")
+
+
+def worth_writing(before: AnyRecord | None, after: AnyRecord) -> bool:
+    """before: as it was last written; None when it was not."""
+    match before, after:
+        case Latency(), Latency():
+            return _any_moved(before.peers, after.peers, lambda _, a, b: _peer_moved(a, b))
+        case Hardware(), Hardware():
+            return _any_moved(before.values, after.values, _value_moved)
+        case Reachability(), Reachability():
+            return _answers_moved(before, after)
+        case RingEntry(), RingEntry():
+            return _entry_moved(before, after)
+        case _:
+            return before != after
+
+
+def _any_moved(before: Mapping[str, V], after: Mapping[str, V], moved: Callable[[str, V, V], bool]) -> bool:
+    return before.keys() != after.keys() or any(moved(name, before[name], after[name]) for name in after)
+
+
+def _peer_moved(before: PeerLatency, after: PeerLatency) -> bool:
+    return (
+        before.method is not after.method
+        or _moved(before.p50_ms, after.p50_ms, MEDIAN_BAND_MS, MEDIAN_BAND_RATIO)
+        or _moved(before.min_ms, after.min_ms, MEDIAN_BAND_MS, MEDIAN_BAND_RATIO)
+        or _moved(before.p95_ms, after.p95_ms, TAIL_BAND_MS, TAIL_BAND_RATIO)
+        or _moved(before.loss_ratio, after.loss_ratio, LOSS_BAND_RATIO, 0.0)
+    )
+
+
+def _answers_moved(before: Reachability, after: Reachability) -> bool:
+    """Ignores ages and further losses: a silent peer stays silent until it answers."""
+    return (
+        before.losses.keys() != after.losses.keys()
+        or before.silent_peers != after.silent_peers
+        or bool(before.local_fault) is not bool(after.local_fault)
+    )
+
+
+def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
+    """Ignores which nodes are nearest: they change with every microsecond, and those written last are near enough."""
+    if before.coordinate is None or after.coordinate is None:
+        return before != after
+    where = (before.address, before.zone, before.rack) != (after.address, after.zone, after.rack)
+    new = len(before.near) < len(after.near)
+    band_ms = max(COORDINATE_BAND_MS, COORDINATE_BAND_REACHES * (after.reach_ms or 0.0))
+    return (
+        where
+        or new
+        or _shift_ms(before.coordinate, after.coordinate) > band_ms
+        or abs(before.coordinate.error - after.coordinate.error) > ERROR_BAND_RATIO
+        or _moved(before.reach_ms, after.reach_ms, COORDINATE_BAND_MS, REACH_BAND_RATIO)
+    )
+
+
+def _shift_ms(before: RingCoordinate, after: RingCoordinate) -> float:
+    """The most that an estimate can change, in milliseconds."""
+    moved = dist(before.point, after.point) if len(before.point) == len(after.point) else inf
+    return moved + abs(before.height - after.height) + abs(before.adjustment - after.adjustment)
+
+
+def _value_moved(name: str, before: float, after: float) -> bool:
+    if name in EXACT_METRICS:
+        return before != after
+    band = next((band for ending, band in HARDWARE_BANDS.items() if name.endswith(ending)), 0.0)
+    return _moved(before, after, band, HARDWARE_BAND_RATIO)
+
+
+def _moved(before: float | None, after: float | None, band: float, band_ratio: float) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return not isclose(before, after, abs_tol=band, rel_tol=band_ratio)
+
+
+# Makes the records that an agent reports of its peers: latencies, which must fit into one value of etcd, and silences.
+#
+#
+
+# Makes the reachability record, which must fit into one value in etcd.
+
+
+def build_reachability_record(found: Reachability) -> Reachability:
+    """The record. Where very long names make it too large, silent peers are left out first.
+
+    A silence that is not reported makes no node dead; an answer that is not reported could. The counts stay.
+    """
+    record = structs.replace(found, losses=dict(found.losses), silences=dict(found.silences))
+    kept = sorted(record.losses, key=lambda name: name in record.silences)
+    while record_size_bytes(record) > LARGEST_VALUE_BYTES:
+        left_out = kept.pop()
+        del record.losses[left_out]
+        record.silences.pop(left_out, None)
+    return record
+
+
+def build_latency_record(peers: dict[str, PeerLatency], first: Collection[str] = ()) -> Latency:
+    """The record of all peers. Where very long names make it too large, the farthest peers are left out.
+
+    first: requested peers, which are left out last.
+    """
+    ordered = sorted(peers.items(), key=lambda item: (item[0] not in first, _distance(item[1])))
+    record = Latency({name: _rounded(latency) for name, latency in ordered})
+    while record_size_bytes(record) > LARGEST_VALUE_BYTES:
+        record.peers.popitem()
+    return record
+
+
+def _rounded(latency: PeerLatency) -> PeerLatency:
+    """Rounded to microseconds, which is finer than any value's error; ages to milliseconds."""
+    rounded = {name: round(value, 3) for name, value in structs.asdict(latency).items() if isinstance(value, float)}
+    return structs.replace(latency, **rounded)
+
+
+def _distance(latency: PeerLatency) -> float:
+    return float("inf") if latency.p50_ms is None else latency.p50_ms
+
 
 log = logging.getLogger(__name__)
 

@@ -8,48 +8,123 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Any
 
+import msgspec
 from aiohttp import web
 from msgspec import structs
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from agent.app import agent_info, create_app, report_metrics
-from agent.hardware import metrics as hardware_metrics
-from agent.hardware import psutil_source
-from agent.hardware.collectors import default_collectors
+from agent.hardware import kernel_files
+from agent.hardware.kernel_files import HostRoots
 from agent.hardware.metric_plugins import metric_plugins
-from agent.hardware.monitor import HardwareMonitor
-from agent.hardware.samples import HostRoots
-from agent.latency_record import build_latency_record, build_reachability_record
-from agent.liveness import LoopLiveness
-from agent.peering import metrics as peering_metrics
+from agent.hardware.monitor import HardwareMonitor, default_collectors, hardware_metrics
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
-from agent.peering.probe_requests import ProbeRequestHandler
-from agent.peering.prober_adapter import ProberAdapter
-from agent.pods import metrics as pod_metrics
-from agent.pods.monitor import PodMonitor
+from agent.peering.probe_requests import ProbeRequestHandler, peering_metrics
+from agent.pods.monitor import PodMonitor, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
-from agent.reporting import NodeRecords, Reporter
-from agent.rtt import metrics as rtt_metrics
+from agent.reporting import LoopLiveness, NodeRecords, Reporter, build_latency_record, build_reachability_record
+from agent.rtt.metrics import rtt_metrics
 from agent.rtt.peer import Locality
 from agent.rtt.prober import Prober
-from agent.settings import AgentSettings
-from agent.static_peers import select_peers
+from agent.settings import AgentSettings, select_peers
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.names import ZONE_LABEL
 from leadsman.kube.objects import Node
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 from leadsman.runtime.process import finish_within, run_tasks
+from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.scrape import create_registry
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Hardware, Identity, Latency, Reachability, RingEntry
 from leadsman.state.store import StoreError
+
+# The agent's HTTP endpoints: /metrics, /healthz, /readyz, /config. Read-only, answered from memory.
+
+# Metrics of the agent's reports to etcd.
+
+
+def agent_info(settings: AgentSettings) -> Iterator[Metric]:
+    """The node's name, to join with, whatever the scraper calls the instance."""
+    info = GaugeMetricFamily(
+        "leadsman_agent_info",
+        "Constant 1, labelled with the name, zone and rack of the node that the agent measures.",
+        labels=["node", "zone", "rack"],
+    )
+    info.add_metric([settings.node, settings.zone, settings.rack], 1)
+    yield info
+
+
+def report_metrics(reporter: Reporter) -> Iterator[Metric]:
+    """The metrics of the reporter."""
+    yield CounterMetricFamily("leadsman_reports", "Reports that etcd acknowledged.", reporter.report_count)
+    failures = CounterMetricFamily(
+        "leadsman_report_failures", "Reports to etcd that failed, by cause.", labels=["cause"]
+    )
+    for cause, count in reporter.failures.items():
+        failures.add_metric([cause], count)
+    yield failures
+    yield GaugeMetricFamily(
+        "leadsman_node_claimed",
+        "1 while this agent owns its node's records in etcd under a lease.",
+        reporter.ownership is not None,
+    )
+
+
+ENDPOINTS = (
+    "/metrics  measurements for Prometheus\n"
+    "/healthz  agent loops make progress\n"
+    "/readyz   last report was acknowledged\n"
+    "/config   settings\n"
+)
+
+
+def create_app(
+    settings: AgentSettings,
+    registry: CollectorRegistry,
+    liveness: LoopLiveness,
+    reporter: Reporter,
+) -> web.Application:
+    async def index(_: web.Request) -> web.Response:
+        return web.Response(text=f"leadsman agent on {settings.node}\n{ENDPOINTS}")
+
+    def healthz() -> Health:
+        """The process's own loops. Never depends on etcd: a restart would not bring it back."""
+        return good_unless(
+            "\n".join(
+                f"loop {name} has not completed a round for {seconds:.0f} s"
+                for name, seconds in liveness.stalled().items()
+            )
+        )
+
+    def readyz() -> Health:
+        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))
+
+    async def config(_: web.Request) -> web.Response:
+        return web.json_response(text=hide_credentials(msgspec.json.encode(redacted(settings)).decode()))
+
+    app = create_ops_app(registry, healthz, readyz)
+    app.router.add_get("/", index)
+    app.router.add_get("/config", config)
+    return app
+
+
+def redacted(settings: AgentSettings) -> dict[str, object]:
+    """The settings as JSON values, without passwords, tokens and keys."""
+    shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
+    password = "<redacted>" if settings.etcd.password else ""
+    if settings.pods is not None:
+        shown["pods"] = msgspec.to_builtins(settings.pods, enc_hook=str) | {"api": settings.pods.api.url}
+    return shown | {"etcd": msgspec.to_builtins(settings.etcd, enc_hook=str) | {"password": password}}
+
 
 # The zone of the node, read once from its Node object: before Kubernetes 1.35 nobody hands it to the node's pods.
 
@@ -168,7 +243,7 @@ class AgentComponents:
         here = Locality(settings.zone, settings.rack)
         self.refresh_wakeup = Wakeup()
         self.prober = Prober(settings.probing, here, on_rtt=self.on_rtt, on_silence=self.on_silence)
-        prober, probing = ProberAdapter(self.prober, clock), settings.probing
+        probing = settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
         )
@@ -177,16 +252,17 @@ class AgentComponents:
             settings.node,
             settings.max_peers,
             peering,
-            prober,
+            self.prober,
             self.wakeup.wake,
             clock,
             pause=self.refresh_wakeup.sleep,
         )
         self.probe_requests = ProbeRequestHandler(
-            *(self.store, self.peer_refresher, prober, self.wakeup.wake, clock), timeout_seconds=probing.timeout_seconds
+            *(self.store, self.peer_refresher, self.prober, self.wakeup.wake, clock),
+            timeout_seconds=probing.timeout_seconds,
         )
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
-        psutil_source.set_proc_root(roots.proc)
+        kernel_files.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(
             roots,
             collectors=default_collectors() | metric_plugins(settings.metric_plugins),
@@ -273,11 +349,11 @@ class AgentComponents:
 def _ops_app(parts: AgentComponents) -> web.Application:
     registry = create_registry(
         lambda: agent_info(parts.settings),
-        lambda: rtt_metrics.families(parts.prober, parts.clock(), parts.lasting_peers()),
-        lambda: hardware_metrics.families(parts.hardware.latest, parts.settings.hardware_metrics),
+        lambda: rtt_metrics(parts.prober, parts.clock(), parts.lasting_peers()),
+        lambda: hardware_metrics(parts.hardware.latest, parts.settings.hardware_metrics),
         lambda: report_metrics(parts.reporter),
-        lambda: peering_metrics.families(parts.peer_refresher, parts.probe_requests),
-        lambda: pod_metrics.families(parts.pods, parts.reward_persistence) if parts.pods else (),
+        lambda: peering_metrics(parts.peer_refresher, parts.probe_requests),
+        lambda: pod_metrics(parts.pods, parts.reward_persistence) if parts.pods else (),
     )
     return create_app(parts.settings, registry, parts.liveness, parts.reporter)
 

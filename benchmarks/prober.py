@@ -20,11 +20,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from agent.rtt.peer import Answered, Peer, ProbeResult
-from agent.rtt.peer_stats import Probe
+from agent.rtt.peer import Answered, Peer, ProbeResult, ProbeSettings
+from agent.rtt.peer_stats import Probe, nearest_rank
 from agent.rtt.prober import Prober
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.window import nearest_rank
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 
 TIMEOUT_MS = 1000.0

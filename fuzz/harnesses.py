@@ -19,12 +19,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from agent.peering import ring
-from agent.pods import reward_annotations
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import IncidentLedger, RestoredState
+from agent.peering import peer_selection
+from agent.pods import quality_observer
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
 from agent.pods.incidents import run_seconds
-from agent.rtt.packet import IpVersion, decode_reply, strip_ipv4_header
+from agent.rtt.icmp import IpVersion, decode_reply, strip_ipv4_header
 from extender.api import node_rows
 from extender.api.cluster_view import make_view
 from extender.wire.errors import BadRequest
@@ -106,7 +105,7 @@ def _etcd(data: bytes) -> None:
     view = make_view(DecisionInputs(snapshot, policy.Policy(), 2.0), 0.0)
     msgspec.json.encode(node_rows.node_rows(view, (), (), {}, {}))
     items = [StoredItem(each.key, each.value, 1, 0) for each in changes if isinstance(each, Updated)]
-    ring.decode_members(items)
+    peer_selection.decode_members(items)
 
 
 def _etcd_responses() -> list[Harness]:
@@ -206,8 +205,8 @@ def _pod(body: bytes) -> None:
         encode_record(reward)
         keys.reward_key("edge-1", kind)
     ledger.on_pod_deleted(pod)
-    with suppress(reward_annotations.InvalidAnnotation):
-        reward_annotations.parse_reward_metric(pod)
+    with suppress(quality_observer.InvalidAnnotation):
+        quality_observer.parse_reward_metric(pod)
 
 
 def _watch(lines: bytes) -> None:
@@ -226,16 +225,16 @@ def _annotations(text: bytes) -> None:
         ObjectMeta(name="p", annotations=BoundedAnnotations(annotations)),
         status=PodStatus(pod_ip="10.1.0.1", host_ip="10.0.0.1"),
     )
-    reward_annotations.parse_reward_metric(pod)
+    quality_observer.parse_reward_metric(pod)
 
 
-_SERIES = tuple(map(reward_annotations.parse_expression, ('m{a="b"}', "queue_seconds", "seconds_sum / seconds_count")))
+_SERIES = tuple(map(quality_observer.parse_expression, ('m{a="b"}', "queue_seconds", "seconds_sum / seconds_count")))
 
 
 def _scraped_page(body: bytes) -> None:
     page = body.decode(errors="replace")
     for series in _SERIES:
-        reward_annotations.evaluate_page(series, page)
+        quality_observer.evaluate_page(series, page)
 
 
 def _probe(data: bytes) -> None:
@@ -287,7 +286,7 @@ HARNESSES: Mapping[str, Harness] = {
     ),
     "kube_errors": Harness(lambda body: str(error_from_response(403, body)).encode()),
     "kube_watch": Harness(_watch, (ApiError,)),
-    "pod_annotations": Harness(_annotations, (reward_annotations.InvalidAnnotation,)),
+    "pod_annotations": Harness(_annotations, (quality_observer.InvalidAnnotation,)),
     "scraped_page": Harness(_scraped_page),
     "probe_packet": Harness(_probe),
     "http": HTTP,

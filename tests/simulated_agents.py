@@ -17,11 +17,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned
-from agent.peering.own_coordinate import MAX_USES_PER_READ
-from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerRefresher
-from agent.reporting import NodeRecords, Reporter
+from agent.peering.peer_refresh import MAX_USES_PER_READ, REFRESH_INTERVALS, PeeringSettings, PeerRefresher
+from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from agent.rtt.peer import Peer
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.state.memory_store import MemoryStore
@@ -231,6 +229,9 @@ class SimulatedAgent:
     def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
         self.count_probes()
         self.peers, self.interval_seconds = {peer.name: peer for peer in peers}, interval_seconds
+
+    def probe_now(self, name: str) -> None:
+        """Its probes are figures of the network, known at any time."""
 
     def measured_peers(self) -> Collection[str]:
         return [name for name in self.peers if self._answers(name)]

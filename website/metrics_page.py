@@ -13,11 +13,11 @@ from msgspec import Struct
 from prometheus_client import Metric
 
 import agent.hardware
-from agent.hardware import metrics as hardware_metrics
+from agent.hardware import monitor
+from agent.hardware.kernel_files import MetricFamily
 from agent.hardware.reading import HardwareReading
-from agent.hardware.samples import MetricFamily
 from agent.rtt import metrics as rtt_metrics
-from agent.rtt.window import ProbeCounts
+from agent.rtt.peer_stats import ProbeCounts
 from website.markdown import code, table
 
 ROOT = Path(__file__).parents[1]
@@ -141,10 +141,10 @@ def _family_of_call(
 def _made_from_tables() -> Iterator[Metric]:
     yield from rtt_metrics.window_families({})
     yield from rtt_metrics.count_families({}, ProbeCounts())
-    yield from hardware_metrics.families(HardwareReading(0.0, 1, {}))
+    yield from monitor.hardware_metrics(HardwareReading(0.0, 1, {}))
     for module in iter_modules(agent.hardware.__path__, "agent.hardware."):
         for family in _families_within(vars(import_module(module.name)).values()):
-            yield hardware_metrics.metric_of(family, [])
+            yield monitor.metric_of(family, [])
 
 
 def _families_within(values: Iterable[Any]) -> Iterator[MetricFamily]:

@@ -1,8 +1,6 @@
 """Reads the node's hardware values from its kernel and drivers.
 
-A source file holds a pure parser (text → values), the metric families and a `collect(roots)` that yields Samples.
-psutil is asked through `psutil_source`, which keeps its one root for the process, and by nobody else.
-`collectors` is the table of them, `collector_threads` runs them under a deadline, `monitor` every few seconds;
-`summary` makes the record for the store and `metrics` the text for Prometheus, both from the reading in memory.
-Nothing here writes, and nothing knows the store, the peers or HTTP.
+A source file holds pure parsers (text → values), the metric families and functions `collect_…(roots)` that yield
+Samples. `monitor` has the table of them, runs them under a deadline every few seconds and shows the latest reading to
+Prometheus; `summary` makes the record for the store. Nothing here writes, or knows the store, the peers or HTTP.
 """

@@ -14,9 +14,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from agent.hardware import psutil_source
-from agent.hardware.kernel_files import parse_file, parse_optional_file
-from agent.hardware.samples import HostRoots, NoData, Sample, SensorFault, counter, gauge
+from agent.hardware import kernel_files
+from agent.hardware.kernel_files import (
+    HostRoots,
+    NoData,
+    Sample,
+    SensorFault,
+    counter,
+    gauge,
+    parse_file,
+    parse_optional_file,
+)
 
 WHOLE_DISK = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+|pmem\d+")
 
@@ -37,7 +45,7 @@ def parse_weighted(text: str) -> dict[str, float]:
 def collect_disks(roots: HostRoots) -> Iterator[Sample]:
     # Before psutil, which without this file would read the agent's own /sys/block.
     weighted = parse_file(f"{roots.proc}/diskstats", parse_weighted)
-    for device, disk in psutil_source.disk_io_counters(roots.proc).items():
+    for device, disk in kernel_files.disk_io_counters(roots.proc).items():
         if device in weighted:
             yield READS(disk.read_count, device)
             yield READ_BYTES(disk.read_bytes, device)
@@ -89,7 +97,7 @@ def parse(text: str) -> tuple[Mount, ...]:
 
 
 def collect_filesystems(
-    roots: HostRoots, usage: Callable[[str], Usage] = psutil_source.disk_usage
+    roots: HostRoots, usage: Callable[[str], Usage] = kernel_files.disk_usage
 ) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
         raise NoData(f"{roots.proc} lists the host's mounts, but the host's root filesystem is not mounted here")

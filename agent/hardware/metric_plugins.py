@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from agent.hardware.samples import CollectFunction, HostRoots, MetricFamily, Sample, SensorFault
+from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample, SensorFault
 from agent.hardware.summary import CUSTOM_PREFIX
 from leadsman.plugin import METRICS_GROUP, Metrics
 from leadsman.plugin_loading import BadPlugin, load_plugin

@@ -5,20 +5,50 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Lock, Thread
 
 from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from agent.hardware import hwmon
-from agent.hardware.collectors import HWMON, default_collectors
-from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue, run_collector
-from agent.hardware.samples import CollectFunction, HostRoots
+from agent.hardware import compute, disks, hwmon, network
+from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample
+from agent.hardware.network import SriovCollector, read_link_dump
+from agent.hardware.nvidia import NvidiaCollector
+from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue, run_collector
 from agent.hardware.summary import summarize
 from agent.quarantine import Quarantine, after_overrun, is_over
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
+
+# The collectors by name. A new source is a file beside this one and a line here.
+
+HWMON = "hwmon"
+
+
+def default_collectors() -> dict[str, CollectFunction]:
+    """All of them, in the order they run: plain /proc text first, what can hang last."""
+    return {
+        "cpu": compute.collect_cpu,
+        "load": compute.collect_load,
+        "memory": compute.collect_memory,
+        "vmstat": compute.collect_vmstat,
+        "pressure": compute.collect_pressure,
+        "cgroup": compute.collect_cgroup,
+        "disks": disks.collect_disks,
+        "network": network.collect_network,
+        "conntrack": network.collect_conntrack,
+        "links": network.collect_links,
+        "sriov": SriovCollector(read_link_dump),
+        "throttle": compute.collect_throttling,
+        "edac": compute.collect_edac,
+        "thermal": hwmon.collect_thermal,
+        HWMON: hwmon.collect_hwmon,
+        "filesystems": disks.collect_filesystems,
+        "nvidia": NvidiaCollector(),
+    }
+
 
 # Running collectors in threads under a deadline.
 #
@@ -228,3 +258,68 @@ class HardwareMonitor:
     def _overdue(self, name: str) -> CollectorOutcome:
         quarantine = self._quarantines[name]
         return Overdue(quarantine.overruns, self._clock() - quarantine.began_seconds)
+
+
+# Metrics of the latest reading, made from memory: a scrape reads no file and waits for no sensor.
+#
+# Names and meanings are node_exporter's behind `leadsman_`, in snake_case throughout, which `promtool check metrics`
+# asks for (memory_available_bytes, not memory_MemAvailable_bytes). The number of series is bounded by the hardware,
+# not by the cores or the pods.
+
+_PREFIX = "leadsman_"
+
+SUCCESS = "collector_success", "1 when the collector's last run had no fault; 0 also while it is quarantined."
+DURATION = "collector_duration_seconds", "Duration of the collector's last run, or of its present one."
+ABSENT = "collector_absent", "1 when this node has no such hardware, driver or kernel feature; that is no fault."
+QUARANTINED = "collector_quarantined", "1 while the collector is quarantined after it exceeded its deadline."
+
+
+def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True) -> Iterator[Metric]:
+    """All metrics of the reading; none before the first.
+
+    show_hardware: False leaves only the collectors' own metrics, for nodes whose hardware node_exporter shows already.
+    """
+    if latest is None:
+        return
+    yield _counter("hardware_rounds_total", "Completed rounds of all hardware collectors.", latest.round)
+    yield from _collectors(latest)
+    if show_hardware:
+        yield from _hardware(latest)
+
+
+def _collectors(latest: HardwareReading) -> Iterator[Metric]:
+    """The metrics of the collectors. One with nothing to read succeeded."""
+    for (name, text), value in (
+        (SUCCESS, _is_success),
+        (DURATION, lambda outcome: outcome.duration_seconds),
+        (ABSENT, lambda outcome: isinstance(outcome, Absent)),
+        (QUARANTINED, lambda outcome: isinstance(outcome, Overdue)),
+    ):
+        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["collector"])
+        for collector, outcome in latest.outcomes.items():
+            metric.add_metric([collector], float(value(outcome)))
+        yield metric
+
+
+def _is_success(outcome: CollectorOutcome) -> bool:
+    return isinstance(outcome, Absent) or (isinstance(outcome, Measured) and not outcome.faults)
+
+
+def _hardware(latest: HardwareReading) -> Iterator[Metric]:
+    grouped: dict[str, list[Sample]] = {}
+    for sample, _ in latest.samples():
+        grouped.setdefault(sample.family.name, []).append(sample)
+    for samples in grouped.values():
+        yield metric_of(samples[0].family, samples)
+
+
+def metric_of(family: MetricFamily, samples: list[Sample]) -> Metric:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(_PREFIX + family.name, family.help, labels=family.labels)
+    for sample in samples:
+        metric.add_metric(sample.labels, sample.value)
+    return metric
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(_PREFIX + name, text, value=value)

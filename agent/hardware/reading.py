@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.samples import (
+from agent.hardware.kernel_files import (
     ABSENT_ERRNOS,
     CollectFunction,
     HostRoots,

@@ -7,9 +7,9 @@ before this one) is absent.
 import math
 from collections.abc import Callable, Iterator, Mapping
 
-from agent.hardware import cgroup, cpu, disks, hwmon, memory, network, nvidia, sriov
+from agent.hardware import compute, disks, hwmon, network, nvidia
+from agent.hardware.kernel_files import Labels, MetricFamily
 from agent.hardware.reading import HardwareReading, ReadingDelta, delta_between
-from agent.hardware.samples import Labels, MetricFamily
 from leadsman.state import metric_names
 
 Values = Mapping[Labels, float]
@@ -71,13 +71,13 @@ def _complement(share: MeasureFunction) -> MeasureFunction:
 
 
 def _cpu_busy(change: ReadingDelta) -> float | None:
-    grown = change.growth(cpu.SECONDS)
-    idle = sum(seconds for (mode,), seconds in grown.items() if mode in cpu.IDLE_MODES)
+    grown = change.growth(compute.SECONDS)
+    idle = sum(seconds for (mode,), seconds in grown.items() if mode in compute.IDLE_MODES)
     return _divided(sum(grown.values()) - idle, sum(grown.values()))
 
 
 def _swapped(change: ReadingDelta) -> float | None:
-    rates = [*change.rates(memory.SWAP_IN).values(), *change.rates(memory.SWAP_OUT).values()]
+    rates = [*change.rates(compute.SWAP_IN).values(), *change.rates(compute.SWAP_OUT).values()]
     return sum(rates) if rates else None
 
 
@@ -136,7 +136,7 @@ def _sriov_headroom(change: ReadingDelta) -> float | None:
 def _link_headroom(change: ReadingDelta) -> float | None:
     """Of the physical function that has least left; unknown when one of them is, because a pod may get any."""
     enabled = [labels for labels, count in change.values(network.VFS_ENABLED).items() if count]
-    speeds, limited = change.values(network.SPEED), change.values(sriov.LIMITED_BITS)
+    speeds, limited = change.values(network.SPEED), change.values(network.LIMITED_BITS)
     up = change.values(network.UP)
     if not enabled or not all(up.get(each) and each in speeds and each in limited for each in enabled):
         return None
@@ -150,12 +150,12 @@ def _max_celsius(change: ReadingDelta) -> float | None:
 
 
 def _throttled(change: ReadingDelta) -> float | None:
-    grown = [*change.growth(cpu.CORE_THROTTLES).values(), *change.growth(cpu.PACKAGE_THROTTLES).values()]
+    grown = [*change.growth(compute.CORE_THROTTLES).values(), *change.growth(compute.PACKAGE_THROTTLES).values()]
     return float(any(grown)) if grown else None
 
 
 def _pods_memory(change: ReadingDelta) -> float | None:
-    current, limits = change.values(cgroup.MEMORY), change.values(cgroup.MEMORY_MAX)
+    current, limits = change.values(compute.CGROUP_MEMORY), change.values(compute.CGROUP_MEMORY_MAX)
     pods = [labels for labels in (("kubepods.slice",), ("kubepods",)) if labels in current and labels in limits]
     return _divided(current[pods[0]], limits[pods[0]]) if pods else None
 
@@ -170,14 +170,14 @@ def _gpus(change: ReadingDelta) -> float | None:
 
 
 MEASURES: Mapping[str, MeasureFunction] = {
-    metric_names.CPU_PRESSURE: _single(cgroup.WAITING_RATIO["cpu"]),
-    metric_names.MEMORY_PRESSURE: _single(cgroup.WAITING_RATIO["memory"]),
-    metric_names.IO_PRESSURE: _single(cgroup.WAITING_RATIO["io"]),
+    metric_names.CPU_PRESSURE: _single(compute.WAITING_RATIO["cpu"]),
+    metric_names.MEMORY_PRESSURE: _single(compute.WAITING_RATIO["memory"]),
+    metric_names.IO_PRESSURE: _single(compute.WAITING_RATIO["io"]),
     metric_names.CPU_BUSY: _cpu_busy,
-    metric_names.LOAD_PER_CPU: _share(_single(cpu.LOAD1), _single(cpu.ONLINE)),
-    metric_names.MEMORY_AVAILABLE: _share(_single(memory.AVAILABLE), _single(memory.TOTAL)),
+    metric_names.LOAD_PER_CPU: _share(_single(compute.LOAD1), _single(compute.ONLINE)),
+    metric_names.MEMORY_AVAILABLE: _share(_single(compute.MEMORY_AVAILABLE), _single(compute.MEMORY_TOTAL)),
     metric_names.PODS_MEMORY_USED: _pods_memory,
-    metric_names.SWAP_USED: _complement(_share(_single(memory.SWAP_FREE), _single(memory.SWAP_TOTAL))),
+    metric_names.SWAP_USED: _complement(_share(_single(compute.SWAP_FREE), _single(compute.SWAP_TOTAL))),
     metric_names.SWAP_PAGES: _swapped,
     metric_names.DISK_BUSY: _disk_busy,
     metric_names.DISK_BYTES: _disk_bytes,
@@ -188,12 +188,12 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.SRIOV_FREE: _total(network.VFS_FREE),
     metric_names.SRIOV_HEADROOM: _sriov_headroom,
     metric_names.SRIOV_LINK_HEADROOM: _link_headroom,
-    metric_names.SRIOV_LIMITED: _total(sriov.LIMITED_BITS),
-    metric_names.SRIOV_LIMITED_FUNCTIONS: _total(sriov.LIMITED),
+    metric_names.SRIOV_LIMITED: _total(network.LIMITED_BITS),
+    metric_names.SRIOV_LIMITED_FUNCTIONS: _total(network.LIMITED),
     metric_names.CONNTRACK_USED: _share(_single(network.ENTRIES), _single(network.LIMIT)),
     metric_names.TEMPERATURE: _max_celsius,
     metric_names.CPU_THROTTLED: _throttled,
-    metric_names.MEMORY_ERRORS: _total(memory.UNCORRECTABLE),
+    metric_names.MEMORY_ERRORS: _total(compute.UNCORRECTABLE),
     metric_names.GPU_COUNT: _gpus,
     metric_names.GPU_BUSY: _gpu_busy,
     metric_names.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),

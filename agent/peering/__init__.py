@@ -4,5 +4,5 @@
              (reads)          (whom, how many)  (RTTs)    (where)
 
 No agent reads the whole membership. It reads a few arcs of the ring of name hashes and a few peers' entries.
-Everything but `peer_refresh`, `ring_reads` and `probe_requests`, which use the store, is pure.
+`peer_selection` is pure; `peer_refresh` and `probe_requests` use the store.
 """

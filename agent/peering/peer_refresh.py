@@ -5,25 +5,127 @@ A read that fails changes nothing: the agent goes on probing the same peers whil
 
 import asyncio
 import logging
+import math
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from random import Random
 from typing import Protocol
 
 from msgspec import Struct
 
-from agent.peering import probe_rate, ring
-from agent.peering.own_coordinate import OwnCoordinate
-from agent.peering.peer_selection import RANDOM_ARC_SIZE, LostPeers, PeerSelection, RingQuery, RingReadResult
-from agent.peering.ring import Arc, RingMember
+from agent.peering import peer_selection
+from agent.peering.peer_selection import (
+    RANDOM_ARC_SIZE,
+    Arc,
+    LostPeers,
+    PeerSelection,
+    RingMember,
+    RingQuery,
+    RingReadResult,
+)
 from agent.rtt.peer import Peer
 from leadsman.network import vivaldi
+from leadsman.network.vivaldi import Coordinate, VivaldiState
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.records import RingCoordinate, RingEntry
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from leadsman.state.store import KeyRange, Listing, Store, StoreError
+
+# This node's network coordinate, which moves with its peers' replies. Pure: it holds state and does no I/O.
+#
+# Peers' coordinates are read every so often, and so are up to half a minute old. Pulling on an old one again and again
+# would move two nodes past each other, so each read of a coordinate is used a few times only.
+
+MAX_USES_PER_READ = 4
+"""How often one read of a peer's coordinate is used."""
+_MEDIAN_OF_REPLIES = 5
+"""Replies whose median counts as the round trip: two late ones in a row move nothing."""
+
+
+class OwnCoordinate:
+    """The Vivaldi state of this node.
+
+    resets: how often the coordinate became invalid and started again at the origin.
+    """
+
+    def __init__(self, rng: Random) -> None:
+        self.position = vivaldi.initial_state()
+        self.resets = 0
+        self._rng = rng
+        self._replies: dict[str, deque[float]] = {}
+        self._uses: dict[str, int] = {}
+
+    @property
+    def current(self) -> Coordinate:
+        return self.position.coordinate
+
+    def on_peers_read(self, peers: set[str]) -> None:
+        """Peers' coordinates were read again. Replies of nodes that are no longer peers are dropped."""
+        self._replies = {name: replies for name, replies in self._replies.items() if name in peers}
+        self._uses.clear()
+
+    def update(self, name: str, rtt_ms: float, there: Coordinate | None) -> None:
+        """Moves the coordinate by a peer's reply. there: the peer's coordinate as last read; None when it has none."""
+        if not vivaldi.MIN_RTT_MS <= rtt_ms <= vivaldi.MAX_RTT_MS:
+            return
+        replies = self._replies.setdefault(name, deque(maxlen=_MEDIAN_OF_REPLIES))
+        replies.append(rtt_ms)
+        used = self._uses.get(name, 0)
+        if there is None or used >= MAX_USES_PER_READ:
+            return
+        self._uses[name] = used + 1
+        self._move(vivaldi.update(self.position, there, sorted(replies)[len(replies) // 2], self._rng))
+
+    def _move(self, after: VivaldiState) -> None:
+        if vivaldi.is_valid(after.coordinate):
+            self.position = after
+        else:
+            self.resets += 1
+            self.position = vivaldi.initial_state()
+
+
+# How often to probe and to report, from the number of nodes alone.
+#
+# Each agent takes its share of two budgets of the whole cluster: probes a second, and reports a second (see
+# leadsman.state.report_timing). The assumed number of nodes moves in steps of a tenth, upwards as soon as the estimate
+# exceeds it and downwards only when the estimate is a third below, so that the estimate's noise of 6 % changes neither
+# the intervals nor the lease. In the long run the noise's peaks set the step: 1.1 to 1.3 times the truth, on the
+# budgets'
+# safe side.
+
+PROBE_BUDGET = 20_000.0
+"""Probes a second in the whole cluster. At 16 peers a node probes each once a second up to 1,250 nodes, every 4 s at
+5,000. In bytes: 3.7 MB/s of the network in all, requests and replies."""
+
+MIN_NODES = 100
+"""Below this number no interval stretches."""
+
+_STEP = 1.1
+_LOWER_AT = 0.65
+
+MIN_PROBES_PER_WINDOW = 10
+"""A window stretches when the interval leaves fewer probes in it; the p95 of fewer is their maximum."""
+
+
+def assumed_nodes(before: int, estimate: float) -> int:
+    """The number of nodes to compute with: a step of the ladder MIN_NODES x 1.1^i, at or above the estimate."""
+    if before >= estimate >= _LOWER_AT * before:
+        return before
+    steps = max(0, math.ceil(math.log(max(estimate, 1.0) / MIN_NODES, _STEP) - 1e-9))
+    return math.ceil(MIN_NODES * _STEP**steps)
+
+
+def probe_interval_seconds(base_seconds: float, peers: int, nodes: int, budget: float) -> float:
+    """Time between two probes to one peer, so that `nodes` agents with `peers` each send at most `budget` a second."""
+    return max(base_seconds, peers * nodes / budget)
+
+
+def window_seconds(base_seconds: float, interval_seconds: float) -> float:
+    """The span of the statistics: stretched, so that it holds enough probes."""
+    return max(base_seconds, MIN_PROBES_PER_WINDOW * interval_seconds)
+
 
 # Reads the ring from the store: one call, and one more for each arc that wraps past the ring's end.
 
@@ -32,27 +134,27 @@ async def read_ring(store: Store, query: RingQuery) -> RingReadResult:
     """Reads both arcs and the entries that the query names. StoreError as the store raised it."""
     arcs = ((query.own_start, query.size), (query.random_start, RANDOM_ARC_SIZE))
     points = [KeyRange.single_key(keys.record_key(name, RingEntry)) for name in query.nodes]
-    listings = await store.read_ranges([*(ring.range_to_end(*arc) for arc in arcs), *points])
+    listings = await store.read_ranges([*(peer_selection.range_to_end(*arc) for arc in arcs), *points])
     own = await _arc(store, *arcs[0], listings[0])
     other = await _arc(store, *arcs[1], listings[1])
     return RingReadResult(
-        own, other, tuple(ring.decode_members(item for listing in listings[2:] for item in listing.items))
+        own, other, tuple(peer_selection.decode_members(item for listing in listings[2:] for item in listing.items))
     )
 
 
 async def read_entry(store: Store, name: str) -> RingMember | None:
     """The node's entry; None when there is no such node now."""
     (listing,) = await store.read_ranges([KeyRange.single_key(keys.record_key(name, RingEntry))])
-    return next(iter(ring.decode_members(listing.items)), None)
+    return next(iter(peer_selection.decode_members(listing.items)), None)
 
 
 async def _arc(store: Store, start: int, count: int, first: Listing) -> Arc:
     """first: the part of the arc up to the ring's end."""
     items, missing = first.items, count - len(first.items)
     if missing:
-        (rest,) = await store.read_ranges([ring.range_from_start(start, missing)])
+        (rest,) = await store.read_ranges([peer_selection.range_from_start(start, missing)])
         items += rest.items
-    return Arc(start % keys.RING_SIZE, tuple(ring.decode_members(items)), len(items) < count)
+    return Arc(start % keys.RING_SIZE, tuple(peer_selection.decode_members(items)), len(items) < count)
 
 
 log = logging.getLogger(__name__)
@@ -67,10 +169,13 @@ _POLL_SECONDS = 0.5
 
 
 class PeerProber(Protocol):
-    """What peer refresh needs of the prober."""
+    """What finding peers needs of the prober. Simulated agents have one without packets."""
 
     def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
         """Probes exactly these peers from now on, each once an interval."""
+
+    def probe_now(self, name: str) -> None:
+        """Sends one probe besides the regular ones, if the name is a peer's."""
 
     def measured_peers(self) -> Collection[str]:
         """Peers with at least one answered or lost probe in their window."""
@@ -89,7 +194,7 @@ class PeeringSettings(Struct, frozen=True):
     timing: ReportTiming
     probe_interval_seconds: float
     window_seconds: float
-    probe_budget: float = probe_rate.PROBE_BUDGET
+    probe_budget: float = PROBE_BUDGET
 
 
 class PeerRefresher:
@@ -119,7 +224,7 @@ class PeerRefresher:
         self._rng = rng or Random()
         self.settings, self.own_coordinate = settings, OwnCoordinate(self._rng)
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
-        self.assumed_nodes = probe_rate.MIN_NODES
+        self.assumed_nodes = MIN_NODES
         self.probe_interval_seconds = settings.probe_interval_seconds
         self.refreshes = 0
         self.problem = ProblemLog(
@@ -151,7 +256,7 @@ class PeerRefresher:
         query = self.selection.next_query(self._clock())
         result = await read_ring(self._store, query)
         self.selection.apply_result(result, query, self._clock())
-        self.assumed_nodes = probe_rate.assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
+        self.assumed_nodes = assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
         self._unreported |= set(self.selection.ring_peers()) - before
         self.refreshes += 1
         self.apply_selection()
@@ -163,10 +268,10 @@ class PeerRefresher:
         selected = self.selection.peers(now)
         peers = [*selected, *self._lost_peers.update(selected, self._probing.silent_peers(), now)]
         base = self.settings.probe_interval_seconds
-        interval = probe_rate.probe_interval_seconds(base, len(peers), self.assumed_nodes, self.settings.probe_budget)
+        interval = probe_interval_seconds(base, len(peers), self.assumed_nodes, self.settings.probe_budget)
         self.probe_interval_seconds = interval
         self.own_coordinate.on_peers_read({peer.name for peer in peers})
-        self._probing.probe_peers(peers, interval, probe_rate.window_seconds(self.settings.window_seconds, interval))
+        self._probing.probe_peers(peers, interval, window_seconds(self.settings.window_seconds, interval))
 
     def on_rtt(self, name: str, rtt_ms: float) -> None:
         """Moves this node's coordinate by a peer's reply."""

@@ -8,14 +8,16 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
 from random import Random
-from typing import Protocol
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent.capped_list import CappedList
 from agent.peering import peer_refresh
-from agent.peering.peer_refresh import PeerRefresher
+from agent.peering.peer_refresh import PeerProber, PeerRefresher
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
@@ -37,15 +39,6 @@ MAX_SERVED = 64
 _FIRST_BACKOFF_SECONDS = 0.2
 
 
-class OnDemandProber(Protocol):
-    """What probe requests need of the prober."""
-
-    def probe_now(self, name: str) -> None: ...
-
-    def measured_peers(self) -> Collection[str]:
-        """Peers with at least one answered or lost probe in their window."""
-
-
 class ProbeRequestHandler:
     """Watches and serves this node's requests.
 
@@ -57,7 +50,7 @@ class ProbeRequestHandler:
         self,
         store: Store,
         peer_refresher: PeerRefresher,
-        probing: OnDemandProber,
+        probing: PeerProber,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
@@ -147,3 +140,49 @@ def _target(value: bytes) -> str | None:
         return keys.check_node_name(decode_record(ProbeRequest, value).target)
     except (BadRecord, ValueError):
         return None
+
+
+# Metrics of how the agent finds its peers.
+
+
+def peering_metrics(peer_refresher: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
+    estimated = peer_refresher.selection.ring_size.nodes
+    yield GaugeMetricFamily(
+        "leadsman_nodes_estimated", "Number of nodes, counted or estimated from the ring of peers.", estimated
+    )
+    yield GaugeMetricFamily(
+        "leadsman_nodes_assumed",
+        "Number of nodes assumed when probe and report intervals are computed.",
+        peer_refresher.assumed_nodes,
+    )
+    interval = peer_refresher.probe_interval_seconds
+    yield GaugeMetricFamily(
+        "leadsman_probe_interval_seconds", "Time between two probes to one peer, in seconds.", interval
+    )
+    error = peer_refresher.own_coordinate.current.error
+    yield GaugeMetricFamily(
+        "leadsman_coordinate_error_ratio",
+        "Relative error that this node's network coordinate expects of its estimates.",
+        error,
+    )
+    yield CounterMetricFamily(
+        "leadsman_coordinate_resets",
+        "Times this node's network coordinate became invalid and started again at the origin.",
+        peer_refresher.own_coordinate.resets,
+    )
+    yield CounterMetricFamily("leadsman_ring_reads", "Reads of the peer ring from etcd.", peer_refresher.refreshes)
+    failures = CounterMetricFamily(
+        "leadsman_ring_read_failures", "Reads of the peer ring from etcd that failed, by cause.", labels=["cause"]
+    )
+    for cause, count in peer_refresher.failures.items():
+        failures.add_metric([cause], count)
+    yield failures
+    yield CounterMetricFamily(
+        "leadsman_probe_request_lists_cut",
+        "Reads of this node's probe requests from etcd that left some out, because they are too many.",
+        requests.list.cuts,
+    )
+    served = CounterMetricFamily("leadsman_probe_requests", "Requests to probe a pair, by result.", labels=["result"])
+    for result, count in requests.result_counts.items():
+        served.add_metric([result], count)
+    yield served

@@ -1,17 +1,315 @@
 """Observes how well healthy pods run, by their own metric and by plugins. An unreadable value changes nothing."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from threading import Thread
 
 import aiohttp
+from msgspec import Struct
 
-from agent.pods import reward_annotations
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.incidents import is_healthy
-from agent.pods.reward_annotations import InvalidAnnotation, RewardMetric, parse_reward_metric
-from agent.pods.reward_plugins import RewardPlugin
+from agent.quarantine import Quarantine, after_overrun, is_over
+from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
 from leadsman.kube.objects import Pod
+from leadsman.plugin import REWARDS_GROUP, Reward, RunningPod
+from leadsman.plugin_loading import BadPlugin, load_plugin
+from leadsman.runtime.problem_log import ProblemLog
+
+# A pod's annotations on its own reward: where its metric is, and which direction is better.
+#
+# leadsman.dev/reward-port: "9100"                the pod's port
+# leadsman.dev/reward-path: /metrics              default /metrics
+# leadsman.dev/reward-series: queue_seconds       agent.pods.quality_observer says what may stand here
+# leadsman.dev/reward-direction: lower            lower (default) or higher is better
+
+# One value out of a page of metrics in Prometheus' text format.
+#
+# queue_seconds                                          a gauge: the mean of its samples
+# queue_seconds{queue="in"}                              of those samples only
+# request_seconds_sum / request_seconds_count            a mean over time: the increase of one by that of the other
+#
+# Source: github.com/prometheus/docs, exposition_formats: name, labels, value, timestamp.
+
+_NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
+_LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"'
+_SELECTOR = re.compile(rf"({_NAME})(?:\{{(\s*{_LABEL}\s*(?:,\s*{_LABEL}\s*)*,?\s*)?\}})?")
+_LABELS = re.compile(rf"(?<![a-zA-Z0-9_]){_LABEL}")
+"""Only from where a name begins: else a page with one long name would be looked through from each of its letters."""
+
+_SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*")
+
+
+class InvalidSeries(ValueError):
+    """The text names no series. The message says what is allowed."""
+
+
+class SeriesSelector(Struct, frozen=True):
+    """The samples of one name that have all these labels."""
+
+    name: str
+    labels: Mapping[str, str]
+
+
+class SeriesExpression(Struct, frozen=True):
+    """One value of a page.
+
+    denominator: None for a gauge. Otherwise both are counters, and the value is the increase of the numerator divided
+        by that of the denominator.
+    """
+
+    numerator: SeriesSelector
+    denominator: SeriesSelector | None = None
+
+
+def parse_expression(text: str) -> SeriesExpression:
+    """The expression that the text is. InvalidSeries when it is none."""
+    numerator, slash, denominator = text.partition(" / ")
+    return SeriesExpression(_selector(numerator), _selector(denominator) if slash else None)
+
+
+def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | None] | None:
+    """The sums of numerator and denominator on the page, or (mean, None) of a gauge; None when a series is missing."""
+    numerators = _values(series.numerator, page)
+    denominators = _values(series.denominator, page) if series.denominator else []
+    if not numerators or (series.denominator and not denominators):
+        return None
+    if series.denominator:
+        return sum(numerators), sum(denominators)
+    return sum(numerators) / len(numerators), None
+
+
+def value_between(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
+    """The value between two reads; None at the first read, when nothing happened and when the counters were reset."""
+    if after[1] is None:
+        return after[0]
+    if before is None or before[1] is None:
+        return None
+    numerator, denominator = after[0] - before[0], after[1] - before[1]
+    return numerator / denominator if denominator > 0 and numerator >= 0 else None
+
+
+def _values(selector: SeriesSelector, page: str) -> list[float]:
+    return [each for each in _matching_values(selector, page) if each == each]  # NaN is no value
+
+
+def _matching_values(selector: SeriesSelector, page: str) -> Iterator[float]:
+    for line in page.splitlines():
+        if not line.startswith(selector.name):
+            continue
+        sample = _SAMPLE.fullmatch(line)
+        if sample and sample[1] == selector.name and selector.labels.items() <= _labels(sample[2] or "").items():
+            yield _number(sample[3])
+
+
+def _selector(text: str) -> SeriesSelector:
+    match = _SELECTOR.fullmatch(text.strip())
+    if match is None:
+        raise InvalidSeries(f'{text.strip()!r}: must be name, name{{label="value"}} or one / another')
+    return SeriesSelector(match[1], _labels(match[2] or ""))
+
+
+def _labels(text: str) -> dict[str, str]:
+    return dict(_LABELS.findall(text))
+
+
+def _number(text: str) -> float:
+    """NaN for infinities and for what is no number: neither is a value."""
+    try:
+        number = float(text)
+    except ValueError:
+        return float("nan")
+    return number if abs(number) != float("inf") else float("nan")
+
+
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
+_MAX_PORT = 65_535
+_LONGEST_PATH = 256
+_LONGEST_SERIES = 512
+_LONGEST_QUALITY = 128
+
+
+class InvalidAnnotation(ValueError):
+    """An annotation has a value that is not allowed. The text names both, and what is allowed."""
+
+
+class RewardMetric(Struct, frozen=True):
+    """The metric that a pod names.
+
+    url: on the pod's own address.
+    quality: its name in the reward.
+    """
+
+    url: str
+    series: SeriesExpression
+    quality: str
+    higher_is_better: bool
+
+    def cost(self, value: float) -> float:
+        """The cost of a value: lower is better. 0 for a value that has no cost, which observations ignore."""
+        return value if not self.higher_is_better else 1 / value if value > 0 else 0.0
+
+
+def parse_reward_metric(pod: Pod) -> RewardMetric | None:
+    """The metric that the pod's annotations name; None when they name none. InvalidAnnotation.
+
+    None too for a pod without an address of its own: on its host's address it could name any port.
+    """
+    annotations, address = pod.metadata.annotations, pod.status.pod_ip
+    if SERIES_ANNOTATION not in annotations or not address or address == pod.status.host_ip:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    series, url = annotations[SERIES_ANNOTATION], f"http://{host}:{_port(annotations)}{_path(annotations)}"
+    return RewardMetric(url, _series(series), _quality_name(series), _parse_direction(annotations))
+
+
+def _port(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(PORT_ANNOTATION, "")
+    if not (_PORT.fullmatch(text) and 0 < int(text) <= _MAX_PORT):
+        raise InvalidAnnotation(f"{PORT_ANNOTATION} {_shown(text)}: must be a port number, 1 to {_MAX_PORT}")
+    return int(text)
+
+
+def _path(annotations: Mapping[str, str]) -> str:
+    path = annotations.get(PATH_ANNOTATION, "/metrics")
+    if not re.fullmatch(r"/[!-~]*", path) or len(path) > _LONGEST_PATH:
+        raise InvalidAnnotation(
+            f"{PATH_ANNOTATION} {_shown(path)}: must begin with / and have at most {_LONGEST_PATH} characters"
+        )
+    return path
+
+
+def _series(text: str) -> SeriesExpression:
+    if len(text) > _LONGEST_SERIES:
+        raise InvalidAnnotation(
+            f"{SERIES_ANNOTATION} has {len(text)} characters; at most {_LONGEST_SERIES} are allowed"
+        )
+    try:
+        return parse_expression(text)
+    except InvalidSeries as error:
+        raise InvalidAnnotation(f"{SERIES_ANNOTATION} {error}") from error
+
+
+def _parse_direction(annotations: Mapping[str, str]) -> bool:
+    direction = annotations.get(DIRECTION_ANNOTATION, "lower")
+    if direction not in ("lower", "higher"):
+        raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {_shown(direction)}: must be lower or higher")
+    return direction == "higher"
+
+
+def _quality_name(series: str) -> str:
+    """The series as a metric's name, which a reward's qualities have."""
+    return re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]
+
+
+def _shown(value: str) -> str:
+    """Cut: an annotation may have 256 KiB, and the text goes to the log."""
+    return repr(value) if len(value) <= _LONGEST_PATH else f"{value[:_LONGEST_PATH]!r}…"
+
+
+# Rewards of other packages: how well a pod runs, by their own measure.
+#
+# A plugin is asked about every healthy pod each `observe_seconds`, one pod after another, in a thread that the agent
+# does
+# not wait for when it is late: then it rests, as a slow collector does.
+
+log = logging.getLogger(__name__)
+
+PLUGIN_DEADLINE_SECONDS = 2.0
+
+
+class _Call:
+    """One call in a thread of its own, which does not hold up the process's exit."""
+
+    def __init__(self, plugin: Reward, pod: RunningPod) -> None:
+        self._loop, self._result = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+        self.thread = Thread(target=self._work, args=(plugin, pod), name="reward plugin", daemon=True)
+        self.thread.start()
+
+    async def costs(self, deadline_seconds: float) -> Mapping[str, float]:
+        """TimeoutError; and whatever the plugin raises."""
+        async with asyncio.timeout(deadline_seconds):
+            observed: Mapping[str, float] = await self._result
+        return observed
+
+    def _work(self, plugin: Reward, pod: RunningPod) -> None:
+        try:
+            costs = {str(name): float(cost) for name, cost in plugin.costs(pod).items()}
+            wrong = [f"{name!r} costs {cost:g}" for name, cost in costs.items() if not 0.0 < cost < math.inf]
+            if wrong:
+                raise BadPlugin(f"{wrong[0]}; a cost is a number above 0")
+        except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
+            self._settle(self._result.set_exception, error)
+        else:
+            self._settle(self._result.set_result, costs)
+
+    def _settle(self, settle: Callable[..., None], outcome: object) -> None:
+        def settled() -> None:
+            if not self._result.done():
+                settle(outcome)
+
+        with contextlib.suppress(RuntimeError):  # The loop ended while the plugin hung: nobody waits.
+            self._loop.call_soon_threadsafe(settled)
+
+
+class RewardPlugin:
+    """One loaded plugin. problem: why its last call gave no costs. clock: monotonic seconds."""
+
+    def __init__(self, name: str, plugin: Reward, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self._plugin, self._clock = name, plugin, clock
+        self.problem = ProblemLog(log, f"reward plugin {name} gave no costs", f"reward plugin {name} gives costs again")
+        self._quarantine: Quarantine | None = None
+        self._late: Thread | None = None
+
+    async def observe(self, pod: Pod) -> Mapping[str, float]:
+        """Its costs; none while it rests, or when it fails."""
+        is_running = self._late is not None and self._late.is_alive()
+        if self._quarantine and not is_over(self._quarantine, self._clock(), is_running):
+            return {}
+        began, call = self._clock(), _Call(self._plugin, _running_pod(pod))
+        try:
+            costs = await call.costs(PLUGIN_DEADLINE_SECONDS)
+        except TimeoutError:
+            self._late, self._quarantine = call.thread, after_overrun(self._quarantine, began, self._clock())
+            pause = self._quarantine.not_before_seconds - self._clock()
+            self.problem.report(
+                f"it took over {PLUGIN_DEADLINE_SECONDS:g} s; it rests for {pause:.0f} s, and until its thread ends",
+                kind="late",
+            )
+            return {}
+        except Exception as error:
+            self.problem.report(f"{type(error).__name__}: {error}")
+            return {}
+        self._quarantine = None
+        self.problem.clear()
+        return costs
+
+
+def _running_pod(pod: Pod) -> RunningPod:
+    metadata = pod.metadata
+    return RunningPod(
+        metadata.namespace, metadata.name, metadata.uid, metadata.labels, metadata.annotations, pod.status.pod_ip
+    )
+
+
+def reward_plugins(names: Collection[str]) -> list[RewardPlugin]:
+    """These plugins, as far as they can be loaded. The others are logged."""
+    loaded = (_load(name) for name in names)
+    return [plugin for plugin in loaded if plugin is not None]
+
+
+def _load(name: str) -> RewardPlugin | None:
+    try:
+        return RewardPlugin(name, load_plugin(REWARDS_GROUP, name))
+    except Exception as error:  # As above.
+        log.error("reward plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
+        return None
+
 
 # Reads a pod's own metric over HTTP. A read that fails teaches nothing: a dead endpoint is no bad value.
 #
@@ -40,11 +338,11 @@ class MetricScraper:
         """The cost that the metric has now; None when it is unknown."""
         self.scrapes += 1
         page = await self._page(metric.url)
-        after = reward_annotations.evaluate_page(metric.series, page) if page is not None else None
+        after = evaluate_page(metric.series, page) if page is not None else None
         if after is None:
             self.failures += 1
             return None
-        value = reward_annotations.value_between(self._before.get(uid), after)
+        value = value_between(self._before.get(uid), after)
         self._before[uid] = after
         return None if value is None else metric.cost(value)
 
@@ -83,8 +381,6 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
             return None
     return bytes(body)
 
-
-log = logging.getLogger(__name__)
 
 MAX_PODS = 128
 """Scraped in one round. Of more pods, those that come first by UID are."""

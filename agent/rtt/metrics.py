@@ -10,9 +10,8 @@ from collections.abc import Callable, Container, Iterator
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-from agent.rtt.peer_stats import ProbeTarget
+from agent.rtt.peer_stats import ProbeCounts, ProbeTarget
 from agent.rtt.prober import Prober
-from agent.rtt.window import ProbeCounts
 from leadsman.state.records import PeerLatency
 
 _PEER = ("peer",)
@@ -54,7 +53,7 @@ _COUNTS: dict[str, tuple[str, Callable[[ProbeCounts], int]]] = {
 """Behind `leadsman_peer_` with the label `peer`, behind `leadsman_` for all peers."""
 
 
-def families(prober: Prober, now: float, lasting: Container[str]) -> Iterator[Metric]:
+def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator[Metric]:
     """All families of the prober. now: monotonic seconds. lasting: the peers that have series of their own."""
     targets = {name: target for name, target in prober.stats.targets.items() if name in lasting}
     yield from window_families({name: window for name, window in prober.latencies(now).items() if name in lasting})

@@ -1,9 +1,15 @@
 """Peers, the class of the path to each by zone and rack, and what may become of a probe. Pure."""
 
+import heapq
+import math
+from collections.abc import Hashable
 from enum import StrEnum
-from typing import NamedTuple
+from random import Random
+from typing import Generic, NamedTuple, TypeVar
 
 from msgspec import Struct
+
+from leadsman.state.records import LONGEST_PROBE_SECONDS, ProbeMethod
 
 
 class Locality(Struct, frozen=True):
@@ -60,3 +66,166 @@ class Unusable(NamedTuple):
 
 
 ProbeResult = Answered | Lost | Unusable
+
+
+# Selects ICMP or TCP for each peer by what it answers.
+#
+# method   next probes                                           changes when
+# ICMP     ICMP; TCP too once it has been silent for long        TCP answers while ICMP is silent → TCP
+# TCP      TCP; ICMP too now and then                            ICMP answers                     → ICMP
+
+_SILENT_IF_NEVER_ANSWERED = 5
+"""Unanswered ICMP probes before TCP is tried, when none was ever answered: ICMP is most likely blocked."""
+
+_SILENT_IF_EVER_ANSWERED = 30
+"""The same when some were answered: at 20 % loss, five in a row are lost every hour, thirty never."""
+
+_TRY_TCP_EVERY = 5
+_TRY_ICMP_EVERY = 30
+"""Turns between two tries. Each try costs a probe that enters no window."""
+
+
+class ProbeMode(StrEnum):
+    """auto: ICMP, and TCP to peers that answer only that. icmp, tcp: that method alone."""
+
+    AUTO = "auto"
+    ICMP = "icmp"
+    TCP = "tcp"
+
+
+class MethodSelector:
+    """The method for one peer."""
+
+    def __init__(self, mode: ProbeMode, first: ProbeMethod = ProbeMethod.ICMP) -> None:
+        """first: the method to begin with, if the mode leaves a choice."""
+        self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else first
+        self._fixed = mode is not ProbeMode.AUTO
+        self._ever_answered = False
+        self._silent = self._turn = 0
+
+    def next_methods(self) -> tuple[ProbeMethod, ...]:
+        """The methods to probe with now: the current one, and the other when it is due for a try."""
+        self._turn += 1
+        return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
+
+    def record_result(self, method: ProbeMethod, answered: bool) -> bool:
+        """Takes a result. True when it changes the method: outcomes in the window are then of the old one."""
+        if method is ProbeMethod.ICMP:
+            self._silent = 0 if answered else self._silent + 1
+            self._ever_answered = self._ever_answered or answered
+        better = answered and method is not self.method and not self._fixed
+        if not better or (method is ProbeMethod.TCP and not self._icmp_is_silent):
+            return False
+        self.method = method
+        return True
+
+    @property
+    def icmp_blocked(self) -> bool:
+        """Whether the peer answers TCP and not ICMP."""
+        return self.method is ProbeMethod.TCP and not self._fixed
+
+    @property
+    def _other(self) -> ProbeMethod:
+        return ProbeMethod.ICMP if self.method is ProbeMethod.TCP else ProbeMethod.TCP
+
+    @property
+    def _icmp_is_silent(self) -> bool:
+        return self._silent >= (_SILENT_IF_EVER_ANSWERED if self._ever_answered else _SILENT_IF_NEVER_ANSWERED)
+
+    def _try_other(self) -> bool:
+        if self.method is ProbeMethod.TCP:
+            return self._turn % _TRY_ICMP_EVERY == 0
+        return self._icmp_is_silent and self._turn % _TRY_TCP_EVERY == 0
+
+
+# How peers are probed.
+
+
+class ProbeSettings(Struct, frozen=True):
+    """What a prober is told at its start. ValueError for a value out of bounds.
+
+    mode: auto probes by ICMP, and by TCP where a peer answers only that. With icmp, refused sockets are an error.
+    interval_seconds: time between two probes to one peer, ± 10 %. Shorter notices changes sooner and costs more.
+    timeout_seconds: a later reply is a loss, so a silence is noticed so much later. It may exceed the interval; several
+        probes are then open.
+    window_seconds: span of p50, p95, loss and jitter. At least an interval.
+    tcp_port: where a peer's host answers or refuses a handshake; the agent's own port by default.
+    """
+
+    mode: ProbeMode = ProbeMode.AUTO
+    interval_seconds: float = 1.0
+    timeout_seconds: float = 1.0
+    window_seconds: float = 30.0
+    tcp_port: int = 9102
+
+    def __post_init__(self) -> None:
+        _check("probe interval", self.interval_seconds, 0.01, 3600)
+        _check("probe timeout", self.timeout_seconds, 0.001, LONGEST_PROBE_SECONDS)
+        _check("window", self.window_seconds, self.interval_seconds, 86_400)
+        if not 1 <= self.tcp_port <= 65_535:
+            raise ValueError(f"TCP probe port {self.tcp_port}: must be 1 to 65535")
+
+
+def _check(name: str, seconds: float, least: float, most: float) -> None:
+    if not (math.isfinite(seconds) and least <= seconds <= most):
+        raise ValueError(f"{name} {seconds} s: must be {least:g} to {most:g}")
+
+
+# Schedules each key once an interval, ± 10 %, at a phase of its own.
+#
+# Random phases spread the probes over the interval and keep agents that started together from probing together.
+
+K = TypeVar("K", bound=Hashable)
+
+_JITTER = 0.1
+MAX_FIRST_DELAY_SECONDS = 1.0
+"""A new key comes first within this time, however long the interval is."""
+
+
+class ProbeSchedule(Generic[K]):
+    """The next due time of each key."""
+
+    def __init__(self, interval_seconds: float, rng: Random) -> None:
+        self.interval_seconds = interval_seconds
+        """May be changed; a change holds from each key's next turn on."""
+        self._rng = rng
+        self._heap: list[tuple[float, int, K]] = []
+        self._serials: dict[K, int] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._serials)
+
+    def add(self, key: K, now: float) -> None:
+        """Adds a key, first due at a random time within an interval, or MAX_FIRST_DELAY_SECONDS if that is shorter."""
+        self._serial += 1
+        self._serials[key] = self._serial
+        first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
+        heapq.heappush(self._heap, (now + first, self._serial, key))
+
+    def hasten(self, key: K, when: float) -> None:
+        """Moves the key's next turn forward to `when`; the turns after it follow from there."""
+        self._serial += 1
+        self._serials[key] = self._serial
+        heapq.heappush(self._heap, (when, self._serial, key))
+
+    def remove(self, key: K) -> None:
+        del self._serials[key]
+
+    def due(self, now: float) -> list[K]:
+        """The keys that are due, each once. Turns that were missed are not caught up."""
+        keys = []
+        while self._heap and self._heap[0][0] <= now:
+            when, serial, key = heapq.heappop(self._heap)
+            if self._serials.get(key) == serial:
+                keys.append(key)
+                heapq.heappush(self._heap, (self._next(when, now), serial, key))
+        return keys
+
+    def wait_seconds(self, now: float) -> float | None:
+        """Seconds until the next key is due; None when there is no key."""
+        return max(0.0, self._heap[0][0] - now) if self._heap else None
+
+    def _next(self, when: float, now: float) -> float:
+        step = self.interval_seconds * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        return when + step if when + step > now else now + step

@@ -7,23 +7,100 @@ One event loop; no call blocks it and no probe waits for another.
 
 import asyncio
 import contextlib
+import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from random import Random
 
-from agent.rtt import sockets, tcp
-from agent.rtt.clock import DualClock
-from agent.rtt.echo import EchoClient
-from agent.rtt.packet import IpVersion
-from agent.rtt.peer import Locality, Lost, Peer, ProbeResult
+from agent.rtt import icmp
+from agent.rtt.icmp import (
+    DualClock,
+    EchoClient,
+    EchoSocket,
+    IcmpRefused,
+    IpVersion,
+    SendResult,
+    SocketAddress,
+    open_sockets,
+    read_clocks,
+)
+from agent.rtt.peer import Answered, Locality, Lost, Peer, ProbeMode, ProbeResult, ProbeSchedule, ProbeSettings
 from agent.rtt.peer_stats import PeerStats, Probe, ProbeTarget
-from agent.rtt.probe_method import ProbeMode
-from agent.rtt.schedule import ProbeSchedule
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets, read_clocks
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, ProbeMethod, Reachability
+
+# A TCP handshake as a probe, for peers that answer no ICMP.
+#
+# The RTT is the kernel's own first sample (TCP_INFO), which a busy event loop does not change. A refused connection
+# is an
+# answer too: the RST comes from the host. A handshake that needed its SYN twice is a lost probe.
+
+# struct tcp_info, linux/tcp.h: tcpi_rtt in microseconds, tcpi_total_retrans.
+_TCP_INFO_BYTES = 104
+_RTT_AT = 68
+_RETRANSMITS_AT = 100
+_U32 = struct.Struct("@I")
+
+_RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
+"""SO_LINGER: leaves no TIME_WAIT behind, which at one probe a second would be 60 a peer."""
+
+_ANSWERED_ERRNOS = {errno.ECONNREFUSED, errno.ECONNRESET}
+_UNSENT_ERRNOS = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
+    errno.EPERM,
+    errno.EACCES,
+    errno.EADDRNOTAVAIL,
+}
+
+
+async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
+    """Probes once; None when this host could not send (no descriptors, buffers or ports; a firewall rule)."""
+    try:
+        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    except OSError:
+        return None
+    with sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        return await _connect(sock, to, timeout_seconds)
+
+
+async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await asyncio.get_running_loop().sock_connect(sock, to)
+    except TimeoutError:
+        return Lost()
+    except OSError as error:
+        if error.errno in _UNSENT_ERRNOS:
+            return None
+        elapsed = time.monotonic() - started
+        return Answered(elapsed) if error.errno in _ANSWERED_ERRNOS else Lost()
+    return parse_tcp_info(_tcp_info(sock), time.monotonic() - started)
+
+
+def _tcp_info(sock: socket.socket) -> bytes:
+    with contextlib.suppress(OSError):
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    return b""
+
+
+def parse_tcp_info(tcp_info: bytes, elapsed_seconds: float) -> ProbeResult:
+    """The result by struct tcp_info. elapsed_seconds: bounds the RTT, and is the RTT when the struct is empty."""
+    if len(tcp_info) < _TCP_INFO_BYTES:
+        return Answered(elapsed_seconds)
+    if _U32.unpack_from(tcp_info, _RETRANSMITS_AT)[0]:
+        return Lost()
+    kernel = _U32.unpack_from(tcp_info, _RTT_AT)[0] / 1e6
+    return Answered(kernel if 0 < kernel <= elapsed_seconds else elapsed_seconds)
+
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +135,7 @@ class Prober:
         clock: DualClock = read_clocks,
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
-        resolve: Callable[[str], Awaitable[sockets.Endpoint | None]] = sockets.resolve,
+        resolve: Callable[[str], Awaitable[icmp.Endpoint | None]] = icmp.resolve,
         on_rtt: Callable[[str, float], None] = lambda *_: None,
         on_silence: Callable[[], None] = lambda: None,
         icmp_retry_seconds: float = ICMP_RETRY_SECONDS,
@@ -95,6 +172,20 @@ class Prober:
         """Sets the interval between two probes to one peer and the span of the statistics."""
         self._schedule.interval_seconds = interval_seconds
         self.stats.set_timing(interval_seconds, window_seconds)
+
+    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+        """Probes exactly these peers from now on, each once an interval."""
+        self.set_timing(interval_seconds, window_seconds)
+        self.set_peers(peers)
+
+    def measured_peers(self) -> Collection[str]:
+        """Peers with at least one answered or lost probe in their window."""
+        self._echoes.receive()  # A probe that an extender waits for is reported with no turn's delay.
+        return self.latencies(self._clock().seconds)
+
+    def silent_peers(self) -> Collection[str]:
+        """Peers that stopped answering."""
+        return self.stats.silent_peers(self._clock().seconds)
 
     def probe_now(self, name: str) -> None:
         """Sends one probe besides the regular ones, if the name is a peer's and `run` is running."""
@@ -244,7 +335,7 @@ class Prober:
         sent = self._clock().seconds
         to = probe.endpoint.at_port(self._settings.tcp_port)
         try:
-            result = await tcp.handshake(probe.endpoint.family, to, self._settings.timeout_seconds)
+            result = await handshake(probe.endpoint.family, to, self._settings.timeout_seconds)
         finally:
             self._handshakes -= 1
         if result is None:

@@ -11,16 +11,13 @@ from pathlib import Path
 from uuid import uuid4
 
 from agent.node_ownership import NodeAlreadyOwned
-from agent.peering.probe_rate import PROBE_BUDGET
+from agent.peering.peer_refresh import PROBE_BUDGET
 from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
 from agent.pods.monitor import PodSettings
-from agent.rtt.peer import Peer
-from agent.rtt.probe_method import ProbeMode
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import IcmpRefused, parse_literal
+from agent.rtt.icmp import IcmpRefused, parse_literal
+from agent.rtt.peer import Peer, ProbeMode, ProbeSettings
 from agent.run import run
-from agent.settings import AgentSettings
-from agent.static_peers import InvalidPeerList, parse_peers
+from agent.settings import AgentSettings, InvalidPeerList, parse_peers
 from leadsman.cli.flags import api_server_flags, etcd_flags, log_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (

@@ -9,11 +9,10 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from agent.hardware.collectors import default_collectors
 from agent.hardware.metric_plugins import metric_plugins
-from agent.hardware.monitor import DEADLINE_SECONDS, HardwareMonitor
+from agent.hardware.monitor import DEADLINE_SECONDS, HardwareMonitor, default_collectors
 from agent.hardware.reading import Absent, Failed, Measured, Overdue
-from agent.pods.reward_plugins import reward_plugins
+from agent.pods.quality_observer import reward_plugins
 from extender.plugins.host import RemoteFilter, RemoteScore
 from extender.plugins.process import FAILURES_UNTIL_OFF, Plugin, Round
 from leadsman.cli.flags.options import Options

@@ -75,7 +75,7 @@ PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"
 DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
-"""On a pod, where its own metric is: `agent.pods.reward_annotations`."""
+"""On a pod, where its own metric is: `agent.pods.quality_observer`."""
 
 OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
 """On a node, which of its labels the controller owns: `leadsman.planning.labels.label_plan`."""

@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from agent.liveness import LoopLiveness
-from agent.reporting import NodeRecords, Reporter
+from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import AnyRecord, Hardware, Identity, Latency, decode_record

@@ -2,8 +2,8 @@
 
 import json
 
-from agent.app import redacted
 from agent.pods.monitor import PodSettings
+from agent.run import redacted
 from agent.settings import AgentSettings
 from leadsman.kube.access import ApiAccess as ApiAccess
 from leadsman.state.etcd_http import EtcdAccess

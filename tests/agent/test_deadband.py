@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.deadband import worth_writing
+from agent.reporting import worth_writing
 from leadsman.state.records import (
     Hardware,
     Identity,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from agent.liveness import LoopLiveness
-from agent.reporting import Reporter
+from agent.reporting import LoopLiveness, Reporter
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore

@@ -1,6 +1,6 @@
 """A round of latencies fits one value."""
 
-from agent.latency_record import build_latency_record
+from agent.reporting import build_latency_record
 from leadsman.state.records import PeerLatency, encode_record
 
 

@@ -1,6 +1,6 @@
 """Loops that hang are noticed."""
 
-from agent.liveness import LoopLiveness
+from agent.reporting import LoopLiveness
 
 
 def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:

@@ -1,6 +1,6 @@
 """Who answers fits one value, and what is left out makes no node dead."""
 
-from agent.latency_record import build_reachability_record
+from agent.reporting import build_reachability_record
 from leadsman.state.records import PeerSilence, Reachability, encode_record
 
 

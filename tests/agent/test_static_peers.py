@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.rtt.peer import Peer
-from agent.static_peers import InvalidPeerList, parse_peers, select_peers
+from agent.settings import InvalidPeerList, parse_peers, select_peers
 
 names = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), min_size=1, max_size=30, unique=True)
 

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.liveness import LoopLiveness
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.reward_persistence import RewardPersistence
-from agent.reporting import Reporter
+from agent.reporting import LoopLiveness, Reporter
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess

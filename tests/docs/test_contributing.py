@@ -14,10 +14,9 @@ import msgspec
 import pytest
 from prometheus_client import Metric
 
-from agent.hardware import metrics as hardware_metrics
 from agent.hardware import summary
-from agent.hardware.monitor import HardwareMonitor
-from agent.hardware.samples import HostRoots, Sample, gauge
+from agent.hardware.kernel_files import HostRoots, Sample, gauge
+from agent.hardware.monitor import HardwareMonitor, hardware_metrics
 from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.cli import main as command_line
 from leadsman.cli.flags.options import Options
@@ -67,8 +66,8 @@ async def test_a_toy_measurement_is_in_metrics_and_in_the_record(
     monkeypatch.setitem(summary.MEASURES, "toy_watts", lambda change: change.values(WATTS)[("0",)])
     monitor = HardwareMonitor(HostRoots(sys=str(tmp_path)), collectors={"toy": collect_watts}, clock=lambda: NOW)
     reading = await monitor.run_round()
-    assert samples(hardware_metrics.families(reading), "leadsman_toy_watts") == {("0",): 42.5}
-    assert samples(hardware_metrics.families(reading), "leadsman_collector_success") == {("toy",): 1.0}
+    assert samples(hardware_metrics(reading), "leadsman_toy_watts") == {("0",): 42.5}
+    assert samples(hardware_metrics(reading), "leadsman_collector_success") == {("toy",): 1.0}
     record = monitor.record(NOW)
     assert record is not None
     assert record.values == {"toy_watts": 42.5}

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from agent.hardware import disks, psutil_source
-from agent.hardware.collectors import default_collectors
+from agent.hardware import disks, kernel_files
+from agent.hardware.kernel_files import CollectFunction, HostRoots, Labels, MetricFamily
+from agent.hardware.monitor import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import HardwareReading, run_collector
-from agent.hardware.samples import CollectFunction, HostRoots, Labels, MetricFamily
 from tests.host_trees import HOSTS, unpack
 
 
@@ -28,7 +28,7 @@ def roots_of(root: Path) -> HostRoots:
 
 
 def read_by_psutil(roots: HostRoots) -> HostRoots:
-    psutil_source.set_proc_root(roots.proc)
+    kernel_files.set_proc_root(roots.proc)
     return roots
 
 
@@ -42,7 +42,7 @@ ReadingOf = Callable[..., HardwareReading]
 def own_proc() -> Iterator[None]:
     """After each test psutil reads this machine's /proc again."""
     yield
-    psutil_source.set_proc_root(HostRoots().proc)
+    kernel_files.set_proc_root(HostRoots().proc)
 
 
 @pytest.fixture

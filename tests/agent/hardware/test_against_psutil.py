@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from agent.hardware import cpu, disks, network
-from agent.hardware.samples import HostRoots
+from agent.hardware import compute, disks, network
+from agent.hardware.kernel_files import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Values
@@ -15,7 +15,7 @@ HERE = HostRoots()
 
 
 def test_load(values: "Values") -> None:
-    assert values(cpu.collect_load, HERE, cpu.LOAD15)[()] == pytest.approx(psutil.getloadavg()[2], abs=0.1)
+    assert values(compute.collect_load, HERE, compute.LOAD15)[()] == pytest.approx(psutil.getloadavg()[2], abs=0.1)
 
 
 def test_network_bytes(values: "Values") -> None:

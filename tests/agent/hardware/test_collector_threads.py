@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from agent.hardware import cpu
+from agent.hardware import compute
+from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import CollectorRun, CollectorThread, run_collectors
 from agent.hardware.reading import Failed, Measured
-from agent.hardware.samples import HostRoots
 
-SAMPLE = cpu.LOAD1(0.5)
+SAMPLE = compute.LOAD1(0.5)
 DEADLINE = 0.05
 
 

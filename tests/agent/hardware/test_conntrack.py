@@ -4,8 +4,8 @@ import pytest
 from msgspec import structs
 
 from agent.hardware import network
+from agent.hardware.kernel_files import HostRoots
 from agent.hardware.reading import Absent, run_collector
-from agent.hardware.samples import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values

@@ -2,9 +2,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.hardware import cpu
-from agent.hardware.kernel_files import MalformedFile
-from agent.hardware.samples import HostRoots
+from agent.hardware import compute
+from agent.hardware.kernel_files import HostRoots, MalformedFile
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values
@@ -14,7 +13,7 @@ FIRST = "cpu  250 10 100 9000 40 0 7 3 99 0"
 
 def test_ticks_become_seconds_by_mode_over_all_cpus(tree: "Tree", values: "Values") -> None:
     roots = tree({"proc/stat": f"{FIRST}\ncpu0 125 5 50 4500 20 0 4 1 0 0\nintr 9"})
-    assert values(cpu.collect_cpu, roots, cpu.SECONDS) == {
+    assert values(compute.collect_cpu, roots, compute.SECONDS) == {
         ("user",): 2.5,
         ("nice",): 0.1,
         ("system",): 1.0,
@@ -27,9 +26,9 @@ def test_ticks_become_seconds_by_mode_over_all_cpus(tree: "Tree", values: "Value
 
 
 def test_only_numbered_lines_count_as_cpus(server: HostRoots, values: "Values") -> None:
-    assert values(cpu.collect_cpu, server, cpu.ONLINE) == {(): 8.0}
+    assert values(compute.collect_cpu, server, compute.ONLINE) == {(): 8.0}
 
 
 def test_a_line_without_numbers_is_named(tree: "Tree") -> None:
     with pytest.raises(MalformedFile, match=r"proc/stat: .*could not convert"):
-        list(cpu.collect_cpu(tree({"proc/stat": f"{FIRST}\ncpu0 x"})))
+        list(compute.collect_cpu(tree({"proc/stat": f"{FIRST}\ncpu0 x"})))

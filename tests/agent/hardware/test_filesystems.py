@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.hardware import disks
-from agent.hardware.kernel_files import parse_file
+from agent.hardware.kernel_files import HostRoots, NoData, SensorFault, parse_file
 from agent.hardware.reading import Measured, run_collector
-from agent.hardware.samples import HostRoots, NoData, SensorFault
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 
-from agent.hardware.metrics import families
+from agent.hardware.kernel_files import HostRoots
+from agent.hardware.monitor import hardware_metrics
 from agent.hardware.reading import HardwareReading
-from agent.hardware.samples import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import ReadingOf, Unpacked
@@ -27,7 +27,7 @@ class Latest:
         self.reading = reading
 
     def collect(self) -> Iterator[Metric]:
-        return families(self.reading)
+        return hardware_metrics(self.reading)
 
 
 def rendered(reading: HardwareReading) -> str:

@@ -33,12 +33,11 @@ mkdir "$0/proc" "$0/sys"; mount --rbind /proc "$0/proc"; mount --rbind /sys "$0/
 
 POD = """
 import json, os, sys, psutil
-from agent.hardware import psutil_source
-from agent.hardware.collectors import default_collectors
+from agent.hardware.kernel_files import HostRoots, set_proc_root
+from agent.hardware.monitor import default_collectors
 from agent.hardware.reading import Measured, run_collector
-from agent.hardware.samples import HostRoots
 roots = HostRoots(sys.argv[1] + "/proc", sys.argv[1] + "/sys")
-psutil_source.set_proc_root(roots.proc)
+set_proc_root(roots.proc)
 outcomes = {name: run_collector(collect, roots, lambda: 0.0) for name, collect in default_collectors().items()}
 samples = [
     (sample.family.name, sample.labels, sample.value)
@@ -50,9 +49,10 @@ print(json.dumps(seen))
 """
 
 
-@pytest.fixture
-def seen(tmp_path: Path):
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory):
     """What the pod's collectors give, with what psutil and its own /sys show there."""
+    tmp_path = tmp_path_factory.mktemp("host")
     command = [*UNSHARE.split(), HOST, str(tmp_path), sys.executable, "-c", POD, str(tmp_path)]
     pod = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert pod.returncode == 0, pod.stderr

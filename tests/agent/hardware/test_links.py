@@ -3,7 +3,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.hardware import network
-from agent.hardware.samples import HostRoots, NoData
+from agent.hardware.kernel_files import HostRoots, NoData
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from agent.hardware.kernel_files import HostRoots, NoData, SensorFault, counter, gauge
 from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin, metric_plugins
-from agent.hardware.metrics import families
-from agent.hardware.monitor import HardwareMonitor
+from agent.hardware.monitor import HardwareMonitor, hardware_metrics
 from agent.hardware.reading import Failed, Measured, Overdue
-from agent.hardware.samples import HostRoots, NoData, SensorFault, counter, gauge
 from agent.hardware.summary import MAX_CUSTOM
 from leadsman.plugin import MetricFamily, Sample
 from leadsman.runtime.scrape import create_registry
@@ -39,7 +38,7 @@ def monitored(plugin: object, deadline_seconds: float = 30.0) -> HardwareMonitor
 
 
 def page(monitor: HardwareMonitor) -> str:
-    registry: CollectorRegistry = create_registry(lambda: families(monitor.latest))
+    registry: CollectorRegistry = create_registry(lambda: hardware_metrics(monitor.latest))
     return generate_latest(registry).decode()
 
 

@@ -2,20 +2,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.hardware import cpu
-from agent.hardware.metrics import families
+from agent.hardware import compute
+from agent.hardware.kernel_files import HostRoots
+from agent.hardware.monitor import hardware_metrics
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
-from agent.hardware.samples import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import ReadingOf
 
-LOAD = cpu.LOAD1(0.5)
+LOAD = compute.LOAD1(0.5)
 
 
 def flags(outcome):
     """(success, absent, quarantined) of one collector."""
-    found = {metric.name: metric for metric in families(HardwareReading(1.0, 7, {"it": outcome}))}
+    found = {metric.name: metric for metric in hardware_metrics(HardwareReading(1.0, 7, {"it": outcome}))}
     names = ("success", "absent", "quarantined")
     return tuple(found[f"leadsman_collector_{name}"].samples[0].value for name in names)
 
@@ -35,15 +35,17 @@ def test_every_outcome_is_told_apart(outcome, expected) -> None:
 
 
 def test_before_the_first_reading_there_is_nothing() -> None:
-    assert list(families(None)) == []
+    assert list(hardware_metrics(None)) == []
 
 
 def test_a_failed_collector_leaves_no_old_series() -> None:
-    assert "leadsman_load1" not in {metric.name for metric in families(HardwareReading(1.0, 7, {"load": Failed("x")}))}
+    assert "leadsman_load1" not in {
+        metric.name for metric in hardware_metrics(HardwareReading(1.0, 7, {"load": Failed("x")}))
+    }
 
 
 def test_duration_and_rounds() -> None:
-    found = {metric.name: metric for metric in families(HardwareReading(1.0, 7, {"it": Overdue(1, 2.5)}))}
+    found = {metric.name: metric for metric in hardware_metrics(HardwareReading(1.0, 7, {"it": Overdue(1, 2.5)}))}
     assert found["leadsman_collector_duration_seconds"].samples[0].value == 2.5
     assert found["leadsman_hardware_rounds"].samples[0].value == 7
 
@@ -52,4 +54,4 @@ def test_a_scrape_reads_no_file(server: HostRoots, reading_of: "ReadingOf", monk
     reading = reading_of(server)
     monkeypatch.setattr("os.open", None)
     monkeypatch.setattr("os.listdir", None)
-    assert len(list(families(reading))) > 40
+    assert len(list(hardware_metrics(reading))) > 40

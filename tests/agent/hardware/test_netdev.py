@@ -4,8 +4,7 @@ import pytest
 from msgspec import structs
 
 from agent.hardware import network
-from agent.hardware.kernel_files import MalformedFile
-from agent.hardware.samples import HostRoots, NoData
+from agent.hardware.kernel_files import HostRoots, MalformedFile, NoData
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values

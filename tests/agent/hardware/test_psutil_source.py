@@ -8,35 +8,30 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from agent.hardware import cpu, disks, memory, psutil_source
+from agent.hardware import compute, disks, kernel_files
+from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import run_collectors
 from agent.hardware.reading import Measured
-from agent.hardware.samples import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree
 
 
 def test_a_read_of_another_root_than_the_process_was_started_with_raises(server: HostRoots) -> None:
-    with pytest.raises(psutil_source.UnexpectedProcRoot, match=rf"psutil reads {server.proc} .*, not /proc"):
-        psutil_source.cpu_times("/proc")
-
-
-def test_no_other_module_of_the_agent_imports_psutil() -> None:
-    modules = Path(psutil_source.__file__).parents[1].rglob("*.py")
-    assert [module.name for module in modules if "import psutil\n" in module.read_text()] == ["psutil_source.py"]
+    with pytest.raises(kernel_files.UnexpectedProcRoot, match=rf"psutil reads {server.proc} .*, not /proc"):
+        kernel_files.cpu_times("/proc")
 
 
 def test_memory_and_cpus_of_this_machine_are_those_of_the_c_library() -> None:
     proc = HostRoots().proc
-    assert psutil_source.virtual_memory(proc).total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert psutil_source.online_cpus(proc) == os.sysconf("SC_NPROCESSORS_ONLN")
+    assert kernel_files.virtual_memory(proc).total == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert kernel_files.online_cpus(proc) == os.sysconf("SC_NPROCESSORS_ONLN")
 
 
 def test_a_device_that_was_replaced_counts_from_zero_as_in_the_kernel(tree: "Tree") -> None:
     line = "8 0 sda {} 0 4 0 0 0 0 0 0 0 0"
-    assert psutil_source.disk_io_counters(tree({"proc/diskstats": line.format(9)}).proc)["sda"].read_count == 9
-    assert psutil_source.disk_io_counters(tree({"proc/diskstats": line.format(1)}).proc)["sda"].read_count == 1
+    assert kernel_files.disk_io_counters(tree({"proc/diskstats": line.format(9)}).proc)["sda"].read_count == 9
+    assert kernel_files.disk_io_counters(tree({"proc/diskstats": line.format(1)}).proc)["sda"].read_count == 1
 
 
 def test_psutil_reads_load_averages_and_the_number_of_cpus_past_its_root(tree: "Tree") -> None:
@@ -57,7 +52,7 @@ async def test_a_read_that_hangs_in_psutil_holds_up_no_other_collector(server: H
     path = Path(server.proc) / "stat"
     path.unlink()
     os.mkfifo(path)
-    todo = {"cpu": cpu.collect_cpu, "memory": memory.collect_memory, "disks": disks.collect_disks}
+    todo = {"cpu": compute.collect_cpu, "memory": compute.collect_memory, "disks": disks.collect_disks}
     run = await run_collectors(todo, server, time.monotonic, 0.1)
     writer = os.open(path, os.O_WRONLY)
     path.unlink()

@@ -2,11 +2,11 @@ import errno
 
 import pytest
 
-from agent.hardware import cpu
+from agent.hardware import compute
+from agent.hardware.kernel_files import HostRoots, NoData, SensorFault
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, run_collector
-from agent.hardware.samples import HostRoots, NoData, SensorFault
 
-SAMPLE = cpu.LOAD1(0.5)
+SAMPLE = compute.LOAD1(0.5)
 
 
 def run(*items, raising=None):

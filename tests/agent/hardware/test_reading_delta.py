@@ -1,4 +1,4 @@
-from agent.hardware import cpu, disks
+from agent.hardware import compute, disks
 from agent.hardware.reading import HardwareReading, Measured, delta_between
 
 
@@ -23,12 +23,12 @@ def test_a_new_device_has_no_rate() -> None:
 
 
 def test_the_first_reading_has_values_and_no_rates() -> None:
-    change = delta_between(None, reading(100, cpu.LOAD1(0.5), disks.READS(9, "sda")))
-    assert change.values(cpu.LOAD1) == {(): 0.5}
+    change = delta_between(None, reading(100, compute.LOAD1(0.5), disks.READS(9, "sda")))
+    assert change.values(compute.LOAD1) == {(): 0.5}
     assert change.rates(disks.READS) == {}
 
 
 def test_no_time_between_is_no_rate() -> None:
-    same = reading(100, cpu.SECONDS(1, "user"))
-    assert delta_between(same, same).rates(cpu.SECONDS) == {}
-    assert delta_between(same, same).growth(cpu.SECONDS) == {("user",): 0}
+    same = reading(100, compute.SECONDS(1, "user"))
+    assert delta_between(same, same).rates(compute.SECONDS) == {}
+    assert delta_between(same, same).growth(compute.SECONDS) == {("user",): 0}

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware import sriov
-from agent.hardware.rtnetlink import read_link_dump
-from agent.hardware.samples import HostRoots, NoData
-from agent.hardware.vf_rates import BadDump, PhysicalFunction, is_complete, physical_functions
+from agent.hardware import network
+from agent.hardware.kernel_files import HostRoots, NoData
+from agent.hardware.network import BadDump, PhysicalFunction, is_complete, physical_functions, read_link_dump
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values
@@ -48,20 +47,20 @@ def test_rates_are_read_function_by_function(old: bool) -> None:
 
 
 def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, values: "Values") -> None:
-    collector = sriov.SriovCollector(lambda: DUMP)
-    assert values(collector, server, sriov.LIMITED_BITS) == {("ens1f0",): 2.5e9, ("ens1f1",): 0}
-    assert values(collector, server, sriov.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
+    collector = network.SriovCollector(lambda: DUMP)
+    assert values(collector, server, network.LIMITED_BITS) == {("ens1f0",): 2.5e9, ("ens1f1",): 0}
+    assert values(collector, server, network.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
 
 
 def test_without_virtual_functions_there_is_nothing_to_read(server: HostRoots) -> None:
     with pytest.raises(NoData):
-        list(sriov.SriovCollector(lambda: link("eno1", None) + DONE)(server))
+        list(network.SriovCollector(lambda: link("eno1", None) + DONE)(server))
 
 
 def test_the_links_of_pods_are_not_dumped_where_no_driver_knows_virtual_functions(tree: "Tree") -> None:
     roots = tree({"sys/class/net/eth0/device/vendor": "0x1af4", "sys/class/net/veth1/operstate": "up"})
     with pytest.raises(NoData):
-        list(sriov.SriovCollector(lambda: pytest.fail("dumped"))(roots))
+        list(network.SriovCollector(lambda: pytest.fail("dumped"))(roots))
 
 
 def test_this_kernel_answers_the_request_with_a_complete_dump() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware import cgroup, cpu, disks, hwmon, memory, network, nvidia, sriov
+from agent.hardware import compute, disks, hwmon, network, nvidia
+from agent.hardware.kernel_files import HostRoots
 from agent.hardware.reading import HardwareReading, Measured
-from agent.hardware.samples import HostRoots
 from agent.hardware.summary import MEASURES, summarize
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
@@ -29,7 +29,7 @@ def after(*samples, before=()):
 
 
 def cpus(busy, idle, iowait):
-    return cpu.SECONDS(busy, "user"), cpu.SECONDS(idle, "idle"), cpu.SECONDS(iowait, "iowait")
+    return compute.SECONDS(busy, "user"), compute.SECONDS(idle, "idle"), compute.SECONDS(iowait, "iowait")
 
 
 def test_the_servers_values(server: HostRoots, reading_of: "ReadingOf") -> None:
@@ -78,8 +78,8 @@ def test_disk_bytes_are_reads_and_writes_of_all() -> None:
 
 
 def test_swapping_is_in_and_out() -> None:
-    before = memory.SWAP_IN(0), memory.SWAP_OUT(0)
-    assert after(memory.SWAP_IN(20), memory.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
+    before = compute.SWAP_IN(0), compute.SWAP_OUT(0)
+    assert after(compute.SWAP_IN(20), compute.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
 
 
 def test_bytes_on_a_bridge_do_not_count_twice() -> None:
@@ -116,8 +116,8 @@ def physical_function(device, limited_bits, limited, speed_bytes=1.25e9, up=1):
         network.UP(up, device),
         *([network.SPEED(speed_bytes, device)] if speed_bytes else []),
         network.VFS_ENABLED(8, device),
-        sriov.LIMITED_BITS(limited_bits, device),
-        sriov.LIMITED(limited, device),
+        network.LIMITED_BITS(limited_bits, device),
+        network.LIMITED(limited, device),
     ]
 
 
@@ -160,16 +160,19 @@ def test_an_impossible_temperature_is_no_temperature(impossible: float) -> None:
 
 
 def test_throttled_says_whether_it_happened_since_the_last_reading() -> None:
-    before = cpu.CORE_THROTTLES(7, "0"), cpu.PACKAGE_THROTTLES(2, "0")
+    before = compute.CORE_THROTTLES(7, "0"), compute.PACKAGE_THROTTLES(2, "0")
     assert after(*before, before=before)[metric_names.CPU_THROTTLED] == 0
     assert (
-        after(cpu.CORE_THROTTLES(7, "0"), cpu.PACKAGE_THROTTLES(3, "0"), before=before)[metric_names.CPU_THROTTLED] == 1
+        after(compute.CORE_THROTTLES(7, "0"), compute.PACKAGE_THROTTLES(3, "0"), before=before)[
+            metric_names.CPU_THROTTLED
+        ]
+        == 1
     )
     assert metric_names.CPU_THROTTLED not in after(*before)
 
 
 def test_pods_without_a_limit_have_no_share_of_it() -> None:
-    assert metric_names.PODS_MEMORY_USED not in after(cgroup.MEMORY(9, "kubepods.slice"))
+    assert metric_names.PODS_MEMORY_USED not in after(compute.CGROUP_MEMORY(9, "kubepods.slice"))
 
 
 def test_gpus_are_counted_and_their_load_averaged() -> None:
@@ -187,13 +190,13 @@ GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]
 
 
 def test_a_node_without_cpus_online_has_no_load_a_cpu() -> None:
-    assert metric_names.LOAD_PER_CPU not in after(cpu.LOAD1(3), cpu.ONLINE(0))
+    assert metric_names.LOAD_PER_CPU not in after(compute.LOAD1(3), compute.ONLINE(0))
 
 
 @given(st.lists(st.floats(), min_size=8, max_size=8), st.floats(), st.floats())
 def test_only_finite_numbers_are_written(numbers, load1, online) -> None:
     samples = [disks.READ_BYTES(value, str(index)) for index, value in enumerate(numbers)]
-    values = after(*samples, cpu.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
+    values = after(*samples, compute.LOAD1(load1), compute.ONLINE(online), before=samples[::-1])
     assert all(math.isfinite(value) for value in values.values())
 
 

@@ -1,7 +1,7 @@
 from typing import TYPE_CHECKING
 
 from agent.hardware import hwmon
-from agent.hardware.samples import HostRoots, SensorFault
+from agent.hardware.kernel_files import HostRoots, SensorFault
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values

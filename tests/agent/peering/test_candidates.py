@@ -2,8 +2,7 @@
 
 import pytest
 
-from agent.peering.peer_selection import EXPIRY_SECONDS, MAX_CANDIDATES, Candidates
-from agent.peering.ring import RingMember
+from agent.peering.peer_selection import EXPIRY_SECONDS, MAX_CANDIDATES, Candidates, RingMember
 from leadsman.network import vivaldi
 from leadsman.state.records import RingCoordinate, RingEntry
 

@@ -7,11 +7,12 @@ from agent.peering.peer_selection import (
     RANDOM_REPLACE_SECONDS,
     SETTLED_SECONDS,
     SLOT_SECONDS,
+    Arc,
     LastingPeers,
     PeerSelection,
+    RingMember,
     RingReadResult,
 )
-from agent.peering.ring import Arc, RingMember
 from leadsman.network.vivaldi import Coordinate
 from leadsman.state import keys
 from leadsman.state.records import RingCoordinate, RingEntry

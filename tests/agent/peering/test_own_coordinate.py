@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from agent.peering.own_coordinate import MAX_USES_PER_READ, OwnCoordinate
+from agent.peering.peer_refresh import MAX_USES_PER_READ, OwnCoordinate
 from leadsman.network import vivaldi
 from leadsman.network.vivaldi import Coordinate
 

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.peering import peer_refresh
-from agent.peering.peer_selection import MAX_REQUESTED, RANDOM_REPLACE_SECONDS, REQUESTED_SECONDS, PeerSelection
-from agent.peering.ring import RingMember
+from agent.peering.peer_selection import (
+    MAX_REQUESTED,
+    RANDOM_REPLACE_SECONDS,
+    REQUESTED_SECONDS,
+    PeerSelection,
+    RingMember,
+)
 from leadsman.network import vivaldi
 from leadsman.state.records import RingCoordinate, RingEntry
 

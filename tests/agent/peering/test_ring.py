@@ -6,9 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.peering import peer_refresh, ring
-from agent.peering.peer_selection import RingQuery
-from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
+from agent.peering import peer_refresh, peer_selection
+from agent.peering.peer_selection import (
+    MAX_SAMPLES,
+    Arc,
+    DensitySample,
+    RingMember,
+    RingQuery,
+    RingSizeEstimator,
+    estimate_nodes,
+)
 from leadsman.state import keys
 from leadsman.state.records import RingEntry, encode_record
 from leadsman.state.store import Put, StoredItem
@@ -126,4 +133,4 @@ def test_the_first_arc_elsewhere_is_no_sample_because_most_may_be_still_to_come(
 
 def test_members_carry_the_revision_of_their_entry() -> None:
     item = StoredItem(keys.record_key("a", RingEntry), encode_record(RingEntry("10.0.0.1")), 7)
-    assert ring.decode_members([item]) == [RingMember("a", RingEntry("10.0.0.1"), 7)]
+    assert peer_selection.decode_members([item]) == [RingMember("a", RingEntry("10.0.0.1"), 7)]

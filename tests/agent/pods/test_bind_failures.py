@@ -5,9 +5,8 @@ from random import Random
 import pytest
 
 from agent.node_ownership import claim_node
-from agent.pods.bind_failures import MAX_LISTED, MAX_UNSAVED, BindFailureCounter
 from agent.pods.incident_ledger import IncidentLedger
-from agent.pods.reward_persistence import RewardPersistence
+from agent.pods.reward_persistence import MAX_LISTED, MAX_UNSAVED, BindFailureCounter, RewardPersistence
 from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import BindFailure, Identity, encode_record

@@ -7,18 +7,14 @@ from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agent.liveness import LoopLiveness
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
-from agent.peering.prober_adapter import ProberAdapter
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
 from agent.pods.reward_persistence import RewardPersistence
-from agent.reporting import Reporter
-from agent.rtt.clock import DualTimestamp
-from agent.rtt.peer import Answered, Lost
+from agent.reporting import LoopLiveness, Reporter
+from agent.rtt.icmp import DualTimestamp
+from agent.rtt.peer import Answered, Lost, ProbeSettings
 from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
-from agent.rtt.settings import ProbeSettings
 from leadsman.state import keys
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity, Latency, Reachability, RingCoordinate, RingEntry, encode_record
@@ -49,7 +45,7 @@ class Day:
             NODE,
             PEERS,
             PeeringSettings(timing, 1.0, 30.0),
-            ProberAdapter(self.prober, self.clock),
+            self.prober,
             lambda: None,
             self.clock,
             self.rng,

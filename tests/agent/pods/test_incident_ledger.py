@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
+from agent.pods.incident_ledger import (
+    DEFAULT_LIMITS,
+    RUN_SECONDS_QUALITY,
+    CountedTotals,
+    IncidentLedger,
+    LedgerLimits,
+    RestoredState,
+)
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys

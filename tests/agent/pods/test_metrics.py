@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import generate_latest
 
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import IncidentLedger, LedgerLimits, RestoredState
-from agent.pods.metrics import families
-from agent.pods.monitor import PodMonitor, PodSettings
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, LedgerLimits, RestoredState
+from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
 from leadsman.runtime.scrape import create_registry
@@ -36,7 +34,7 @@ def scraped(given: "type[Given]"):
         for pod in pods:
             monitor.ledger.on_pod_updated(pod)
         monitor.ledger.credit_health()
-        return generate_latest(create_registry(lambda: families(monitor, persistence))).decode()
+        return generate_latest(create_registry(lambda: pod_metrics(monitor, persistence))).decode()
 
     return page
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
 from agent.pods.quality_observer import MAX_PAGE_BYTES, MetricScraper, QualityObserver
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.pods.reward_annotations import InvalidAnnotation, parse_reward_metric
+from agent.pods.quality_observer import InvalidAnnotation, parse_reward_metric
 from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
 
 if TYPE_CHECKING:

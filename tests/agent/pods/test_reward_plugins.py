@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.pods import reward_plugins
-from agent.pods.counted_totals import CountedTotals
-from agent.pods.incident_ledger import IncidentLedger, RestoredState
-from agent.pods.quality_observer import QualityObserver
-from agent.pods.reward_plugins import RewardPlugin
+from agent.pods import quality_observer
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.quality_observer import QualityObserver, RewardPlugin
 from agent.quarantine import FIRST_PAUSE_SECONDS
 from leadsman.plugin import RunningPod
 
@@ -88,7 +86,7 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
         return {"frames": 1.0}
 
     plugin = RewardPlugin("slow", Costs(hangs), lambda: now[0])
-    monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr(quality_observer, "DEADLINE_SECONDS", 0.05)
     assert await observed(ledger, plugin) == set()
     assert "it rests for 5 s" in plugin.problem.text
     now[0] = FIRST_PAUSE_SECONDS + 1
@@ -97,7 +95,7 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
     released.set()
     assert plugin._late is not None
     await asyncio.to_thread(plugin._late.join)
-    monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 30.0)
+    monkeypatch.setattr(quality_observer, "DEADLINE_SECONDS", 30.0)
     assert await observed(ledger, plugin) == {"frames"}
     assert plugin.problem.text == ""
 
@@ -115,6 +113,6 @@ def test_those_that_are_named_are_loaded_and_what_cannot_be_is_logged(
         "class Frames:\n    api_version = 1\n\n    def costs(self, pod):\n        return {}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert [plugin.name for plugin in reward_plugins.reward_plugins(["frames", "function", "absent"])] == ["frames"]
+    assert [plugin.name for plugin in quality_observer.reward_plugins(["frames", "function", "absent"])] == ["frames"]
     assert "reward plugin function cannot be loaded: BadPlugin: api_version is None; must be 1" in caplog.text
     assert "reward plugin absent cannot be loaded: BadPlugin: 0 installed packages" in caplog.text

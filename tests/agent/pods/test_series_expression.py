@@ -2,8 +2,8 @@
 
 import pytest
 
-from agent.pods import reward_annotations
-from agent.pods.reward_annotations import InvalidSeries
+from agent.pods import quality_observer
+from agent.pods.quality_observer import InvalidSeries
 
 PAGE = """# HELP queue_seconds Time in the queue.
 # TYPE queue_seconds gauge
@@ -17,7 +17,7 @@ request_seconds_count{path="/"} 10
 
 
 def read(text, page=PAGE):
-    return reward_annotations.evaluate_page(reward_annotations.parse_expression(text), page)
+    return quality_observer.evaluate_page(quality_observer.parse_expression(text), page)
 
 
 def test_a_gauge_is_the_mean_of_its_samples() -> None:
@@ -37,13 +37,13 @@ def test_counters_tell_the_mean_of_what_came_since() -> None:
     text = "request_seconds_sum / request_seconds_count"
     later = PAGE.replace('sum{path="/"} 30', 'sum{path="/"} 36').replace('count{path="/"} 10', 'count{path="/"} 13')
     before, after = read(text), read(text, later)
-    assert reward_annotations.value_between(None, before) is None
-    assert reward_annotations.value_between(before, after) == pytest.approx(2.0)
-    assert reward_annotations.value_between(after, after) is None, "nothing happened"
-    assert reward_annotations.value_between(after, before) is None, "the counters restarted"
+    assert quality_observer.value_between(None, before) is None
+    assert quality_observer.value_between(before, after) == pytest.approx(2.0)
+    assert quality_observer.value_between(after, after) is None, "nothing happened"
+    assert quality_observer.value_between(after, before) is None, "the counters restarted"
 
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
 def test_what_is_no_series_is_refused_with_what_is_wanted(text: str) -> None:
     with pytest.raises(InvalidSeries, match="must be name"):
-        reward_annotations.parse_expression(text)
+        quality_observer.parse_expression(text)

@@ -1,6 +1,6 @@
 import pytest
 
-from agent.rtt.sockets import IcmpRefused, open_sockets
+from agent.rtt.icmp import IcmpRefused, open_sockets
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.clock import DualTimestamp, round_trip_ns
-from agent.rtt.sockets import read_clocks
+from agent.rtt.icmp import DualTimestamp, read_clocks, round_trip_ns
 
 MS = 1_000_000
 SENT = DualTimestamp(monotonic_ns=5_000 * MS, wall_ns=1_700_000_000_000 * MS)

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.window import BUCKET_BOUNDS_SECONDS, RttHistogram
+from agent.rtt.peer_stats import BUCKET_BOUNDS_SECONDS, RttHistogram
 
 
 def test_the_bounds_double_from_50_microseconds_to_26_seconds() -> None:

@@ -2,11 +2,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.rtt.clock import DualTimestamp
-from agent.rtt.echo import EchoClient
-from agent.rtt.packet import REPLY_TYPES, IpVersion
+from agent.rtt.icmp import (
+    REPLY_TYPES,
+    Datagram,
+    DualTimestamp,
+    EchoClient,
+    EchoSocket,
+    IpVersion,
+    SendResult,
+    SocketAddress,
+    read_clocks,
+)
 from agent.rtt.peer import Answered, Lost, ProbeResult, Unusable
-from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, read_clocks
 
 COOKIE = b"sounding"
 HOST = ("10.0.0.1", 0)

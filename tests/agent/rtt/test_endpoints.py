@@ -2,8 +2,7 @@ import socket
 
 import pytest
 
-from agent.rtt.packet import IpVersion
-from agent.rtt.sockets import parse_literal, resolve
+from agent.rtt.icmp import IpVersion, parse_literal, resolve
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import math
 
-from agent.rtt.window import LocalFaultDetector, SilentPeriod
+from agent.rtt.peer_stats import LocalFaultDetector, SilentPeriod
 
 
 def watched(peers, since=0.0, patience=5.0):

@@ -5,11 +5,10 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.rtt.metrics import families
-from agent.rtt.peer import Answered, Locality, Lost, Peer, ProbeResult
+from agent.rtt.metrics import rtt_metrics
+from agent.rtt.peer import Answered, Locality, Lost, Peer, ProbeResult, ProbeSettings
 from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
-from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import ProbeMethod
 
 PEERS = [Peer("near", "10.0.0.1", "z1", "r1"), Peer("far", "10.0.0.2", "z2")]
@@ -20,7 +19,7 @@ class Collector:
         self._prober, self._now, self._lasting = prober, now, lasting
 
     def collect(self):
-        return families(self._prober, self._now, self._lasting)
+        return rtt_metrics(self._prober, self._now, self._lasting)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agent.rtt.packet import (
+from agent.rtt.icmp import (
     MAX_COUNTER,
     REPLY_TYPES,
     EchoPayload,

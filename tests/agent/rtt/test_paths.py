@@ -16,12 +16,19 @@ from typing import Any
 
 import pytest
 
-from agent.rtt.echo import EchoClient
-from agent.rtt.packet import REPLY_TYPES, IpVersion
-from agent.rtt.peer import Answered, Peer, ProbeResult
+from agent.rtt.icmp import (
+    REPLY_TYPES,
+    Datagram,
+    EchoClient,
+    EchoSocket,
+    IpVersion,
+    SendResult,
+    SocketAddress,
+    open_sockets,
+    read_clocks,
+)
+from agent.rtt.peer import Answered, Peer, ProbeResult, ProbeSettings
 from agent.rtt.prober import Prober
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, open_sockets, read_clocks
 from leadsman.state.records import PeerLatency, ProbeMethod
 from leadsman.testbed import namespaces
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
@@ -254,7 +261,7 @@ def test_unprivileged_and_raw_sockets_both_measure_both_families(net: VirtualNet
     close(sockets)
 
 
-OPEN = "from agent.rtt.sockets import open_sockets; print([s.raw for s in open_sockets().values()])"
+OPEN = "from agent.rtt.icmp import open_sockets; print([s.raw for s in open_sockets().values()])"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
 
 

@@ -1,9 +1,8 @@
 from msgspec import structs
 
-from agent.rtt.peer import Answered, Locality, Lost, PathClass, Peer, Unusable
+from agent.rtt.icmp import parse_literal
+from agent.rtt.peer import Answered, Locality, Lost, PathClass, Peer, ProbeSettings, Unusable
 from agent.rtt.peer_stats import PeerStats, Probe
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import parse_literal
 from leadsman.state.records import PeerSilence, ProbeMethod
 
 ONE = Peer("one", "10.0.0.1", "z1", "r1")

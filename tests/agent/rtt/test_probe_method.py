@@ -1,6 +1,6 @@
 import pytest
 
-from agent.rtt.probe_method import MethodSelector, ProbeMode
+from agent.rtt.peer import MethodSelector, ProbeMode
 from leadsman.state.records import ProbeMethod
 
 ICMP, TCP = ProbeMethod.ICMP, ProbeMethod.TCP

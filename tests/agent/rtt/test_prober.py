@@ -7,13 +7,9 @@ from random import Random
 
 import pytest
 
-from agent.rtt.clock import DualTimestamp
-from agent.rtt.packet import IpVersion
-from agent.rtt.peer import Peer
-from agent.rtt.probe_method import ProbeMode
+from agent.rtt.icmp import DualTimestamp, EchoSocket, IcmpRefused, IpVersion, open_sockets, parse_literal, read_clocks
+from agent.rtt.peer import Peer, ProbeMode, ProbeSettings
 from agent.rtt.prober import Prober
-from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, IcmpRefused, open_sockets, parse_literal, read_clocks
 from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)

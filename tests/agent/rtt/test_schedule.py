@@ -2,7 +2,7 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
-from agent.rtt.schedule import ProbeSchedule
+from agent.rtt.peer import ProbeSchedule
 
 
 def simulate(schedule, start, end, step=0.01):

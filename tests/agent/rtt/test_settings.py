@@ -1,6 +1,6 @@
 import pytest
 
-from agent.rtt.settings import ProbeSettings
+from agent.rtt.peer import ProbeSettings
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,17 @@ import time
 
 import pytest
 
-from agent.rtt.packet import REPLY_TYPES, EchoPayload, IpVersion, decode_reply, encode_request
-from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
+from agent.rtt.icmp import (
+    REPLY_TYPES,
+    EchoPayload,
+    EchoSocket,
+    IcmpRefused,
+    IpVersion,
+    SendResult,
+    decode_reply,
+    encode_request,
+    open_sockets,
+)
 
 LOOPBACK = {IpVersion.V4: ("127.0.0.1", 0), IpVersion.V6: ("::1", 0, 0, 0)}
 

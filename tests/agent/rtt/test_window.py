@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.window import ProbeWindow, jitter, nearest_rank
+from agent.rtt.peer_stats import ProbeWindow, jitter, nearest_rank
 from leadsman.state.records import Latency, ProbeMethod, decode_record, encode_record
 
 rtts = st.floats(0.001, 1000)

@@ -45,7 +45,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a silence of all peers is this node's fault",
-        "agent/rtt/window.py",
+        "agent/rtt/peer_stats.py",
         "if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:",
         "if True:",
         "agent/rtt/test_local_fault.py::test_a_silence_of_all_peers_is_a_fault_after_the_patience_and_says_how_long",

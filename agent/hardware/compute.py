@@ -1,0 +1,376 @@
+"""Collects CPU time and the number of CPUs, load averages, and how often the processors were throttled.
+
+CPU time is from psutil, and summed over all CPUs, so that the number of series does not grow with the cores. `guest`
+is part of `user` and left out. Source: proc_stat(5).
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+
+from msgspec import Struct
+
+from agent.hardware import kernel_files
+from agent.hardware.kernel_files import (
+    HostRoots,
+    NoData,
+    Sample,
+    counter,
+    gauge,
+    list_directory,
+    parse_file,
+    parse_optional_file,
+)
+
+# Collects CPU time and the number of CPUs, load averages, and how often the processors were throttled.
+#
+# CPU time is from psutil, and summed over all CPUs, so that the number of series does not grow with the cores. `guest`
+# is part of `user` and left out. Source: proc_stat(5).
+
+MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+IDLE_MODES = ("idle", "iowait")
+
+SECONDS = counter("cpu_seconds_total", "Seconds all CPUs together spent in each mode.", "mode")
+ONLINE = gauge("cpu_online", "CPUs that are online.")
+
+
+def collect_cpu(roots: HostRoots) -> Iterator[Sample]:
+    yield ONLINE(kernel_files.online_cpus(roots.proc))
+    for mode, seconds in kernel_files.cpu_times(roots.proc)._asdict().items():
+        if mode in MODES:
+            yield SECONDS(seconds, mode)
+
+
+# Load averages from /proc/loadavg. Source: proc_loadavg(5).
+
+LOAD1 = gauge("load1", "Load average over 1 minute.")
+LOAD5 = gauge("load5", "Load average over 5 minutes.")
+LOAD15 = gauge("load15", "Load average over 15 minutes.")
+
+
+class LoadAverages(Struct, frozen=True):
+    """Runnable and uninterruptible tasks, averaged."""
+
+    load1: float
+    load5: float
+    load15: float
+
+
+def parse_load(text: str) -> LoadAverages:
+    load1, load5, load15 = text.split()[:3]
+    return LoadAverages(float(load1), float(load5), float(load15))
+
+
+def collect_load(roots: HostRoots) -> Iterator[Sample]:
+    load = parse_file(f"{roots.proc}/loadavg", parse_load)
+    yield LOAD1(load.load1)
+    yield LOAD5(load.load5)
+    yield LOAD15(load.load15)
+
+
+# How often x86 CPUs slowed down to cool. Source: Documentation/ABI/testing/sysfs-devices-system-cpu, thermal_throttle.
+#
+# The sibling threads of a core share its counter, and all cores that of the package: each is counted once.
+# Cores are summed by package, so that the number of series does not grow with the cores.
+
+CORE_THROTTLES = counter("cpu_core_throttles_total", "Times a core of the package was throttled.", "package")
+PACKAGE_THROTTLES = counter("cpu_package_throttles_total", "Times the package was throttled as a whole.", "package")
+
+
+class LogicalCpu(Struct, frozen=True):
+    """One logical CPU: where it sits and the two counters it shows. package_count None: the CPU has none."""
+
+    package: int
+    core: int
+    core_count: int
+    package_count: int | None
+
+
+def by_package(threads: Iterable[LogicalCpu]) -> dict[int, tuple[int, int | None]]:
+    """Package → throttles of its cores, of itself."""
+    cores: dict[int, dict[int, int]] = {}
+    packages: dict[int, int | None] = {}
+    for thread in threads:
+        cores.setdefault(thread.package, {})[thread.core] = thread.core_count
+        packages[thread.package] = thread.package_count
+    return {package: (sum(counts.values()), packages[package]) for package, counts in cores.items()}
+
+
+def collect_throttling(roots: HostRoots) -> Iterator[Sample]:
+    root = f"{roots.sys}/devices/system/cpu"
+    threads = [
+        _logical_cpu(f"{root}/{name}") for name in list_directory(root) if name.startswith("cpu") and name[3:].isdigit()
+    ]
+    for package, (cores, whole) in by_package(thread for thread in threads if thread).items():
+        yield CORE_THROTTLES(cores, str(package))
+        if whole is not None:
+            yield PACKAGE_THROTTLES(whole, str(package))
+    if not any(threads):
+        raise NoData("no CPU counts its throttling (x86 with the thermal interrupt does)")
+
+
+def _logical_cpu(path: str) -> LogicalCpu | None:
+    core_count = parse_optional_file(f"{path}/thermal_throttle/core_throttle_count", int)
+    if core_count is None:
+        return None
+    package = parse_file(f"{path}/topology/physical_package_id", int)
+    package_count = parse_optional_file(f"{path}/thermal_throttle/package_throttle_count", int)
+    return LogicalCpu(package, parse_file(f"{path}/topology/core_id", int), core_count, package_count)
+
+
+# Collects memory and swap, paging, and memory errors that ECC found.
+#
+# Memory is from psutil; page cache and dirty pages are from /proc/meminfo, since psutil has no Dirty, and its `cached`
+# adds SReclaimable to Cached. Source: proc_meminfo(5), where "kB" means KiB.
+
+MEMORY_TOTAL = gauge("memory_total_bytes", "Usable memory (MemTotal).")
+MEMORY_FREE = gauge("memory_free_bytes", "Memory in no use at all (MemFree).")
+MEMORY_AVAILABLE = gauge("memory_available_bytes", "Memory that new work can take without swapping (MemAvailable).")
+BUFFERS = gauge("memory_buffers_bytes", "Memory in block device buffers (Buffers).")
+CACHED = gauge("memory_cached_bytes", "Memory in the page cache (Cached).")
+DIRTY = gauge("memory_dirty_bytes", "Memory waiting to be written to disk (Dirty).")
+SWAP_TOTAL = gauge("memory_swap_total_bytes", "Swap space (SwapTotal).")
+SWAP_FREE = gauge("memory_swap_free_bytes", "Swap space not in use (SwapFree).")
+
+_OWN_FIELDS = ("Cached", "Dirty")
+_KIB = 1024
+
+
+def parse_memory(text: str) -> dict[str, int]:
+    """Field → bytes, for the fields that psutil lacks and this kernel has."""
+    fields = (line.split() for line in text.splitlines())
+    return {field[0][:-1]: int(field[1]) * _KIB for field in fields if field[0][:-1] in _OWN_FIELDS}
+
+
+def collect_memory(roots: HostRoots) -> Iterator[Sample]:
+    memory, swap = kernel_files.virtual_memory(roots.proc), kernel_files.swap_memory(roots.proc)
+    own = parse_file(f"{roots.proc}/meminfo", parse_memory)
+    sizes_bytes = {
+        MEMORY_TOTAL: memory.total,
+        MEMORY_FREE: memory.free,
+        MEMORY_AVAILABLE: memory.available,
+        BUFFERS: memory.buffers,
+        CACHED: own.get("Cached"),
+        SWAP_TOTAL: swap.total,
+        SWAP_FREE: swap.free,
+        DIRTY: own.get("Dirty"),
+    }
+    yield from (family(size) for family, size in sizes_bytes.items() if size is not None)
+
+
+# Paging and out-of-memory kills from /proc/vmstat. Source: the kernel's mm/vmstat.c.
+
+SWAP_IN = counter("vmstat_pswpin_total", "Pages swapped in.")
+SWAP_OUT = counter("vmstat_pswpout_total", "Pages swapped out.")
+
+FAMILIES = {
+    "pswpin": SWAP_IN,
+    "pswpout": SWAP_OUT,
+    "pgmajfault": counter("vmstat_pgmajfault_total", "Page faults that had to read from disk."),
+    "oom_kill": counter("vmstat_oom_kill_total", "Processes killed because memory ran out."),
+}
+
+
+def parse_vmstat(text: str) -> dict[str, int]:
+    """Counter → value, for those in FAMILIES that this kernel has."""
+    pairs = (line.split() for line in text.splitlines())
+    return {name: int(value) for name, value in pairs if name in FAMILIES}
+
+
+def collect_vmstat(roots: HostRoots) -> Iterator[Sample]:
+    for name, value in parse_file(f"{roots.proc}/vmstat", parse_vmstat).items():
+        yield FAMILIES[name](value)
+
+
+# Memory errors that the controllers counted.
+#
+# Source: Documentation/ABI/testing/sysfs-devices-edac, docs.kernel.org/driver-api/edac.html
+
+CORRECTABLE = counter("edac_correctable_errors_total", "Memory errors corrected.", "controller")
+UNCORRECTABLE = counter("edac_uncorrectable_errors_total", "Memory errors that could not be corrected.", "controller")
+
+
+class MemoryController(Struct, frozen=True):
+    """Errors since the driver was loaded or the counters were reset."""
+
+    number: str
+    correctable: int
+    uncorrectable: int
+
+
+def parse_edac(number: str, ce_count: str, ue_count: str) -> MemoryController:
+    return MemoryController(number, int(ce_count), int(ue_count))
+
+
+def collect_edac(roots: HostRoots) -> Iterator[Sample]:
+    root = f"{roots.sys}/devices/system/edac/mc"
+    controllers = [name for name in list_directory(root) if name[2:].isdigit()]
+    if not controllers:
+        raise NoData("no memory controller reports errors (no EDAC driver, or memory without ECC)")
+    for name in controllers:
+        controller = parse_edac(
+            name[2:], parse_file(f"{root}/{name}/ce_count", str), parse_file(f"{root}/{name}/ue_count", str)
+        )
+        yield CORRECTABLE(controller.correctable, controller.number)
+        yield UNCORRECTABLE(controller.uncorrectable, controller.number)
+
+
+# Collects pressure stalls (PSI) of the host, and what all pods together use in their control groups (v2).
+#
+# Source: docs.kernel.org/admin-guide/cgroup-v2.html
+#
+# Reads the root and the slices next below it, never a pod's own group: the number of series does not grow with the
+# pods.
+# The root has no memory files, and no cgroup.type. A pod has a cgroup namespace of its own, whose root has both: that
+# is
+# not the node's, and gives no value.
+
+# Pressure stall information. Source: docs.kernel.org/accounting/psi.html
+#
+# some avg10=0.09 avg60=0.41 avg300=0.15 total=3935884       percent, percent, percent, microseconds
+
+RESOURCES = ("cpu", "memory", "io", "irq")
+
+WAITING_SECONDS = {
+    name: counter(f"pressure_{name}_waiting_seconds_total", f"Seconds in which some task waited for {name}.")
+    for name in RESOURCES
+}
+STALLED_SECONDS = {
+    name: counter(
+        f"pressure_{name}_stalled_seconds_total",
+        f"Seconds in which no task could run because {name} was not available.",
+    )
+    for name in RESOURCES
+}
+WAITING_RATIO = {
+    name: gauge(f"pressure_{name}_waiting_ratio", f"Share of the last 10 s in which some task waited for {name}.")
+    for name in RESOURCES
+}
+
+
+class Stall(Struct, frozen=True):
+    """One line. avg10_ratio: share of the last 10 s, 0..1. total_seconds: since boot."""
+
+    avg10_ratio: float
+    total_seconds: float
+
+
+class Pressure(Struct, frozen=True):
+    """The stall of one resource.
+
+    some: at least one task waited. full: all did. None: the kernel has no such line (irq has no `some`).
+    """
+
+    some: Stall | None = None
+    full: Stall | None = None
+
+
+def parse_pressure(text: str) -> Pressure:
+    stalls = dict(_stall(line) for line in text.splitlines())
+    return Pressure(stalls.get("some"), stalls.get("full"))
+
+
+def collect_pressure(roots: HostRoots) -> Iterator[Sample]:
+    by_resource = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse_pressure) for name in RESOURCES}
+    if not any(by_resource.values()):
+        raise NoData("the kernel has no pressure stall information, or was started with psi=0")
+    for name, pressure in by_resource.items():
+        yield from _pressure_samples(name, pressure or Pressure())
+
+
+def _stall(line: str) -> tuple[str, Stall]:
+    kind, *pairs = line.split()
+    fields = dict(pair.split("=") for pair in pairs)
+    return kind, Stall(round(float(fields["avg10"]) / 100, 6), int(fields["total"]) / 1e6)
+
+
+def _pressure_samples(name: str, pressure: Pressure) -> Iterator[Sample]:
+    if pressure.some:
+        yield WAITING_SECONDS[name](pressure.some.total_seconds)
+        yield WAITING_RATIO[name](pressure.some.avg10_ratio)
+    if pressure.full:
+        yield STALLED_SECONDS[name](pressure.full.total_seconds)
+
+
+SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
+"""kubepods.slice with the systemd driver, kubepods with cgroupfs."""
+
+CGROUP_CPU_SECONDS = counter("cgroup_cpu_seconds_total", "CPU seconds used by the slice.", "slice")
+CGROUP_THROTTLED_SECONDS = counter(
+    "cgroup_cpu_throttled_seconds_total", "Seconds that a CPU limit kept the slice from running.", "slice"
+)
+CGROUP_MEMORY = gauge("cgroup_memory_current_bytes", "Memory used by the slice.", "slice")
+CGROUP_MEMORY_MAX = gauge("cgroup_memory_max_bytes", "Memory limit of the slice; no series without a limit.", "slice")
+CGROUP_EVENTS = counter("cgroup_memory_events_total", "memory.events of the slice, by event.", "slice", "event")
+CGROUP_WAITING = counter(
+    "cgroup_pressure_waiting_seconds_total",
+    "Seconds in which some task of the slice waited, by resource.",
+    "slice",
+    "resource",
+)
+
+_EVENTS = ("high", "max", "oom", "oom_kill")
+
+
+class Cgroup(Struct, frozen=True):
+    """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older.
+
+    cpu: cpu.stat, microseconds and counts.
+    events: memory.events.
+    waiting: resource → its pressure.
+    """
+
+    cpu: dict[str, int] | None
+    memory_bytes: int | None
+    memory_max_bytes: int | None
+    events: dict[str, int] | None
+    waiting: dict[str, Pressure]
+
+
+def parse_flat(text: str) -> dict[str, int]:
+    """Flat keyed files (cpu.stat, memory.events): key → number."""
+    return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
+
+
+def parse_limit(text: str) -> int | None:
+    """memory.max, bytes; None for "max": no limit."""
+    return None if text.strip() == "max" else int(text)
+
+
+def collect_cgroup(roots: HostRoots) -> Iterator[Sample]:
+    root = _unified_root(f"{roots.sys}/fs/cgroup")
+    if os.path.exists(f"{root}/cgroup.type"):
+        raise NoData(f"{root} is the root of the agent's own cgroup namespace, not the node's")
+    for name in SLICES:
+        if os.path.isdir(f"{root}/{name}"):
+            yield from _cgroup_samples(name or "/", _cgroup(f"{root}/{name}"))
+
+
+def _unified_root(mount: str) -> str:
+    for root in (mount, f"{mount}/unified"):
+        if os.path.exists(f"{root}/cgroup.controllers"):
+            return root
+    raise NoData(f"no cgroup v2 hierarchy at {mount}")
+
+
+def _cgroup(path: str) -> Cgroup:
+    stalls = {name: parse_optional_file(f"{path}/{name}.pressure", parse_pressure) for name in ("cpu", "memory", "io")}
+    return Cgroup(
+        parse_optional_file(f"{path}/cpu.stat", parse_flat),
+        parse_optional_file(f"{path}/memory.current", int),
+        parse_optional_file(f"{path}/memory.max", parse_limit),
+        parse_optional_file(f"{path}/memory.events", parse_flat),
+        {name: stall for name, stall in stalls.items() if stall},
+    )
+
+
+def _cgroup_samples(name: str, group: Cgroup) -> Iterator[Sample]:
+    for key, family in (("usage_usec", CGROUP_CPU_SECONDS), ("throttled_usec", CGROUP_THROTTLED_SECONDS)):
+        if key in (group.cpu or {}):
+            yield family((group.cpu or {})[key] / 1e6, name)
+    for size_bytes, family in ((group.memory_bytes, CGROUP_MEMORY), (group.memory_max_bytes, CGROUP_MEMORY_MAX)):
+        if size_bytes is not None:
+            yield family(size_bytes, name)
+    yield from (CGROUP_EVENTS(count, name, event) for event, count in (group.events or {}).items() if event in _EVENTS)
+    yield from (
+        CGROUP_WAITING(stall.some.total_seconds, name, key) for key, stall in group.waiting.items() if stall.some
+    )
