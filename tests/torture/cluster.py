@@ -27,7 +27,7 @@ from tests.host_trees import HOSTS, unpack
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.torture.log import Down, Entry, LeaseWritten, NodeWritten
-from tests.torture.shape import AGENTS, CLUSTER_NODES, CONTROLLERS, EXTENDERS, NODES
+from tests.torture.shape import AGENTS, CLUSTER_NODES, CONTROLLERS, EXTENDERS, FOREIGN_LABELS, NODES
 from tests.torture.wall_clock import WallClocks
 
 AGENT_PORT = 9102
@@ -239,7 +239,9 @@ class Cluster:
 
     def _fill_api_server(self) -> None:
         for node in CLUSTER_NODES:
-            self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"kubernetes.io/hostname": node}}})
+            self.api.put(
+                f"/api/v1/nodes/{node}", {"metadata": {"labels": {"kubernetes.io/hostname": node, **FOREIGN_LABELS}}}
+            )
         self.api.put(f"{POLICIES}/hot", hot_policy())
 
     def _on_write(self, request: RecordedRequest, written: Mapping[str, Any]) -> None:

@@ -13,13 +13,14 @@ import aiohttp
 
 from leadsman.cli.demo import scheduler_request
 from tests.torture.cluster import Cluster
-from tests.torture.log import Answered, Explained, UsedDelay
-from tests.torture.shape import CLUSTER_NODES, EXTENDERS, NODES
+from tests.torture.log import Answered, Crashed, Explained, UsedDelay
+from tests.torture.shape import CLUSTER_NODES, CRASHING_NODES, CRASHING_TYPE, EXTENDERS, NODES
 
 PODS_A_SECOND = 10.0
 BOUND_NODE, BOUND_MS = "edge-1", 40
 WITHIN_BOUND = frozenset(node for node, rtt_ms in NODES.items() if rtt_ms <= BOUND_MS)
 EXPLAIN_EVERY = 5
+CRASH_EVERY_SECONDS = 4.0
 OVERRAN = "decision exceeded its deadline"
 """In the reason with which a bounded pod is refused when there was no time to decide."""
 
@@ -162,5 +163,32 @@ def _used(node: str, distance: dict[str, Any]) -> UsedDelay:
     return UsedDelay(node, reporter, peer, distance["rtt_ms"], distance["age_seconds"], bool(distance["doubt"]))
 
 
+async def crash_pods(cluster: Cluster) -> None:
+    """Restarts the container of one pod on each crashing node every few seconds, until cancelled."""
+    for total in itertools.count(1):
+        for node in CRASHING_NODES:
+            await asyncio.to_thread(
+                cluster.api.put, f"/api/v1/namespaces/default/pods/{CRASHING_TYPE}-{node}", _crasher(node, total)
+            )
+            cluster.log.append(Crashed(time.monotonic(), node, total))
+        await asyncio.sleep(CRASH_EVERY_SECONDS)
+
+
+def _crasher(node: str, restarts: int) -> dict[str, Any]:
+    status = {
+        "name": "app",
+        "restartCount": restarts,
+        "ready": True,
+        "state": {"running": {"startedAt": "2026-03-01T12:00:00Z"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}},
+    }
+    return {
+        "metadata": {"uid": f"uid-{CRASHING_TYPE}-{node}", "labels": {"app": CRASHING_TYPE}},
+        "spec": {"nodeName": node, "containers": [{"name": "app"}]},
+        "status": {"phase": "Running", "containerStatuses": [status]},
+    }
+
+
 def loops(cluster: Cluster, client: SchedulerClient, seed: int) -> dict[str, Any]:
-    return {f"load {extender}": run_client(cluster, client, extender, seed) for extender in EXTENDERS}
+    clients = {f"load {extender}": run_client(cluster, client, extender, seed) for extender in EXTENDERS}
+    return {**clients, "crashes": crash_pods(cluster)}

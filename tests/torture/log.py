@@ -140,6 +140,13 @@ class Ended(Observation, frozen=True):
     code: int
 
 
+class Crashed(Observation, frozen=True):
+    """The container of the crashing pod on this node was restarted; `total` times by now."""
+
+    node: str
+    total: int
+
+
 class Recovery(Struct, frozen=True):
     """took_seconds: None: it did not happen while it was waited for. limit_seconds: None: it must happen, whenever."""
 
@@ -182,6 +189,7 @@ Entry = (
     | LeaseWritten
     | Scraped
     | Attacked
+    | Crashed
     | Down
     | Ended
     | Injected

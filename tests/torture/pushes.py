@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.torture.log import Pushed
+from tests.torture.shape import CRASHING_TYPE
+
+REWARD_KIND = f"rewards/{CRASHING_TYPE}"
 
 SEARCHED_ERAS = 2
 """A view that was read just after the store was wiped may still be of the old one."""
@@ -32,6 +35,9 @@ class Pushes:
         beats = self._beats.get(node, [])
         place = bisect_left(beats, since)
         return place < len(beats) and beats[place] <= until
+
+    def last_heartbeat(self, node: str) -> float:
+        return max(self._beats.get(node, [0.0]))
 
     def fresh_ratio(self, at: float, within_seconds: float) -> float:
         """Share of the nodes that ever reported which did so lately."""
@@ -72,6 +78,16 @@ class Pushes:
                     window = _peers(push.value).get(peer, {})
                     values |= {value for key, value in window.items() if key.endswith("_ms")}
         return values
+
+    def counted_crashes(self, node: str) -> list[tuple[float, int, int]]:
+        """Lists when the node's reward of the crashing type changed: the time, the era, and the incidents it counts."""
+        return sorted(
+            (push.at, push.era, sum(push.value.get("incidents", {}).values()))
+            for (_, of, kind), pushes in self._of.items()
+            if (of, kind) == (node, REWARD_KIND)
+            for push in pushes
+            if isinstance(push.value, dict)
+        )
 
     def _p50_ms(self, era: int, node: str, revision: int) -> dict[str, Any]:
         return {

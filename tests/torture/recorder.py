@@ -14,6 +14,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Compacted, Deleted, StoredItem, StoreError, Updated
 from tests.torture.cluster import Cluster
 from tests.torture.log import Ended, Pushed, Scraped, Viewed, ViewedNode
+from tests.torture.pushes import REWARD_KIND
 from tests.torture.shape import EXTENDERS, NODES
 
 VIEW_SECONDS, SCRAPE_SECONDS, EXIT_SECONDS = 0.5, 2.0, 0.25
@@ -75,7 +76,7 @@ class Recorder:
     def _record(self, change: StoredItem | Updated | Deleted) -> None:
         node, _, kind = change.key.removeprefix(keys.NODES_PREFIX).partition("/")
         now, value = time.monotonic(), None if isinstance(change, Deleted) else _decoded(change.value)
-        if kind not in ("identity", "heartbeat", "latency", "hardware"):
+        if kind not in ("identity", "heartbeat", "latency", "hardware", REWARD_KIND):
             return
         self._log.append(Pushed(now, self._cluster.era, change.mod_revision, node, kind, value))
         if kind == "heartbeat" and value is not None:

@@ -20,6 +20,12 @@ ETCD = "etcd"
 EXTENDERS = EXTENDER_A, EXTENDER_B = "extender-a", "extender-b"
 CONTROLLERS = "controller-a", "controller-b"
 AGENTS = tuple(f"agent-{node}" for node in NODES)
+FOREIGN_LABELS = {"example.com/team": "blue", "cold": "violating"}
+"""Labels of every node that are nobody's business here; the second one looks like a mark of ours."""
+
+CRASHING_NODES, CRASHING_TYPE = ("edge-2", "edge-7"), "crasher"
+"""Where one pod of this type is restarted again and again."""
+
 LAST_NODE = "edge-8"
 LAST_AGENT = f"agent-{LAST_NODE}"
 

@@ -12,6 +12,7 @@ from tests.torture.checker import MAX_MARKED, RunLog, check
 from tests.torture.log import (
     Answered,
     Attacked,
+    Crashed,
     Down,
     Ended,
     Entry,
@@ -27,9 +28,10 @@ from tests.torture.log import (
     Viewed,
     ViewedNode,
 )
-from tests.torture.shape import MEMORY_LIMITS
+from tests.torture.pushes import REWARD_KIND
+from tests.torture.shape import FOREIGN_LABELS, MEMORY_LIMITS
 
-MARKED, CALM = {"hot": "violating"}, dict[str, str]()
+MARKED, CALM = {"hot": "violating", **FOREIGN_LABELS}, FOREIGN_LABELS
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
 
 
@@ -41,6 +43,10 @@ def beat(at: float, node: str = "a", *, epoch: int = 5, era: int = 0) -> Pushed:
 def latency(at: float, p50_ms: float, node: str = "a", peer: str = "b") -> Pushed:
     window = {"sent": 30, "received": 30, "p50_ms": p50_ms, "p95_ms": p50_ms + 1}
     return Pushed(at, 0, int(at), node, "latency", {"v": 1, "peers": {peer: window}})
+
+
+def counted(at: float, crashes: int) -> Pushed:
+    return Pushed(at, 0, int(at), "a", REWARD_KIND, {"v": 1, "incidents": {"crash": crashes}})
 
 
 def view(at: float, revision: int, p50_ms: float | None = 3.0, *, age: float = 1.0, name: str = "x") -> Viewed:
@@ -75,6 +81,10 @@ QUIET: list[Entry] = [
     NodeWritten(60.0, "c1", "a", MARKED),
     Scraped(30.0, "x", 0.01, 200),
     Attacked(41.0, "row", "bomb", 0.5, 413),
+    Crashed(33.0, "a", 1),
+    Crashed(53.0, "a", 2),
+    counted(35.0, 1),
+    counted(58.0, 2),
     MemoryPeak(50.5, "row", "x", 10 << 20, 20 << 20),
 ]
 
@@ -154,6 +164,13 @@ BROKEN: dict[str, tuple[str, Callable[[], list[Entry]]]] = {
         "G7 one leader",
         lambda: [LeaseWritten(58.0, "c2", "c2")],
     ),
+    "a label of somebody else that is gone": (
+        "G7 foreign labels",
+        lambda: [NodeWritten(150.0, "c1", "a", {"hot": "violating"})],
+    ),
+    "a crash counted twice": ("rewards", lambda: [counted(60.0, 3)]),
+    "a crash counted before it happened": ("rewards", lambda: [counted(40.0, 2)]),
+    "a crash that was lost": ("rewards", lambda: [Crashed(70.0, "a", 3)]),
     "a scrape without an answer": ("G8 scrape", lambda: [Scraped(42.0, "x", 5.0, 0)]),
     "a slow scrape": ("G8 scrape", lambda: [Scraped(42.0, "x", 3.0, 200)]),
     "memory over the manifest's limit": ("memory", lambda: [MemoryPeak(50.0, "row", "x", 21 << 20, 20 << 20)]),
