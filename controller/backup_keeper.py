@@ -37,9 +37,8 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
-from leadsman.published.documents import BadDocument, DocumentTooLarge
+from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import Hold
-from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +69,10 @@ class BackupKeeper(Keeper):
     every_seconds = 2.0
     """A lost placeholder is planned for again well within 10 s."""
     pause_ratio = 5.0
+    problem_texts = (
+        "controller cannot keep its memory of backups; it tries again",
+        "controller keeps its memory of backups",
+    )
 
     def __init__(self, tools: Tools, healed: HealedCluster) -> None:
         super().__init__(tools)
@@ -80,11 +83,6 @@ class BackupKeeper(Keeper):
         self._cache, self._resize = DecisionCache(), False
         self._notes: dict[str, str] = {}
         self._bound_placeholders: dict[str, tuple[str, ClusterPod]] = {}
-        self._problem = ProblemLog(
-            _log,
-            "controller cannot keep its memory of backups; it tries again",
-            "controller keeps its memory of backups",
-        )
 
     def forget(self) -> None:
         self.status, self._bound_placeholders = BackupsStatus(), {}
@@ -92,8 +90,10 @@ class BackupKeeper(Keeper):
 
     async def keep(self) -> None:
         cluster = self._healed.current
-        if cluster is None or not await self._remember():
+        if cluster is None:
             return
+        if self._memory.value is None:
+            await self._remember()
         await self._count_lost(cluster)
         unhealthy = self._healed.unhealthy
         situation = await self.tools.situation(cluster, self._cache)
@@ -185,17 +185,11 @@ class BackupKeeper(Keeper):
         plan = plan_backups(held, self._healed.settings.backups, previous, unhealthy)
         return plan, remember(plan, situation, self.status.memory, unhealthy, self.tools.wall_clock())
 
-    async def _remember(self) -> bool:
-        """Reads what the last leader wrote, once. Without it the plan would move every backup."""
-        if self._memory.value is not None:
-            return True
+    async def _remember(self) -> None:
+        """Reads what the last leader wrote. Without it the plan would move every backup."""
+        self._resize = await self._offers_resize()
         try:
             memory = await self._memory.read()
-            self._resize = await self._offers_resize()
-        except ApiError as error:
-            self._memory.forget()
-            self._problem.report(error)
-            return False
         except BadDocument as error:
             _log.warning(
                 "what the last leader remembered of backups cannot be read; they are planned from nothing: %s", error
@@ -203,19 +197,13 @@ class BackupKeeper(Keeper):
             memory = self._memory.value = BackupMemory()
         self.status = BackupsStatus(memory=memory)
         self._notes = {uid: _note(each.node, each.reason) for uid, each in _told(memory).items() if each}
-        return True
 
     async def _save(self) -> None:
         memory, written = self.status.memory, self._memory.value
         if written is None or _told(memory) == _told(written) or self.tools.clock() < self._next_write_at:
             return
+        await self._memory.write(memory)
         self._next_write_at = self.tools.clock() + WRITE_INTERVAL_SECONDS
-        try:
-            await self._memory.write(memory)
-        except (ApiError, DocumentTooLarge) as error:
-            self._problem.report(error)
-        else:
-            self._problem.clear()
 
     async def _offers_resize(self) -> bool:
         """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287). Without it pods are replaced."""

@@ -5,7 +5,7 @@ short by the end of the lead: the client of the API server asks before the first
 leads, so one that was frozen meanwhile writes nothing when it wakes.
 
 What is the same for all keepers is here: whose turn it is and when, plans made beside the event loop, what came of
-actions, Events, dry runs and metrics.
+actions, what cannot be done now, Events, dry runs and metrics.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
 from leadsman.planning.situation import Judge, Situation
+from leadsman.published.documents import BadDocument
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -98,6 +99,7 @@ class Keeper:
     every_seconds: least time between two turns in which it acts; 0: in every turn.
     pause_ratio: the pause after a plan, as a multiple of the time that making it took.
     on_all_replicas: whether it acts on replicas that do not lead, too.
+    problem_texts: what the log says when a turn fails, as ProblemLog has it.
     needs: it acts only when these have been listed.
     plan_seconds: how long making the last plan took.
     """
@@ -106,14 +108,22 @@ class Keeper:
     every_seconds: ClassVar[float] = 0.0
     pause_ratio: ClassVar[float] = 0.0
     on_all_replicas: ClassVar[bool] = False
+    problem_texts: ClassVar[tuple[str, str]] = (
+        "controller cannot do its work; it tries again",
+        "controller works again",
+    )
 
     def __init__(self, tools: Tools, needs: Sequence[Reflector[Any]] = ()) -> None:
         self.tools, self.needs, self.plan_seconds = tools, needs, 0.0
         self._due_at = float("-inf")
+        self._problem = ProblemLog(logging.getLogger(type(self).__module__), *self.problem_texts)
 
     async def keep(self) -> None:
-        """Plans, and does what is due. What fails is done in a later turn."""
+        """Plans, and does what is due. What raises ApiError or BadDocument is done in a later turn."""
         raise NotImplementedError
+
+    def fail(self) -> None:
+        """Forgets what may not be true since a turn failed: another replica may have written."""
 
     def forget(self) -> None:
         """Forgets everything, because another replica leads: what is known is old when this one does again."""
@@ -136,7 +146,15 @@ class Keeper:
             self.forget()
         elif (now := self.tools.clock()) >= self._due_at and all(each.loaded.is_set() for each in self.needs):
             self._due_at = now + self.every_seconds
-            await self.keep()
+            try:
+                await self.keep()
+            except NotLeader:
+                return
+            except (ApiError, BadDocument) as error:
+                self.fail()
+                self._problem.report(error)
+            else:
+                self._problem.clear()
 
     def hurry(self) -> None:
         """Lets it act in its next turn."""

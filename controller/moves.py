@@ -7,7 +7,7 @@ budget that is spent stays spent.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,13 +15,18 @@ from prometheus_client.core import Metric
 
 from controller.config_maps import DocumentObject, Memory
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid
-from controller.keeper import Keeper, Tools, counter, gauge
-from controller.move_actions import MoveActions
+from controller.keeper import Actions, Keeper, Tools, counter, gauge
+from controller.placeholders import placeholder_body
+from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.cache import DecisionCache
-from leadsman.kube.errors import ApiError, NotLeader
+from leadsman.kube.client import ApiRequest
+from leadsman.kube.errors import Conflict, TooManyRequests
+from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.objects import ObjectReference
-from leadsman.planning.moves.mover import EndedMove, MoveResult
+from leadsman.kube.resources import PODS
+from leadsman.planning.backups.placeholders import CreatePlaceholder
+from leadsman.planning.moves.mover import EndedMove, EvictPod, HoldRoom, MoveAction, MoveResult, ReleaseHold
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.replacement_plan import (
@@ -37,6 +42,90 @@ from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
+
+HOLD_LASTS_SECONDS = 600
+"""A holding pod ends by itself after this, also when no controller is left that would release it."""
+
+RETRY_EVICTION_SECONDS = 5.0
+"""After an eviction that a budget refused, when the API server names no other time."""
+
+
+class MoveActions:
+    """Creates and deletes holding pods, and evicts through the Eviction API, one action after the other.
+
+    results: (action, result) → how often; result: done, waits, exists, gone, conflict, refused or failed.
+    """
+
+    def __init__(self, tools: Tools, healed: HealedCluster) -> None:
+        self._tools, self._healed = tools, healed
+        self._evict_not_before: dict[str, float] = {}
+        self._actions = Actions(_log, "controller cannot move a pod; it tries again", "controller can move pods again")
+        self.results: Mapping[tuple[str, str], int] = self._actions.results
+
+    async def execute(self, actions: Iterable[MoveAction]) -> None:
+        """Executes the actions. What fails is left for the next plan."""
+        await self._actions.carry_out(actions, self._execute)
+
+    def forget(self, pod_uid: str) -> None:
+        """Forgets when the pod may be evicted, because its move has ended."""
+        self._evict_not_before.pop(pod_uid, None)
+
+    async def _execute(self, action: MoveAction) -> str:
+        match action:
+            case HoldRoom():
+                return await self._hold(action)
+            case EvictPod():
+                return await self._evict(action)
+            case ReleaseHold():
+                await self._tools.client.delete(PODS.path(action.namespace, action.name), action.uid)
+                _log.info("released %s: %s", action.name, action.reason)
+                return "done"
+
+    async def _hold(self, action: HoldRoom) -> str:
+        body = hold_body(action, self._healed.settings.placeholders)
+        try:
+            await self._tools.client.create(PODS.path(PLACEHOLDER_NAMESPACE), body)
+        except Conflict:
+            return "exists"
+        _log.info("holding %s", action.reason)
+        return "done"
+
+    async def _evict(self, action: EvictPod) -> str:
+        """Waits until extenders can know that room is held: the owner makes a new pod at once, which would go back."""
+        now = self._tools.clock()
+        if now < self._evict_not_before.get(action.uid, 0.0) or not self._healed.publishes_hold_of_move(action.uid):
+            return "waits"
+        path = PODS.path(action.namespace, action.name, "eviction")
+        try:
+            await self._tools.client.send(ApiRequest("POST", path, body=eviction_body(action)))
+        except TooManyRequests as error:
+            self._evict_not_before[action.uid] = now + (error.retry_after_seconds or RETRY_EVICTION_SECONDS)
+            _log.warning("API server refuses the eviction of %s/%s now: %s", action.namespace, action.name, error)
+            return "refused"
+        self.forget(action.uid)
+        _log.warning("evicted pod %s/%s: %s", action.namespace, action.name, action.reason)
+        return "done"
+
+
+def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
+    """The holding pod to create. Its name is its purpose, so that a second one is never made for it."""
+    placeholder = CreatePlaceholder(action.node, action.requests, action.tolerations, action.reason)
+    body = placeholder_body(placeholder, settings)
+    labels = {HELD_FOR_LABEL: action.for_uid, "app.kubernetes.io/part-of": "leadsman"}
+    metadata = {"name": f"hold-{action.for_uid}", "namespace": PLACEHOLDER_NAMESPACE, "labels": labels}
+    spec = {**body["spec"], "activeDeadlineSeconds": HOLD_LASTS_SECONDS}
+    return {**body, "metadata": metadata, "spec": spec}
+
+
+def eviction_body(action: EvictPod) -> dict[str, Any]:
+    """Of policy/v1. Conflict when the pod of this name is another one by now."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": action.name, "namespace": action.namespace},
+        "deleteOptions": {"preconditions": {"uid": action.uid}},
+    }
+
 
 STEER_SECONDS = 60.0
 """For so long an owner's new pod may go nowhere but to the room that is held for it."""
@@ -60,6 +149,10 @@ class Replacement(Keeper):
     name = "replace pods"
     every_seconds = 2.0
     pause_ratio = 5.0
+    problem_texts = (
+        f"controller cannot keep ConfigMap {MOVES.config_map}; it moves no pods until it can",
+        f"controller keeps ConfigMap {MOVES.config_map} again",
+    )
 
     def __init__(self, tools: Tools, healed: HealedCluster, settings: ReplacementSettings) -> None:
         super().__init__(tools)
@@ -67,18 +160,11 @@ class Replacement(Keeper):
         self.actions = MoveActions(tools, healed)
         self.ended: Counter[MoveResult] = Counter()
         self._healed, self._settings, self._cache = healed, settings, DecisionCache()
-        self._state, self._plan_object = (
-            Memory(tools, MOVES, MoverState()),
-            DocumentObject(tools.client, tools.namespace, MOVE_PLAN),
-        )
+        self._state = Memory(tools, MOVES, MoverState())
+        self._plan_object = DocumentObject(tools.client, tools.namespace, MOVE_PLAN)
         self._memory: ReplacementMemory | None = None
         self._reported: dict[str, str] = {}
         self._proposed: dict[str, Move] = {}
-        self._problem = ProblemLog(
-            _log,
-            f"controller cannot keep ConfigMap {MOVES.config_map}; it moves no pods until it can",
-            f"controller keeps ConfigMap {MOVES.config_map} again",
-        )
         self._plan_problem = ProblemLog(
             _log,
             f"controller cannot read the plan in ConfigMap {MOVE_PLAN.config_map}, and carries none out",
@@ -89,23 +175,18 @@ class Replacement(Keeper):
         self.plan, self._memory, self._proposed, self._reported = None, None, {}, {}
         self._state.forget()
 
+    def fail(self) -> None:
+        self._memory = None
+        self._state.forget()
+
     async def keep(self) -> None:
         cluster = self._healed.current
         if cluster is None:
             return
-        try:
-            before = await self._remember()
-            plan = await self._plan(cluster, before, await self._handed_over())
-            if not self.tools.is_dry_run and plan.memory.state != before.state:
-                await self._state.write(plan.memory.state)
-        except NotLeader:
-            return
-        except (ApiError, BadDocument) as error:
-            self._memory = None
-            self._state.forget()  # it is read again: another replica may have written
-            self._problem.report(error)
-            return
-        self._problem.clear()
+        before = await self._remember()
+        plan = await self._plan(cluster, before, await self._handed_over())
+        if not self.tools.is_dry_run and plan.memory.state != before.state:
+            await self._state.write(plan.memory.state)
         self.plan = plan
         if self.tools.is_dry_run:
             self._propose(plan)
@@ -281,6 +362,10 @@ class Rebalancer(Keeper):
     name = "rebalance"
     every_seconds = 300.0
     """Measurements follow a move within a minute or two, and the pressure's averages are of minutes."""
+    problem_texts = (
+        "controller cannot hand over its plan of re-balancing; it plans again in 5 minutes",
+        "controller hands over its plans of re-balancing again",
+    )
 
     def __init__(
         self, tools: Tools, healed: HealedCluster, replacement: Replacement, settings: RebalanceSettings
@@ -291,11 +376,6 @@ class Rebalancer(Keeper):
         self._healed, self._replacement, self._settings = healed, replacement, settings
         self._object, self._cache = DocumentObject(tools.client, tools.namespace, MOVE_PLAN), DecisionCache()
         self._due_at = tools.clock() + self.every_seconds
-        self._problem = ProblemLog(
-            _log,
-            "controller cannot hand over its plan of re-balancing; it plans again in 5 minutes",
-            "controller hands over its plans of re-balancing again",
-        )
 
     async def keep(self) -> None:
         cluster = self._healed.current
@@ -307,15 +387,10 @@ class Rebalancer(Keeper):
             _log.info("pod %s/%s is not re-balanced: %s", each.namespace, each.name, each.why)
         if not plan.moves:
             return
-        try:
-            await self._object.read()
-            if not self._is_busy():
-                await self._object.write(HandedOverPlan(plan))
-                self.plans += 1
-        except (ApiError, BadDocument) as error:
-            self._problem.report(error)
-        else:
-            self._problem.clear()
+        await self._object.read()
+        if not self._is_busy():
+            await self._object.write(HandedOverPlan(plan))
+            self.plans += 1
 
     def page(self) -> Mapping[str, Any]:
         """The last plan: its moves, and the pods that stay although another node serves them better."""

@@ -260,6 +260,11 @@ class NodeConditions(Keeper):
     """
 
     name = "publish node health"
+    problem_texts = (
+        f"controller cannot read or write the condition {UNREACHABLE_CONDITION} of nodes; it tries again (is the "
+        "component node-health installed?)",
+        f"controller writes the condition {UNREACHABLE_CONDITION} of nodes again",
+    )
 
     def __init__(
         self,
@@ -271,12 +276,6 @@ class NodeConditions(Keeper):
         super().__init__(tools)
         self._verdicts, self._uid, self._rate = verdicts, uid, rate
         self._published: dict[str, Published] | None = None
-        self._problem = ProblemLog(
-            _log,
-            f"controller cannot read or write the condition {UNREACHABLE_CONDITION} of nodes; it tries again (is the "
-            "component node-health installed?)",
-            f"controller writes the condition {UNREACHABLE_CONDITION} of nodes again",
-        )
 
     def forget(self) -> None:
         self._published = None
@@ -285,15 +284,10 @@ class NodeConditions(Keeper):
         """Writes what differs. What fails is written in a later turn."""
         if self.tools.is_dry_run:
             return
-        try:
-            if self._published is None:
-                self._published = await self._read_published()
-            due = [verdict for verdict in self._verdicts().values() if self._differs(verdict)][:MAX_CALLS_AT_ONCE]
-            await asyncio.gather(*(self._write(verdict) for verdict in due if self._rate.try_take()))
-        except ApiError as error:
-            self._problem.report(error)
-        else:
-            self._problem.clear()
+        if self._published is None:
+            self._published = await self._read_published()
+        due = [verdict for verdict in self._verdicts().values() if self._differs(verdict)][:MAX_CALLS_AT_ONCE]
+        await asyncio.gather(*(self._write(verdict) for verdict in due if self._rate.try_take()))
 
     async def _read_published(self) -> dict[str, Published]:
         nodes = await listing.list_objects(self.tools.client, ListOptions(NODES), Node)

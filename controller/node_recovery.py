@@ -17,7 +17,7 @@ from controller.healed_cluster import MOVE_HOLD_PREFIX, HealedCluster
 from controller.keeper import Actions, Keeper, Tools, counter, gauge
 from controller.moves import Replacement
 from leadsman.cluster.model import Cluster
-from leadsman.kube.errors import ApiError, NotFound, NotLeader
+from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.placeholders import CoverageState
@@ -35,9 +35,8 @@ from leadsman.planning.recovery_plan import (
     UntaintNode,
     plan_recovery,
 )
-from leadsman.published.documents import BadDocument, DocumentTooLarge
+from leadsman.published.documents import DocumentTooLarge
 from leadsman.published.self_healing import LastRoundTrips, RecoveryState, SelfHealingState
-from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
 
@@ -64,6 +63,10 @@ class NodeRecovery(Keeper):
     """
 
     name = "recover from dead nodes"
+    problem_texts = (
+        "controller cannot publish the state of self-healing; it does nothing about dead nodes until it can",
+        "controller publishes the state of self-healing again",
+    )
 
     def __init__(
         self, tools: Tools, healed: HealedCluster, backups: BackupKeeper, replacement: Replacement | None = None
@@ -71,11 +74,6 @@ class NodeRecovery(Keeper):
         super().__init__(tools)
         self.plan: RecoveryPlan | None = None
         self._healed, self._backups, self._replacement = healed, backups, replacement
-        self._problem = ProblemLog(
-            _log,
-            "controller cannot publish the state of self-healing; it does nothing about dead nodes until it can",
-            "controller publishes the state of self-healing again",
-        )
         self.actions = Actions(
             _log,
             "controller cannot recover from a dead node; it tries again",
@@ -83,8 +81,11 @@ class NodeRecovery(Keeper):
         )
 
     def forget(self) -> None:
-        self._healed.published.forget()
+        self.fail()
         self.plan = None
+
+    def fail(self) -> None:
+        self._healed.published.forget()
 
     @property
     def state(self) -> RecoveryState:
@@ -96,19 +97,11 @@ class NodeRecovery(Keeper):
         cluster = self._healed.current
         if cluster is None or not self._healed.verdicts():
             return
-        try:
-            before = await self._healed.published.read()
-            plan = self._plan_now(cluster, before.recovery)
-            state = self._published(plan, before.recovery)
-            if structs.replace(state, published_at=before.published_at) != before:
-                await self._publish(state)
-        except NotLeader:
-            return
-        except (ApiError, BadDocument) as error:
-            self._healed.published.forget()  # it is read again: another replica may have written
-            self._problem.report(error)
-            return
-        self._problem.clear()
+        before = await self._healed.published.read()
+        plan = self._plan_now(cluster, before.recovery)
+        state = self._published(plan, before.recovery)
+        if structs.replace(state, published_at=before.published_at) != before:
+            await self._publish(state)
         self._tell(before.recovery, plan, cluster)
         self.plan = plan
         await self.actions.carry_out(plan.actions, self._act)

@@ -6,17 +6,20 @@ from typing import Any
 from msgspec import structs
 from prometheus_client.core import Metric
 
+from controller.backup_keeper import BackupKeeper
 from controller.bind_failures import BindFailureCounter
 from controller.bounded_pods import UncheckedPodReporter, WaitingPodReporter
 from controller.device_health import DeviceHealthKeeper
+from controller.healed_cluster import HealedCluster
 from controller.keeper import Keeper, KeeperLoops, Tools, counter, gauge
 from controller.labels import LabelReconciler
+from controller.moves import Rebalancer, Replacement
 from controller.node_health import NodeConditions, NodeHealthReporter, NodeLeases
 from controller.node_patcher import NodeCache, NodePatcher
+from controller.node_recovery import NodeRecovery
 from controller.policies import MissingPolicyReporter, PolicyStatusWriter
 from controller.requeuer import Requeuer
-from controller.self_healing import SelfHealing
-from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
+from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode, SelfHealingSettings
 from controller.watched_pods import WatchedPod
 from extender.plugins.host import PluginHost
 from leadsman.kube.client import ApiClient
@@ -45,6 +48,45 @@ LEASE_READS_PER_SECOND, LEASE_READS_BURST = 10.0, 50
 CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST = 10.0, 50
 NODE_HEALTH_DEADLINE_SECONDS = 3.0
 """Of a call about a node's health: a later answer is worth less than the next judgement."""
+
+
+class SelfHealing:
+    """The keepers of self-healing. One that the settings leave out is None; a dry run plans backups and moves only.
+
+    verdicts: on every node, by name.
+    """
+
+    def __init__(
+        self, tools: Tools, settings: SelfHealingSettings, verdicts: Callable[[], Mapping[str, NodeVerdict]]
+    ) -> None:
+        self.healed = healed = HealedCluster(tools, settings, verdicts)
+        self.cluster = healed.follower
+        self.backups = BackupKeeper(tools, healed)
+        self.recovery: NodeRecovery | None = None
+        self.replacement: Replacement | None = None
+        self.rebalancer: Rebalancer | None = None
+        if settings.replacement:
+            self.replacement = Replacement(tools, healed, settings.replacement)
+        if not tools.is_dry_run:
+            self.recovery = NodeRecovery(tools, healed, self.backups, self.replacement)
+            if settings.rebalance and self.replacement:
+                self.rebalancer = Rebalancer(tools, healed, self.replacement, settings.rebalance)
+        keepers: list[Keeper | None] = [self.backups, self.recovery, self.replacement, self.rebalancer]
+        self.keepers = [keeper for keeper in keepers if keeper is not None]
+
+    def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
+        """What runs beside the keepers."""
+        return {"follow the cluster": self.cluster.run()}
+
+    def page(self) -> Mapping[str, Any]:
+        """What is planned and done, as JSON values."""
+        if self.cluster.current is None:
+            return {"none": f"the cluster is not listed yet: {self.cluster.problem or 'no answer yet'}"}
+        sections = {"recovery": self.recovery, "replacement": self.replacement, "rebalancing": self.rebalancer}
+        return {
+            **self.backups.page(),
+            **{name: keeper.page() for name, keeper in sections.items() if keeper is not None},
+        }
 
 
 class ControllerParts:

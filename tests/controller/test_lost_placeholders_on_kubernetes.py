@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from controller.self_healing import SelfHealing
+from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient

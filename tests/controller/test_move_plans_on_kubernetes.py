@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from controller.self_healing import SelfHealing
+from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cli.main import main
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from controller.config_maps import DocumentObject
 from controller.healed_cluster import move_hold_uid
-from controller.self_healing import SelfHealing
+from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs, SourceRow

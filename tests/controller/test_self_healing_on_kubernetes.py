@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from controller.self_healing import SelfHealing
+from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient

@@ -85,14 +85,14 @@ MUTATIONS = (
     ),
     Mutation(
         "an eviction waits until its room is known to be held",
-        "controller/move_actions.py",
+        "controller/moves.py",
         " or not self._healed.publishes_hold_of_move(action.uid)",
         "",
         "controller/test_replacement.py::test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held",
     ),
     Mutation(
         "an eviction that was refused waits",
-        "controller/move_actions.py",
+        "controller/moves.py",
         "if now < self._evict_not_before.get(action.uid, 0.0) or",
         "if",
         "controller/test_replacement.py::test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_server_says",
