@@ -13,7 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from leadsman.planning.optimise.choices import NOWHERE, Choice, Choices, PodOptions, Problem, greedy_choices, score
+from leadsman.planning.backups.backup_plan import BackupScope, FailureDomain
+from leadsman.planning.backups.reserve import Room
+from leadsman.planning.optimise.choices import NO_NODE, Choices, PodOptions, Problem, greedy_choices, score
 from leadsman.planning.optimise.search import reserved_bound
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.solver import process
@@ -37,26 +39,20 @@ def planetlab_problem(nodes: int, pods: int, seed: int) -> Problem:
     for _ in range(pods):
         reference, count = int(rng.integers(nodes)), int(rng.integers(CANDIDATES[0], CANDIDATES[1] + 1))
         near = tuple(sorted(np.argsort(rtt_ms[reference], kind="stable")[:count].tolist()))
-        made.append(PodOptions((int(rng.choice(POD_UNITS)),), NOWHERE, False, near, near, 1))
-    return Problem(
-        nodes=tuple(f"node-{number}" for number in range(nodes)),
-        resources=("memory",),
-        units=(256 << 20,),
-        weights=(1,),
-        free=((NODE_UNITS,),) * nodes,
-        domains=tuple((number, NOWHERE, NOWHERE) for number in range(nodes)),
-        fixed_needs=(),
-        pods=tuple(made),
-    )
+        made.append(PodOptions((int(rng.choice(POD_UNITS)),), None, False, near, near, 1))
+    names = tuple(f"node-{number}" for number in range(nodes))
+    domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in names)
+    room = Room(names, ("memory",), np.full((nodes, 1), NODE_UNITS, np.int64), domains)
+    return Problem(room, units=(256 << 20,), weights=(1,), pods=tuple(made))
 
 
 def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:
     problem = planetlab_problem(nodes, pods, seed)
     began = cpu_seconds()
-    start = greedy_choices(problem, [Choice(NOWHERE, NOWHERE)] * pods)
+    start = greedy_choices(problem, (NO_NODE,) * pods)
     greedy_seconds = cpu_seconds() - began
     began = cpu_seconds()
-    found = process.run(Job(problem, start, seed + 1, work, CAP_SECONDS), quiet=True)
+    found = process.run(Job(problem, start, seed + 1, work, CAP_SECONDS))
     search_seconds = cpu_seconds() - began
     began = cpu_seconds()
     joint = CpSat(seed + 1, lambda: CAP_SECONDS)(problem, start, range(pods), work)

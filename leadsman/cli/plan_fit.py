@@ -6,7 +6,7 @@ Exit code: 0: the sets that were asked for fit; 1: they do not, or it is not pro
 import argparse
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,9 +20,11 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.capacity.consequences import additions, losses, removals
-from leadsman.planning.capacity.count import count_together, only
+from leadsman.planning.capacity.count import PackingSolver, count_together, only
 from leadsman.planning.capacity.fit_model import CapacityModel, PodTemplate, model_capacity
+from leadsman.planning.capacity.fit_problem import Packing, Problem
 from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
+from leadsman.simulator.solver.process import solver_installed
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
 
@@ -78,28 +80,42 @@ def _memory_only(template: PodTemplate) -> PodTemplate:
 def _report(given: PlanInput, templates: list[PodTemplate], args: argparse.Namespace) -> FitReport:
     settings = BackupSettings(rack_label=args.rack_label)
     model = model_capacity(given.situation, templates, settings, backups=not args.no_backups)
+    solver = _solver()
     costs = _costs(args.node_cost, given.cluster)
     sets = None
     if len(templates) > 1 or templates[0].per_set > 1:
-        sets = sets_fit(model, count_together(model))
+        sets = sets_fit(model, count_together(model, solver))
     report = FitReport(
         source=given.source,
         wanted=args.sets,
-        templates=tuple(_alone(model, number, not args.no_backups) for number in range(len(templates))),
+        templates=tuple(_alone(model, number, not args.no_backups, solver) for number in range(len(templates))),
         sets=sets,
         failures=tuple(losses(model)),
         removals=tuple(removals(model, costs, args.remove, not args.no_backups)),
     )
-    if report.fitting_sets >= args.sets:
+    if report.at_most_sets >= args.sets:
         return report
-    return replace(report, additions=tuple(additions(model, args.sets, costs)))
+    return replace(report, additions=tuple(additions(model, args.sets, costs, solver)))
 
 
-def _alone(model: CapacityModel, template: int, backups: bool) -> Fit:
+def _solver() -> PackingSolver | None:
+    """None: the extra `plan` is not installed. It is imported when the first question is asked."""
+    if not solver_installed():
+        return None
+
+    def exactly(problem: Problem, least: int, most: int, refused: Sequence[Packing]) -> tuple[Packing | None, int]:
+        from leadsman.simulator.solver.exact_packing import exact_packing
+
+        return exact_packing(problem, least, most, refused)
+
+    return exactly
+
+
+def _alone(model: CapacityModel, template: int, backups: bool, solver: PackingSolver | None) -> Fit:
     alone = only(model, template)
     preempting = _without_lower_priority(alone, backups)
-    more = None if preempting is None else count_together(preempting).sets
-    return alone_fit(alone, model.templates[template].per_set, count_together(alone), more)
+    more = None if preempting is None else count_together(preempting, solver).sets
+    return alone_fit(alone, model.templates[template].per_set, count_together(alone, solver), more)
 
 
 def _without_lower_priority(model: CapacityModel, backups: bool) -> CapacityModel | None:

@@ -43,7 +43,12 @@ def options(add: Options) -> None:
     budget.argument(
         "seed", "of the search: the same seed and work give the same plan (default {default})", 1, positive_int
     )
-    budget.argument("seconds", "a cap on the time that it takes (default {default})", 3600.0, positive_number)
+    budget.argument(
+        "seconds",
+        "how long the command may take: the best plan until then is shown (default {default})",
+        3600.0,
+        positive_number,
+    )
     add.parser.add_argument("--greedy", action="store_true", help="do not search; needs no solver")
     add.parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     add.parser.add_argument(
@@ -62,7 +67,8 @@ def main(args: argparse.Namespace) -> int:
     settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
     modelled = model_cluster(given.situation, settings)
     start = greedy_choices(modelled.problem, modelled.start)
-    found = _found(modelled.problem, start, args)
+    # What follows the search judges every pod again, as what came before it did, and takes about as long.
+    found = _found(modelled.problem, start, args, args.seconds - 2 * (time.monotonic() - began))
     choices = balanced(modelled.problem, found.choices)
     plan = plan_of_choices(modelled, choices)
     if wrong := _wrong(plan, modelled, settings):
@@ -75,7 +81,7 @@ def main(args: argparse.Namespace) -> int:
     return EXIT_COMPLETE if _complete(report) else EXIT_INCOMPLETE
 
 
-def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
+def _found(problem: Problem, start: Choices, args: argparse.Namespace, seconds: float) -> Found:
     at = score(problem, start)
     if at is None:
         raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
@@ -83,8 +89,16 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
         if not args.greedy and problem.pods:
             print(NO_SOLVER, file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
+    if seconds <= 0:
+        return Found(start, at, 0, 0.0, Ended.SECONDS)
+    began = time.monotonic()
+
+    def progress(found: Found) -> None:
+        elapsed, share = time.monotonic() - began, found.score.reserved / max(at.reserved, 1)
+        print(f"{elapsed:.0f} s: reserves {share:.1%} of what the greedy plan does", file=sys.stderr)
+
     try:
-        return process.run(Job(problem, start, args.seed, args.work, args.seconds), quiet=False)
+        return process.run(Job(problem, start, args.seed, args.work, seconds), progress)
     except process.SolverFailed as error:
         print(f"{error}; this is the greedy plan", file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)

@@ -178,7 +178,7 @@ class Offline:
         modelled = model_cluster(Situation(cluster, inputs), self._settings)
         choices, remark = greedy_choices(modelled.problem, modelled.start), "greedy"
         if self._work and modelled.problem.pods and process.solver_installed():
-            found = process.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds), quiet=True)
+            found = process.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds))
             choices, remark = found.choices, str(found.ended)
             if found.reserved_bound and found.ended is not Ended.PROVEN:
                 remark += f", reserve at most {found.score.reserved / found.reserved_bound - 1:.1%} over the least"

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,10 +18,9 @@ from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
+from leadsman.kube.names import BACKUP_ANNOTATION
 from leadsman.planning.situation import Situation
 from leadsman.published.backups import BackupMemory, RememberedBackup
-
-# What a backup plan says: for each bounded pod its backup node, or why it has none; for each node what is reserved.
 
 
 class BackupScope(StrEnum):
@@ -31,6 +30,10 @@ class BackupScope(StrEnum):
     NODE = "node"
     RACK = "rack"
     ZONE = "zone"
+
+
+SCOPES = tuple(BackupScope)
+"""By the number of a node's domains that they are about."""
 
 
 class FailureDomain(NamedTuple):
@@ -94,16 +97,6 @@ class BackupPlan(Struct, frozen=True):
         return ((uid, each.reason) for uid, each in self.pods.items() if isinstance(each, Uncovered))
 
 
-# Which failures take a node down, and which nodes a failure takes down.
-
-_WIDER = {
-    BackupScope.NONE: (),
-    BackupScope.NODE: (BackupScope.NODE,),
-    BackupScope.RACK: (BackupScope.NODE, BackupScope.RACK),
-    BackupScope.ZONE: (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE),
-}
-
-
 class Failure(Struct, frozen=True):
     """A domain fails.
 
@@ -117,23 +110,27 @@ class Failure(Struct, frozen=True):
 
 
 class FailureDomains:
-    """The failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent reports."""
+    """The failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent reports.
+
+    of_node: node → its own domain, its rack's and its zone's; None where one is unknown.
+    """
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs, rack_label: str) -> None:
         self._cluster = cluster
-        self._of_node = {
-            node.name: {
-                BackupScope.NODE: node.name,
-                BackupScope.RACK: f"{node.zone}/{rack}" if (rack := rack_of(node, inputs, rack_label)) else "",
-                BackupScope.ZONE: node.zone,
-            }
-            for node in cluster.nodes.values()
-        }
-        members: dict[FailureDomain, list[str]] = defaultdict(list)
-        for node, names in self._of_node.items():
-            for scope, name in names.items():
-                members[FailureDomain(scope, name)].append(node)
-        self._members: Mapping[FailureDomain, Sequence[str]] = members
+        self.of_node: dict[str, tuple[FailureDomain | None, ...]] = {}
+        self._members: dict[FailureDomain, list[str]] = defaultdict(list)
+        for node in cluster.nodes.values():
+            rack = rack_of(node, inputs, rack_label)
+            names = node.name, f"{node.zone}/{rack}" if rack else "", node.zone
+            own = tuple(FailureDomain(*each) if each[1] else None for each in zip(SCOPES[1:], names, strict=True))
+            self.of_node[node.name] = own
+            for domain in filter(None, own):
+                self._members[domain].append(node.name)
+
+    @property
+    def domains(self) -> Iterable[FailureDomain]:
+        """All that may fail."""
+        return self._members
 
     def failure(self, domain: FailureDomain) -> Failure:
         """What happens when the domain fails."""
@@ -145,10 +142,10 @@ class FailureDomains:
 
         A rack or zone that is asked for must be known. A rack is optional for a pod that asks for another zone.
         """
-        names = self._of_node[node]
-        if not names[scope]:
+        own = self.of_node[node][: SCOPES.index(scope)]
+        if own[-1] is None:
             return Uncovered(f"the {scope} of node {node} is unknown, so no node is known to be in another {scope}")
-        return tuple(FailureDomain(each, names[each]) for each in _WIDER[scope] if names[each])
+        return tuple(filter(None, own))
 
 
 def rack_of(node: ClusterNode, inputs: DecisionInputs, label: str) -> str:
@@ -158,14 +155,37 @@ def rack_of(node: ClusterNode, inputs: DecisionInputs, label: str) -> str:
     return node.rack(label) or reported
 
 
-# What one failure would cost under a plan: checked from the plan's words alone, without the planner's bookkeeping.
+def scope_of(pod: ClusterPod, settings: BackupSettings) -> BackupScope | Uncovered:
+    """The largest failure that a bounded pod is to survive, or why it can have no backup on any node."""
+    value = pod.annotations.get(BACKUP_ANNOTATION, settings.default_scope)
+    if value not in SCOPES:
+        return Uncovered(f'annotation {BACKUP_ANNOTATION}: "{value[:63]}" is not valid; use {", ".join(SCOPES)}')
+    reason = never_replaced(pod) if value != BackupScope.NONE else ""
+    return Uncovered(reason) if reason else BackupScope(value)
+
+
+def scopes_of(pod: ClusterPod, settings: BackupSettings) -> int:
+    """How many of its node's domains a bounded pod is to survive; 0: it wants no backup, or can have none."""
+    scope = scope_of(pod, settings)
+    return SCOPES.index(scope) if isinstance(scope, BackupScope) else 0
+
+
+def never_replaced(pod: ClusterPod) -> str:
+    """Why nobody makes the pod again on another node; "": its owner does."""
+    if pod.mirror:
+        return "it is a static pod, which only its own kubelet runs"
+    if pod.owner_kind == "DaemonSet":
+        return "it belongs to a DaemonSet, which has a pod on the other nodes already"
+    if not pod.owner_uid:
+        return "it has no controller that would make it again"
+    return ""
 
 
 def lost_pods(situation: Situation, failure: Failure, plan: BackupPlan) -> Mapping[str, str]:
     """UID → why it is lost, of the pods that the plan covers against this failure. Empty when the plan is right.
 
-    situation: without placeholders. Every covered pod lands on its backup at once, in rooms no larger than the
-    reserves.
+    It looks at the plan's words alone, not at a planner's bookkeeping. Every covered pod lands on its backup at once,
+    in rooms no larger than the reserves. situation: without placeholders.
     """
     backups = {uid: backup for uid, backup in plan.backups.items() if failure.domain in backup.domains}
     covered = [pod for pod in failure.pods if pod.uid in backups]
@@ -186,13 +206,24 @@ def lost_pods(situation: Situation, failure: Failure, plan: BackupPlan) -> Mappi
     return lost
 
 
-# What of a plan a new leader will need: `memory` has the form, this has the values.
+def broken_promises(situation: Situation, plan: BackupPlan, rack_label: str) -> Mapping[str, str]:
+    """Node or UID → what is wrong: a node lacks the room that it reserves, or a covered pod is lost in a failure that
+    it is to survive. Empty when the plan is right."""
+    cluster, found = situation.cluster, dict[str, str]()
+    for node, reserve in plan.reserves.items():
+        if not reserve.fits(cluster.free(node)):
+            found[node] = f"it reserves {reserve} and has only {cluster.free(node)}"
+    failures = FailureDomains(cluster, situation.inputs, rack_label)
+    for domain in sorted({domain for backup in plan.backups.values() for domain in backup.domains}):
+        found |= lost_pods(situation, failures.failure(domain), plan)
+    return found
 
 
 def remember(
     plan: BackupPlan, situation: Situation, before: BackupMemory, unhealthy: Set[str], now_unix: float
 ) -> BackupMemory:
-    """The memory of this plan. Delays to unhealthy nodes stay as they were before: they cannot be measured now."""
+    """What of the plan a new leader will need. Delays to unhealthy nodes stay as they were before: they cannot be
+    measured now."""
     pods: dict[str, RememberedBackup] = {}
     for uid, backup in plan.backups.items():
         pod, old = situation.cluster.pods[uid], before.pods.get(uid)

@@ -11,12 +11,14 @@ on where others are.
 from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.quotas import replacement_refusals
-from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
+from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import (
     Backup,
     BackupPlan,
@@ -26,14 +28,18 @@ from leadsman.planning.backups.backup_plan import (
     FailureDomain,
     FailureDomains,
     Uncovered,
+    scope_of,
 )
-from leadsman.planning.backups.reserves import ReserveLedger
+from leadsman.planning.backups.reserve import Columns, Ints, ReserveLedger, named_reserves
 from leadsman.planning.situation import Situation, counted
 
 NO_BACKUPS: Mapping[str, str] = MappingProxyType({})
 
 _SAVES_SHARE = 1e-9
 """An improvement saves more than rounding."""
+
+_PLENTY = 1 << 60
+"""What is left of a resource that a pod does not ask for."""
 
 
 def plan_backups(
@@ -90,12 +96,17 @@ class Planner:
         self._failures = {domain: self._domains.failure(domain) for domain in sorted(survived)}
         self._after = {domain: situation.failed(failure.nodes) for domain, failure in self._failures.items()}
         covered = [self._bounded[uid] for uid in self._survives]
-        free = {node: cluster.free(node) for node in cluster.nodes}
-        self.ledger = ReserveLedger(free, (pod.requests for pod in covered))
+        self._columns = Columns((), covered)
+        self._nodes = tuple(cluster.nodes)
+        self._position = {node: position for position, node in enumerate(self._nodes)}
+        self._ledger = ReserveLedger(self._columns.free_on_all(cluster))
+        self._all_free = np.maximum(self._ledger.free.clip(min=0).sum(axis=0), 1).astype(np.float64)
         self.order = sorted(covered, key=self._difficulty)
 
     def plan(self) -> BackupPlan:
-        return BackupPlan({**self.uncovered, **self.backups}, self.ledger.reserves())
+        return BackupPlan(
+            {**self.uncovered, **self.backups}, dict(named_reserves(self._nodes, self._columns, self._ledger))
+        )
 
     def touched_by(self, moved: ClusterPod, backups: Backups) -> Set[str]:
         """UIDs of the pods whose backup may hold no longer now that `moved` came to its node: they count on where
@@ -114,18 +125,18 @@ class Planner:
 
     def cover(self, pod: ClusterPod, nodes: Sequence[str] | None = None) -> bool:
         """Gives the pod the cheapest of `nodes`, all by default, that can be its backup, or says why there is none."""
-        domains = self._survives[pod.uid]
-        share, left = self.ledger.growth(pod.requests, domains)
+        domains, amounts = self._survives[pod.uid], self._columns.of(pod)
+        reserved = self._ledger.reserved_with(domains, amounts)
+        growth = self._share(reserved - self._ledger.reserved)
+        left = np.where(amounts > 0, self._ledger.free - reserved, _PLENTY).min(axis=1, initial=_PLENTY)
         refused = dict.fromkeys(self._unhealthy, "not healthy")
         for domain in domains:
             refused |= dict.fromkeys(self._failures[domain].nodes, f"in the {domain.scope} that fails")
         verdicts = [self._after[domain].verdict(pod) for domain in domains]
         possible = set.intersection(*(set(each.nodes) for each in verdicts)) - refused.keys()
-        candidates = [position for position, node in enumerate(self.ledger.nodes) if node in possible]
-        if nodes is not None:
-            candidates = [position for position in candidates if self.ledger.nodes[position] in nodes]
-        for position in sorted(candidates, key=lambda at: (left[at] < 0, share[at], -left[at])):
-            node = self.ledger.nodes[position]
+        candidates = [self._position[node] for node in (possible if nodes is None else possible.intersection(nodes))]
+        for position in sorted(candidates, key=lambda at: (left[at] < 0, growth[at], -left[at], at)):
+            node = self._nodes[position]
             reason = "room for it is not free" if left[position] < 0 else self._reason_against(pod, node)
             if not reason:
                 self.put(pod, node)
@@ -145,7 +156,7 @@ class Planner:
         domains = self._survives[pod.uid]
         self.backups[pod.uid] = Backup(node, domains)
         self.uncovered.pop(pod.uid, None)
-        self.ledger.add(pod.requests, domains, node)
+        self._ledger.fall(domains, self._position[node], self._columns.of(pod))
         for domain in domains:
             self._after[domain] = self._after[domain].with_pod(pod, node)
 
@@ -171,12 +182,12 @@ class Planner:
                 return
             if pod.uid not in self.backups or self.is_frozen(pod):
                 continue
-            before, backup = self.ledger.total_share(), self._take(pod)
-            if before - self.ledger.total_share() <= _SAVES_SHARE:
+            before, backup = self._reserved_share(), self._take(pod)
+            if before - self._reserved_share() <= _SAVES_SHARE:
                 self.put(pod, backup.node)
                 continue
             self.cover(pod)
-            if pod.uid not in self.backups or self.ledger.total_share() >= before - _SAVES_SHARE:
+            if pod.uid not in self.backups or self._reserved_share() >= before - _SAVES_SHARE:
                 if pod.uid in self.backups:
                     self._take(pod)
                 self.put(pod, backup.node)
@@ -232,28 +243,26 @@ class Planner:
         """Sets what failures the pod is to survive, or why it cannot be covered."""
         if pod.node not in self._cluster.nodes or pod.terminating:
             return
-        scope = self._scope_of(pod)
-        if isinstance(scope, Uncovered):
-            self.uncovered[pod.uid] = scope
-        elif scope is not BackupScope.NONE:
-            domains = self._domains.survived_by(scope, pod.node)
-            if reason := never_replaced(pod):
-                self.uncovered[pod.uid] = Uncovered(reason)
-            elif isinstance(domains, Uncovered):
-                self.uncovered[pod.uid] = domains
-            else:
-                self._survives[pod.uid] = domains
+        scope = scope_of(pod, self._settings)
+        if scope is BackupScope.NONE:
+            return
+        survived = scope if isinstance(scope, Uncovered) else self._domains.survived_by(scope, pod.node)
+        if isinstance(survived, Uncovered):
+            self.uncovered[pod.uid] = survived
+        else:
+            self._survives[pod.uid] = survived
 
-    def _scope_of(self, pod: ClusterPod) -> BackupScope | Uncovered:
-        value = pod.annotations.get(BACKUP_ANNOTATION, self._settings.default_scope)
-        if value in list(BackupScope):
-            return BackupScope(value)
-        allowed = ", ".join(BackupScope)
-        return Uncovered(f'annotation {BACKUP_ANNOTATION}: "{value[:63]}" is not valid; use {allowed}')
+    def _share(self, amounts: Ints) -> NDArray[np.float64]:
+        """The amounts as a share of all that is free, summed over resources."""
+        shares: NDArray[np.float64] = (amounts / self._all_free).sum(axis=-1)
+        return shares
+
+    def _reserved_share(self) -> float:
+        return float(self._share(self._ledger.reserved.sum(axis=0)))
 
     def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
         """Pods that are bound to no workload come first, then large ones."""
-        return len(self._situation.workloads_bounding(pod)), -self.ledger.share(pod.requests), pod.uid
+        return len(self._situation.workloads_bounding(pod)), -float(self._share(self._columns.of(pod))), pod.uid
 
     def _reason_against(self, pod: ClusterPod, node: str) -> str:
         """Why the pod could not go to the node after one of the failures, although nothing refuses it there; "": it
@@ -278,21 +287,10 @@ class Planner:
 
     def _take(self, pod: ClusterPod) -> Backup:
         backup = self.backups.pop(pod.uid)
-        self.ledger.remove(pod.requests, backup.domains, backup.node)
+        self._ledger.fall(backup.domains, self._position[backup.node], -self._columns.of(pod))
         for domain in backup.domains:
             self._after[domain] = self._after[domain].without_pod(pod.uid)
         return backup
-
-
-def never_replaced(pod: ClusterPod) -> str:
-    """Why nobody makes the pod again on another node; "": its owner does."""
-    if pod.mirror:
-        return "it is a static pod, which only its own kubelet runs"
-    if pod.owner_kind == "DaemonSet":
-        return "it belongs to a DaemonSet, which has a pod on the other nodes already"
-    if not pod.owner_uid:
-        return "it has no controller that would make it again"
-    return ""
 
 
 def _counts_on_others(pod: ClusterPod) -> bool:
@@ -331,14 +329,12 @@ def stuck_pods(after: Situation, landing: Sequence[tuple[ClusterPod, str]]) -> d
     return {}
 
 
-# The backup plan once one pod is on another node, without asking again about pods that the move cannot touch.
-
-
 def plan_after_move(
     before: BackupPlan, moved: ClusterPod, situation: Situation, settings: BackupSettings
 ) -> BackupPlan:
-    """A plan in which every backup holds. Those of `before` stay where they do, and none is moved to save room.
+    """The plan once one pod is on another node, without asking again about pods that the move cannot touch.
 
+    Every backup of it holds. Those of `before` stay where they do, and none is moved to save room.
     moved: the pod as it stands in the situation, which is without placeholders. Pods that had no backup are not tried
     again unless everything has to be.
     """

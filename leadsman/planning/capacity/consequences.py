@@ -8,14 +8,20 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, Failure, FailureDomains
-from leadsman.planning.backups.planner import never_replaced, plan_backups
-from leadsman.planning.capacity.count import fits, limits
-from leadsman.planning.capacity.fit_model import HOSTNAME_LABEL, SCOPES, CapacityModel, Columns, without_counted
-from leadsman.planning.capacity.problem import Ints, Mask, Problem, Spread, Template, copies
+from leadsman.planning.backups.backup_plan import (
+    SCOPES,
+    BackupPlan,
+    BackupScope,
+    Failure,
+    FailureDomain,
+    never_replaced,
+)
+from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, copies
+from leadsman.planning.capacity.count import PackingSolver, fits, limits
+from leadsman.planning.capacity.fit_model import CapacityModel, without_counted
+from leadsman.planning.capacity.fit_problem import Mask, Problem, Spread, Template
 from leadsman.planning.situation import Situation, references
-
-# What the failure of each node, rack or zone costs: which pods that run now find no node, and what fits then.
 
 NO_ROOM = "no node that may have it has room"
 
@@ -39,8 +45,8 @@ class Loss(Struct, frozen=True):
 def losses(model: CapacityModel) -> Iterator[Loss]:
     """Of every node, rack and zone by itself. Racks and zones of one node are left out: they fail with the node."""
     failing = _AfterFailures(model)
-    for domain in sorted(model.domains, key=lambda each: (SCOPES.index(each.scope), each.name)):
-        failure = failing.domains.failure(domain)
+    for domain in sorted(model.failures.domains, key=lambda each: (SCOPES.index(each.scope), each.name)):
+        failure = model.failures.failure(domain)
         if domain.scope is BackupScope.NODE or len(failure.nodes) > 1:
             yield failing.loss(failure)
 
@@ -51,14 +57,12 @@ class _AfterFailures:
     def __init__(self, model: CapacityModel) -> None:
         self._model, self._backups = model, model.plan.backups
         cluster = model.situation.cluster
-        self.domains = FailureDomains(cluster, model.situation.inputs, model.settings.rack_label)
         pods = [each.pod for each in model.templates]
         self._columns = Columns(pods, cluster.pods.values())
-        self._nodes = model.problem.nodes
+        self._nodes = model.problem.room.nodes
         self._position = {node: number for number, node in enumerate(self._nodes)}
-        rows = [self._columns.free(cluster, node) for node in self._nodes]
-        self._free: Ints = np.array(rows, np.int64).reshape(len(rows), -1)
-        self._wanted = [np.array(self._columns.of(pod), np.int64) for pod in pods]
+        self._free = self._columns.free_on_all(cluster)
+        self._wanted = [self._columns.of(pod) for pod in pods]
         self._allowed: dict[object, Mask] = {}
 
     def loss(self, failure: Failure) -> Loss:
@@ -68,7 +72,7 @@ class _AfterFailures:
         fallen = [pod for pod in failure.pods if not (pod.mirror or pod.owner_kind == "DaemonSet" or pod.terminating)]
         lost: dict[str, str] = {}
         for pod in sorted(fallen, key=lambda pod: self._order(pod, failure)):
-            amounts = np.array(self._columns.of(pod), np.int64)
+            amounts = self._columns.of(pod)
             landing = self._landing(pod, amounts, free, failure)
             if isinstance(landing, str):
                 lost[f"{pod.namespace}/{pod.name}"] = landing
@@ -117,12 +121,6 @@ class _AfterFailures:
         return self._allowed[key]
 
 
-# What to add so that a number of sets fits: copies of nodes that are there, at their position in the network.
-#
-# A copy has its node's labels, taints and size, the rack and zone, the DaemonSet pods, and its delays. Copies of one
-# node
-# at a time are looked at, not mixtures.
-
 MOST_COPIES = 1000
 
 
@@ -136,14 +134,19 @@ class Addition(Struct, frozen=True):
     like: tuple[str, ...] = ()
 
 
-def additions(model: CapacityModel, sets: int, costs: Mapping[str, float]) -> list[Addition]:
-    """The cheapest first, those of unknown cost last; [] when copies of no single node are enough.
+def additions(
+    model: CapacityModel, sets: int, costs: Mapping[str, float], solver: PackingSolver | None = None
+) -> list[Addition]:
+    """What to add so that so many sets fit: copies of one node that is there, at its position in the network. The
+    cheapest come first, those of unknown cost last; [] when copies of no single node are enough.
 
-    costs: node → what one like it costs.
+    A copy has its node's labels, taints and size, its rack and zone, its DaemonSet pods, and its delays.
+
+    costs: node → what one like it costs. solver: asked about small clusters.
     """
     found = []
     for alike in _alike(model, costs):
-        if copies := _fewest(model, alike[0], sets):
+        if copies := _fewest(model, alike[0], sets, solver):
             cost = costs.get(alike[0])
             found.append(Addition(copies, alike[0], None if cost is None else cost * copies, tuple(alike[1:])))
     return sorted(found, key=lambda each: (each.cost is None, each.cost, each.copies, each.node))
@@ -151,16 +154,18 @@ def additions(model: CapacityModel, sets: int, costs: Mapping[str, float]) -> li
 
 def extended(model: CapacityModel, node: str, count: int) -> Problem:
     """The problem with `count` copies of the node."""
-    problem = model.problem
-    at = problem.nodes.index(node)
-    fresh = np.array([_fresh(model, node)] * count, np.int64).reshape(count, -1)
-    domains = np.repeat(problem.domains[at][None], count, axis=0)
-    domains[:, 0] = problem.domains.max(initial=0) + 1 + np.arange(count)
+    problem, room = model.problem, model.problem.room
+    at = room.nodes.index(node)
+    names = [f"{node}+{number}" for number in range(1, count + 1)]
+    own = tuple((FailureDomain(BackupScope.NODE, name), *room.domains[at][1:]) for name in names)
     return replace(
         problem,
-        nodes=(*problem.nodes, *(f"{node}+{number}" for number in range(1, count + 1))),
-        free=np.concatenate([problem.free, fresh]),
-        domains=np.concatenate([problem.domains, domains]),
+        room=replace(
+            room,
+            nodes=(*room.nodes, *names),
+            free=np.concatenate([room.free, np.repeat(_fresh(model, node)[None], count, axis=0)]),
+            domains=room.domains + own,
+        ),
         templates=tuple(_extended(each, at, count) for each in problem.templates),
     )
 
@@ -169,7 +174,7 @@ def _alike(model: CapacityModel, costs: Mapping[str, float]) -> list[list[str]]:
     """The nodes that may run a template, those together that no template can tell apart."""
     groups: dict[object, list[str]] = {}
     scopes = max(each.scopes for each in model.problem.templates)
-    for at, node in enumerate(model.problem.nodes):
+    for at, node in enumerate(model.problem.room.nodes):
         masks = [(each.places[at], each.backups[at]) for each in model.problem.templates]
         if any(place or backup for place, backup in masks) and not model.situation.cluster.nodes[node].unschedulable:
             spreads = tuple(
@@ -178,18 +183,25 @@ def _alike(model: CapacityModel, costs: Mapping[str, float]) -> list[list[str]]:
                 for spread in each.spread
                 if spread.label != HOSTNAME_LABEL
             )
-            wider = tuple(model.problem.domains[at, 1:scopes].tolist()) if scopes else ()
+            wider = model.problem.room.domains[at][1:scopes]
             after = tuple(bool(mask[at]) for each in model.problem.templates for mask in each.backups_after.values())
-            key = (tuple(_fresh(model, node)), tuple(map(tuple, masks)), wider, spreads, after, costs.get(node))
+            key = (
+                tuple(_fresh(model, node).tolist()),
+                tuple(map(tuple, masks)),
+                wider,
+                spreads,
+                after,
+                costs.get(node),
+            )
             groups.setdefault(key, []).append(node)
     return list(groups.values())
 
 
-def _fewest(model: CapacityModel, node: str, sets: int) -> int:
+def _fewest(model: CapacityModel, node: str, sets: int, solver: PackingSolver | None) -> int:
     """The fewest copies that are enough; 0: MOST_COPIES are not."""
 
     def suffices(copies: int) -> bool:
-        return fits(extended(model, node, copies), sets)
+        return fits(extended(model, node, copies), sets, solver)
 
     if limits(extended(model, node, MOST_COPIES))[0].sets < sets:
         return 0
@@ -208,7 +220,7 @@ def _fewest(model: CapacityModel, node: str, sets: int) -> int:
     return high
 
 
-def _fresh(model: CapacityModel, node: str) -> list[int]:
+def _fresh(model: CapacityModel, node: str) -> Ints:
     """What a copy of the node has free beside the pods that every node like it gets."""
     staying = [pod for pod in model.situation.cluster.pods_on(node) if pod.mirror or pod.owner_kind == "DaemonSet"]
     others = {pod.uid: None for pod in model.situation.cluster.pods_on(node) if pod not in staying}
@@ -244,12 +256,6 @@ def _extended_spread(spread: Spread, at: int, count: int) -> Spread:
     )
 
 
-# Which nodes may be removed: their pods find other nodes with their bounds kept, and no pod loses its backup.
-#
-# Nodes are taken away one after another, so all that are named may go together, in their order. Every step is judged
-# by
-# the code that judges placements and plans backups. A node that is not named may be possible with more moves.
-
 _SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
@@ -262,7 +268,11 @@ class Removal(Struct, frozen=True):
 
 
 def removals(model: CapacityModel, costs: Mapping[str, float], most: int, backups: bool = True) -> Iterator[Removal]:
-    """Looks at `most` nodes: the dearest first, then those that request least of their memory.
+    """Looks at `most` nodes that may be removed: their pods find other nodes with their bounds kept, and no pod loses
+    its backup. Nodes are taken away one after another, so all that are named may go together, in their order. Every
+    step is judged by the code that judges placements and plans backups; more moves might free other nodes.
+
+    They are looked at in this order: the dearest first, then those that request least of their memory.
 
     costs: node → what it costs. backups: whether pods that have a backup must keep one.
     """

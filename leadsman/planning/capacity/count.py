@@ -1,6 +1,7 @@
 """How many sets fit: a number that a packing reaches, and one that is proven not to be exceeded."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 
@@ -8,31 +9,26 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import ZERO, Resources
-from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, FailureDomains, lost_pods
-from leadsman.planning.capacity.exhaustive import MOST_NODES, Exhaustive, OutOfWork
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, broken_promises
+from leadsman.planning.backups.reserve import Ints, copies, reserves_of
 from leadsman.planning.capacity.fit_model import CapacityModel, cautions
-from leadsman.planning.capacity.packing import Patterns, domain_caps, pack, patterns_of, surviving
-from leadsman.planning.capacity.problem import UNKNOWN, Ints, Limit, Packing, Problem, Template, copies, reserved
+from leadsman.planning.capacity.fit_problem import Limit, Packing, Problem, Template, domain_caps
+from leadsman.planning.capacity.packing import Patterns, pack, patterns_of
 from leadsman.planning.situation import Situation
 
-# More sets than these are proven not to fit.
-#
-# After a failure every pod that is to survive it is on a node that is left, beside what the running pods need there.
-# So
-# whatever fits without the failed nodes is a limit, for each failure by itself. So is what fits while nothing fails.
-
 ROOM = "room on nodes"
-
-SCOPES = ("node", "rack", "zone")
 
 _PRECISION = 1 << 20
 
 
 def limits(problem: Problem) -> list[Limit]:
-    """What limits the sets, the least first. At least one."""
+    """What limits the sets, the least first: more are proven not to fit. At least one.
+
+    After a failure every pod that is to survive it is on a node that is left, beside what the running pods need there.
+    So whatever fits without the failed nodes is a limit, for each failure by itself, and so is what fits while nothing
+    fails.
+    """
     found = [*_quota_limits(problem)]
     for template in problem.templates:
         found += [Limit(pods // template.per_set, cause) for pods, cause in _template_limits(problem, template)]
@@ -42,13 +38,6 @@ def limits(problem: Problem) -> list[Limit]:
     return sorted(found)
 
 
-def backup_room(level: int, node: str) -> str:
-    """The cause of a limit by a failure. node: one that fails."""
-    return (
-        f"room for backups when the {SCOPES[level]} of {node} fails" if level else f"room for backups when {node} fails"
-    )
-
-
 def spread_total(template: Template, room: Ints) -> int:
     """The pods for which there is room under every spread by itself."""
     totals = [int(domain_caps(spread, room).sum()) for spread in template.spread]
@@ -56,16 +45,17 @@ def spread_total(template: Template, room: Ints) -> int:
 
 
 def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
-    room = copies(problem.free - reserved(problem), template.amounts) * template.places
+    ledger = problem.ledger()
+    room = copies(ledger.free - ledger.reserved, template.amounts) * template.places
     total = spread_total(template, room)
     yield Limit(total, ROOM)
     for spread in template.spread:
         if domain_caps(spread, room).sum() < room.sum():
             yield Limit(total, f"topology spread over {spread.label}")
-    value = copies(problem.free, template.amounts) * template.ever
+    value = copies(problem.room.free, template.amounts) * template.ever
 
     def after(node: int, amounts: Ints) -> int:
-        left = copies((problem.free[node] - amounts)[None], template.amounts)[0]
+        left = copies((problem.room.free[node] - amounts)[None], template.amounts)[0]
         return int(left) if value[node] else 0
 
     for level in range(template.scopes):
@@ -75,8 +65,9 @@ def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
 def _total_limits(problem: Problem) -> Iterator[Limit]:
     """All templates together, resource by resource."""
     surviving = [each for each in problem.templates if each.scopes]
-    left = problem.free - reserved(problem)
-    for column in range(len(problem.resources)):
+    ledger = problem.ledger()
+    left = ledger.free - ledger.reserved
+    for column in range(len(problem.room.resources)):
         if asked := _asked(problem.templates, column):
             places = np.any([each.places for each in problem.templates], axis=0)
             yield Limit(int((usable(left, problem.templates, column) * places).sum()) // asked, ROOM)
@@ -97,7 +88,7 @@ def _pair_limits(problem: Problem) -> Iterator[Limit]:
 
 def _surviving_pair_limits(problem: Problem, pair: tuple[Template, Template], scopes: int) -> Iterator[Limit]:
     """What running pods need after a failure is left out, so these may be looser than the limits by resources."""
-    alive = Patterns(problem.free, pair, pair[0].ever, pair[1].ever)
+    alive = Patterns(problem.room.free, pair, pair[0].ever, pair[1].ever)
     value = np.ceil(alive.values(alive.weight) * _PRECISION).astype(np.int64)
     for level in range(scopes):
         for left, cause in _least_outside(problem, level, value, lambda node, _: int(value[node])):
@@ -131,10 +122,10 @@ def usable(free: Ints, templates: Sequence[Template], column: int) -> Ints:
 
 def _surviving_limits(problem: Problem, surviving: list[Template], column: int, asked: int) -> Iterator[Limit]:
     nodes = np.any([each.ever for each in surviving], axis=0)
-    value = usable(problem.free, surviving, column) * nodes
+    value = usable(problem.room.free, surviving, column) * nodes
 
     def after(node: int, amounts: Ints) -> int:
-        return int(usable((problem.free[node] - amounts)[None], surviving, column)[0]) if nodes[node] else 0
+        return int(usable((problem.room.free[node] - amounts)[None], surviving, column)[0]) if nodes[node] else 0
 
     for level in range(min(each.scopes for each in surviving)):
         for amount, cause in _least_outside(problem, level, value, after):
@@ -146,23 +137,22 @@ def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[i
 
     after: the value of a node on which running pods need these amounts then.
     """
-    domain_of_node = problem.domains[:, level]
-    total, inside = int(value.sum()), dict[int, int]()
-    for domain, amount in zip(domain_of_node.tolist(), value.tolist(), strict=True):
-        inside[domain] = inside.get(domain, 0) + amount
-    left = {domain: total - amount for domain, amount in inside.items() if domain != UNKNOWN}
-    for domain in left:
-        for node, amounts in problem.needs.get(domain, {}).items():
+    total, inside = int(value.sum()), Counter[FailureDomain]()
+    for domains, amount in zip(problem.room.domains, value.tolist(), strict=True):
+        if (domain := domains[level]) is not None:
+            inside[domain] += amount
+    left = {domain: total - amount for domain, amount in inside.items()}
+    for domain, node, amounts in problem.room.needs:
+        if domain in left:
             left[domain] -= int(value[node]) - after(node, amounts)
     if left:
         worst = min(left, key=lambda domain: (left[domain], domain))
-        first = int(np.flatnonzero(domain_of_node == worst)[0])
-        yield Limit(left[worst], backup_room(level, problem.nodes[first]))
+        yield Limit(left[worst], f"room for backups when {worst} fails")
 
 
 def _quota_limits(problem: Problem) -> Iterator[Limit]:
     """The pods of a failed domain are made again while the dead ones still count: at best every domain has as many."""
-    domains = len(problem.nodes)
+    domains = len(problem.room.nodes)
     for quota in problem.quotas:
         pairs = list(zip(quota.per_pod, problem.templates, strict=True))
         asked = sum(used * each.per_set for used, each in pairs)
@@ -174,11 +164,17 @@ def _quota_limits(problem: Problem) -> Iterator[Limit]:
             yield Limit(sets, f"quota {quota.name}")
 
 
-WORK = 200_000
-"""Steps of the exhaustive search: two or three seconds."""
+MOST_NODES = 12
+"""Of a problem that the solver is asked about. Beyond, what it cannot prove in seconds it does not prove in minutes."""
 
+MOST_REFUSED = 20
+"""Packings that the solver is asked to replace by another one, because judging pod by pod refused them."""
 
 Judge = Callable[[Packing], bool]
+
+PackingSolver = Callable[[Problem, int, int, Sequence[Packing]], tuple[Packing | None, int]]
+"""Of a problem, from least to most sets: the packing with the most sets that is none of those given, None where there
+is none or none was found; and more sets than this are proven not to fit."""
 
 NO_DIVISION = "no division over nodes and backups has room for one more"
 
@@ -200,59 +196,50 @@ class Count(Struct, frozen=True):
         return self.sets == self.at_most
 
 
-def count_sets(problem: Problem, work: int = WORK, accepts: Judge | None = None) -> Count:
+def count_sets(problem: Problem, solver: PackingSolver | None = None, accepts: Judge | None = None) -> Count:
     """The count of a problem.
 
-    work: steps that may be taken to close a gap on a small one.
-    accepts: judges a packing by what the problem's numbers leave out; what it refuses does not count. Then trying
-        everything proves nothing, because of several divisions of backups only one is judged.
+    solver: closes the gap in a small one.
+    accepts: judges a packing by what the problem's numbers leave out; what it refuses does not count. That nothing else
+        is accepted proves nothing: pods that are bound one after another may get where they would not be bound last.
     """
     at_most, cause = limits(problem)[0]
-    sets, packing = _packed(problem, at_most, accepts or _any)
-    if sets < at_most and _is_small(problem):
-        search = Exhaustive(problem, work, accepts or _any)
-        try:
-            while sets < at_most:
-                better = search.pack(sets + 1)
-                if better is None:
-                    at_most, cause = (sets, NO_DIVISION) if accepts is None else (at_most, cause)
-                    break
-                sets, packing = sets + 1, better
-        except OutOfWork:
-            pass
+    sets, packing = _packed(problem, at_most, accepts)
+    refused = list[Packing]()
+    while solver is not None and _is_small(problem) and sets < at_most and len(refused) < MOST_REFUSED:
+        found, bound = solver(problem, sets + 1, at_most, refused)
+        if bound < at_most and not refused:
+            at_most, cause = bound, NO_DIVISION
+        if found is None:
+            break
+        if accepts is None or accepts(found):
+            sets, packing = int(found.runs[0].sum()) // problem.templates[0].per_set, found
+        else:
+            refused.append(found)
     return Count(sets, at_most, cause, packing)
 
 
-def fits(problem: Problem, sets: int, work: int = WORK) -> bool:
-    """Whether so many sets are shown to fit; of a small problem also by trying everything."""
+def fits(problem: Problem, sets: int, solver: PackingSolver | None = None) -> bool:
+    """Whether so many sets are shown to fit; of a small problem also by the solver."""
     if limits(problem)[0].sets < sets:
         return False
     if pack(problem, sets) is not None:
         return True
-    if not _is_small(problem):
-        return False
-    try:
-        return Exhaustive(problem, work, _any).pack(sets) is not None
-    except OutOfWork:
-        return False
-
-
-def _any(_: Packing) -> bool:
-    return True
+    return solver is not None and _is_small(problem) and solver(problem, sets, sets, ())[0] is not None
 
 
 def _is_small(problem: Problem) -> bool:
-    return len(problem.nodes) <= MOST_NODES and not any(each.spread for each in problem.templates)
+    return len(problem.room.nodes) <= MOST_NODES
 
 
-def _packed(problem: Problem, at_most: int, accepts: Judge) -> tuple[int, Packing]:
+def _packed(problem: Problem, at_most: int, accepts: Judge | None) -> tuple[int, Packing]:
     """The most sets that `pack` puts, by bisection after it tried all of them."""
     best, packing = 0, pack(problem, 0)
     assert packing is not None, "nothing always fits"
     low, high, sets = 1, at_most, at_most
     while low <= high:
         found = pack(problem, sets)
-        if found is None or not accepts(found):
+        if found is None or (accepts is not None and not accepts(found)):
             high = sets - 1
         else:
             best, packing, low = sets, found, sets + 1
@@ -260,27 +247,19 @@ def _packed(problem: Problem, at_most: int, accepts: Judge) -> tuple[int, Packin
     return best, packing
 
 
-# Judges a packing by the code that judges placements and failures, which knows nothing of the Problem.
-
-
 def broken(model: CapacityModel, packing: Packing) -> Mapping[str, str]:
-    """Pod or node → what is wrong. Empty when every new pod may be on its node, every pod with a backup survives every
-    failure that it is to survive, and every node has room for its pods and for what it reserves.
+    """Pod or node → what is wrong, by the code that judges placements and failures, which knows nothing of the Problem.
+
+    Empty when every new pod may be on its node, every pod with a backup survives every failure that it is to survive,
+    and every node has room for its pods and for what it reserves.
 
     Of the new pods of a template on a node one is judged: they are alike.
     """
     situation, plan, samples = packed(model, packing)
-    cluster = situation.cluster
-    found: dict[str, str] = {}
+    found = dict(broken_promises(situation, plan, model.settings.rack_label))
     for pod in samples:
         if reason := situation.verdict(pod).why_not(pod.node):
             found[pod.uid] = f"{pod.node}: {reason}"
-    for node, reserve in plan.reserves.items():
-        if not reserve.fits(cluster.free(node)):
-            found[node] = f"it reserves {reserve} and has only {cluster.free(node)}"
-    domains = FailureDomains(cluster, situation.inputs, model.settings.rack_label)
-    for domain in sorted({domain for backup in plan.backups.values() for domain in backup.domains}):
-        found |= lost_pods(situation, domains.failure(domain), plan)
     return found
 
 
@@ -294,41 +273,29 @@ def packed(model: CapacityModel, packing: Packing) -> tuple[Situation, BackupPla
             samples.append(pods[0])
             added |= {pod.uid: pod for pod in pods}
             taking = packing.backups.get((number, node), {})
-            domains = tuple(model.domains[each] for each in surviving(model.problem, template, node))
+            domains = model.problem.room.survived(node, template.scopes)
             waiting = iter(pods)
             for backup, count in taking.items():
                 for _ in range(count):
-                    backups[next(waiting).uid] = Backup(model.problem.nodes[backup], domains)
-    situation = model.situation.changed(added)
-    return situation, BackupPlan(backups, _reserves(situation.cluster, BackupPlan(backups))), samples
+                    backups[next(waiting).uid] = Backup(model.problem.room.nodes[backup], domains)
+    situation, plan = model.situation.changed(added), BackupPlan(backups)
+    return situation, replace(plan, reserves=reserves_of(situation.cluster, plan.backups)), samples
 
 
 def _pods(model: CapacityModel, packing: Packing, number: int, node: int) -> Iterator[ClusterPod]:
     template = model.templates[number]
     for copy in range(int(packing.runs[number, node])):
         name = f"{template.pod.name}-{node}-{copy}"
-        yield replace(template.pod, uid=f"{template.pod.uid}-{node}-{copy}", name=name, node=model.problem.nodes[node])
+        yield replace(
+            template.pod, uid=f"{template.pod.uid}-{node}-{copy}", name=name, node=model.problem.room.nodes[node]
+        )
 
 
-def _reserves(cluster: Cluster, plan: BackupPlan) -> dict[str, Resources]:
-    needs: dict[tuple[FailureDomain, str], Resources] = {}
-    for uid, backup in plan.backups.items():
-        for domain in backup.domains:
-            needs[domain, backup.node] = needs.get((domain, backup.node), ZERO) + cluster.pods[uid].requests
-    reserves: dict[str, Resources] = {}
-    for (_, node), amount in needs.items():
-        reserves[node] = reserves.get(node, ZERO).maximum(amount)
-    return reserves
-
-
-# How many sets of a model fit, together and each template alone.
-
-
-def count_together(model: CapacityModel, work: int = WORK) -> Count:
+def count_together(model: CapacityModel, solver: PackingSolver | None = None) -> Count:
     """How many sets fit. A packing of templates that look at other pods counts only when it is judged pod by pod."""
     if any(model.cautions):
-        return count_sets(model.problem, work, lambda packing: not broken(model, packing))
-    return count_sets(model.problem, work)
+        return count_sets(model.problem, solver, lambda packing: not broken(model, packing))
+    return count_sets(model.problem, solver)
 
 
 def only(model: CapacityModel, template: int) -> CapacityModel:

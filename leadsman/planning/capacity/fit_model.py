@@ -1,14 +1,19 @@
-"""Which templates are not described by numbers alone, because where one pod is changes where another may be."""
+"""A cluster and pod templates as a Problem.
+
+The pods that run keep their nodes, and the backups that plan_backups gives them; the room of placeholders is free, what
+they stand for is reserved. Pods that wait for a node are left out. Where one pod changes where another may be, numbers
+alone do not describe a template: it gets cautions, and its packings are judged pod by pod.
+"""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.checks import Candidate
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, TopologySpread
+from leadsman.cluster.constraints import TopologySpread
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.pod_checks import counts_itself, spread_counts
@@ -16,13 +21,12 @@ from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import ZERO
 from leadsman.decision.delay.bounds import TargetName, valid_bounds
 from leadsman.decision.model import PodInfo
-from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION, DELAY_LABEL_PREFIX
-from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, BackupSettings, FailureDomain, FailureDomains
-from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
-from leadsman.planning.capacity.problem import UNKNOWN, Ints, Mask, Problem, QuotaLimit, Spread, Template
+from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomain, FailureDomains, scopes_of
+from leadsman.planning.backups.planner import plan_backups, without_placeholders
+from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, Room, is_against_itself, room_of
+from leadsman.planning.capacity.fit_problem import Mask, Problem, QuotaLimit, Spread, Template
 from leadsman.planning.situation import Situation
-
-# Which templates are not described by numbers alone, because where one pod is changes where another may be.
 
 
 def cautions(
@@ -36,9 +40,7 @@ def _cautions(
     pod: ClusterPod, wants_backup: bool, templates: Sequence[ClusterPod], cluster: Cluster, plan: BackupPlan
 ) -> Iterator[str]:
     constraints = pod.constraints
-    domains = len(constraints.spread) + sum(
-        term.topology_key != "kubernetes.io/hostname" for term in constraints.anti_affinity
-    )
+    domains = len(constraints.spread) + sum(term.topology_key != HOSTNAME_LABEL for term in constraints.anti_affinity)
     if domains > 1 or (domains and wants_backup):
         yield "it is spread over domains in several ways, or with backups"
     for judged, what in (
@@ -97,16 +99,6 @@ def _asks_for(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
     return any(term.matches(other.namespace, other.labels, labels) for term in pod.constraints.affinity)
 
 
-# A cluster and pod templates as a Problem.
-#
-# The pods that run keep their nodes, and the backups that plan_backups gives them; the room of placeholders is free,
-# what
-# they stand for is reserved. Pods that wait for a node are left out.
-
-SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
-
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-
 _UNLIMITED = 1 << 40
 """More pods than any cluster has."""
 
@@ -123,7 +115,7 @@ class CapacityModel(Struct, frozen=True):
     """A problem, and what its numbers stand for.
 
     situation: without placeholders. plan: the backups of the pods that run.
-    domains: what fails, by the problem's number.
+    failures: which nodes fail together.
     refusals: template → node → why it may not run it, whatever its room.
     cautions: template → why its packings are judged by what they look at, pod by pod; () when numbers say it all.
     """
@@ -132,7 +124,7 @@ class CapacityModel(Struct, frozen=True):
     situation: Situation
     settings: BackupSettings
     plan: BackupPlan
-    domains: tuple[FailureDomain, ...]
+    failures: FailureDomains
     templates: tuple[PodTemplate, ...]
     refusals: tuple[Mapping[str, str], ...]
     cautions: tuple[tuple[str, ...], ...]
@@ -165,32 +157,22 @@ class _Modelling:
         self._cluster = cluster = situation.cluster
         self._settings, self._plan, self._with_backups = settings, plan, backups
         self._names = tuple(cluster.nodes)
-        self._position = {node: number for number, node in enumerate(self._names)}
         self._failures = FailureDomains(cluster, situation.inputs, settings.rack_label)
-        self._numbers: dict[FailureDomain, int] = {}
-        self._amounts = Columns([each.pod for each in templates])
 
     def model(self) -> CapacityModel:
-        domains = np.array([self._domains_of(node) for node in self._names], np.int64).reshape(-1, len(SCOPES))
-        free = np.array([self._amounts.free(self._cluster, node) for node in self._names], np.int64)
-        refusals = tuple(self._refusals(each.pod) for each in self._templates)
-        problem = Problem(
-            nodes=self._names,
-            resources=self._amounts.names,
-            free=free.reshape(len(self._names), -1),
-            domains=domains,
-            needs=self._needs(),
-            templates=tuple(
-                self._template(each, refused, domains) for each, refused in zip(self._templates, refusals, strict=True)
-            ),
-            quotas=tuple(self._quotas()),
+        room = room_of(
+            self._cluster, Columns([each.pod for each in self._templates]), self._failures, self._plan.backups
         )
+        refusals = tuple(self._refusals(each.pod) for each in self._templates)
+        pairs = zip(self._templates, refusals, strict=True)
+        templates = tuple(self._template(each, refused, room) for each, refused in pairs)
+        problem = Problem(room, templates, tuple(self._quotas()))
         return CapacityModel(
             problem,
             self._situation,
             self._settings,
             self._plan,
-            tuple(self._numbers),
+            self._failures,
             self._templates,
             refusals,
             tuple(
@@ -199,24 +181,6 @@ class _Modelling:
             ),
         )
 
-    def _domains_of(self, node: str) -> list[int]:
-        found = []
-        for scope in SCOPES:
-            survived = self._failures.survived_by(scope, node)
-            own = survived[-1] if isinstance(survived, tuple) else None
-            found.append(UNKNOWN if own is None else self._numbers.setdefault(own, len(self._numbers)))
-        return found
-
-    def _needs(self) -> dict[int, dict[int, Ints]]:
-        needs: dict[int, dict[int, Ints]] = {}
-        for uid, backup in self._plan.backups.items():
-            amounts = np.array(self._amounts.of(self._cluster.pods[uid]), np.int64)
-            for domain in backup.domains:
-                by_node = needs.setdefault(self._numbers[domain], {})
-                node = self._position[backup.node]
-                by_node[node] = by_node.get(node, 0) + amounts
-        return needs
-
     def _refusals(self, pod: ClusterPod) -> dict[str, str]:
         if reasons := quota_refusals(_without_limit_quotas(self._cluster), pod):
             return dict.fromkeys(self._names, reasons[0])
@@ -224,40 +188,38 @@ class _Modelling:
         verdict = self._situation.verdict(without_counted(pod))
         return {node: verdict.why_not(node) for node in set(self._names) - set(verdict.nodes)}
 
-    def _template(self, template: PodTemplate, refused: Mapping[str, str], domains: Ints) -> Template:
+    def _template(self, template: PodTemplate, refused: Mapping[str, str], room: Room) -> Template:
         allowed = np.array([node not in refused for node in self._names], np.bool_)
         scopes, after = self._scopes(template.pod), self._allowed_after(template.pod, allowed)
-        places = allowed & (domains[:, scopes - 1] != UNKNOWN) if scopes else allowed
-        for number, (kept, falls) in after.items():
+        nodes, places = range(len(self._names)), allowed
+        if scopes:
+            places = allowed & np.array([bool(room.survived(node, scopes)) for node in nodes], np.bool_)
+        for domain, (kept, falls) in after.items():
             if falls:
-                places = places & (kept | (domains == number).any(axis=1))
+                places = places & (kept | np.array([domain in room.domains[node] for node in nodes], np.bool_))
         return Template(
             name=template.name,
             per_set=template.per_set,
-            amounts=np.array(self._amounts.of(template.pod), np.int64),
+            amounts=Columns([each.pod for each in self._templates]).of(template.pod),
             places=places,
             backups=allowed,
             scopes=scopes,
-            backups_after={number: kept for number, (kept, _) in after.items()},
+            backups_after={domain: kept for domain, (kept, _) in after.items()},
             spread=tuple(self._spreads(template.pod)),
         )
 
     def _scopes(self, pod: ClusterPod) -> int:
-        """0 for a pod that wants no backup, names no scope that exists, or is never made again."""
-        value = pod.annotations.get(BACKUP_ANNOTATION, self._settings.default_scope)
-        wants = self._with_backups and PodInfo.of(pod).has_delay_bounds and not never_replaced(pod)
-        return SCOPES.index(BackupScope(value)) + 1 if wants and value in SCOPES else 0
+        wants = self._with_backups and PodInfo.of(pod).has_delay_bounds
+        return scopes_of(pod, self._settings) if wants else 0
 
-    def _allowed_after(self, pod: ClusterPod, allowed: Mask) -> dict[int, tuple[Mask, bool]]:
+    def _allowed_after(self, pod: ClusterPod, allowed: Mask) -> dict[FailureDomain, tuple[Mask, bool]]:
         """Domain → the nodes that may have the pod after it failed, and whether a pod falls that then has a backup; of
         the failures that take replicas that a bound of the pod is to, as those are on their backups then."""
-        if not self._with_backups or not allowed.any():
+        if not (self._with_backups and allowed.any() and self._situation.workloads_bounding(pod)):
             return {}
-        if not self._situation.workloads_bounding(pod):
-            return {}
-        found: dict[int, tuple[Mask, bool]] = {}
+        found: dict[FailureDomain, tuple[Mask, bool]] = {}
         references, backups = self._situation.reference_nodes(pod), self._plan.backups
-        for domain, number in self._numbers.items():
+        for domain in self._failures.domains:
             failure = self._failures.failure(domain)
             if not references.isdisjoint(failure.nodes):
                 falling = [each for each in failure.pods if each.uid in backups and domain in backups[each.uid].domains]
@@ -265,7 +227,7 @@ class _Modelling:
                 after = self._situation.failed(failure.nodes).changed(landed)
                 may = set(after.verdict(without_counted(pod)).nodes)
                 kept = np.array([node in may for node in self._names], np.bool_)
-                found[number] = kept, any(each.node in references for each in falling)
+                found[domain] = kept, any(each.node in references for each in falling)
         return found
 
     def _spreads(self, pod: ClusterPod) -> Iterator[Spread]:
@@ -282,14 +244,14 @@ class _Modelling:
                     enough_domains=len(counted.domains) >= constraint.min_domains,
                 )
         for term in pod.constraints.anti_affinity:
-            if term.topology_key != HOSTNAME_LABEL and _is_against_itself(pod, term):
+            if term.topology_key != HOSTNAME_LABEL and is_against_itself(pod, term):
                 yield self._one_a_domain(candidate, term.topology_key)
 
     def _one_a_domain(self, candidate: Candidate, label: str) -> Spread:
         """A domain that has such a pod is refused already. A node without the label is in none, so it is unlimited."""
         domain_of_node = self._ordered(candidate, candidate.columns.domains(label)[0]).copy()
-        domains = int(domain_of_node.max(initial=UNKNOWN)) + 2
-        domain_of_node[domain_of_node == UNKNOWN] = domains - 1
+        domains = int(domain_of_node.max(initial=-1)) + 2
+        domain_of_node[domain_of_node < 0] = domains - 1
         present = np.zeros(domains, np.int64)
         present[-1] = -_UNLIMITED
         return Spread(label, domain_of_node, present, np.zeros(domains, np.bool_), 1, enough_domains=False)
@@ -311,56 +273,15 @@ class _Modelling:
             left = quota.hard[resource] - quota.used.get(resource, 0)
             yield QuotaLimit(f"{name} ({resource})", left, tuple(per_pod), again.get((namespace, name, resource), {}))
 
-    def _made_again(self) -> Mapping[tuple[str, str, str], Mapping[int, int]]:
-        again: dict[tuple[str, str, str], Counter[int]] = {}
+    def _made_again(self) -> Mapping[tuple[str, str, str], Mapping[FailureDomain, int]]:
+        again: dict[tuple[str, str, str], Counter[FailureDomain]] = {}
         for uid, backup in self._plan.backups.items():
             for quota, usage in counting_quotas(self._cluster, self._cluster.pods[uid]):
                 for resource, amount in usage.items():
                     by_domain = again.setdefault((quota.namespace, quota.name, resource), Counter())
                     for domain in backup.domains:
-                        by_domain[self._numbers[domain]] += amount
+                        by_domain[domain] += amount
         return again
-
-
-class Columns:
-    """What pods take, as columns: resources, host ports, and a place on a node that a pod has for itself."""
-
-    def __init__(self, pods: Sequence[ClusterPod], others: Iterable[ClusterPod] = ()) -> None:
-        """pods: those that are counted, with all that they take. others: of these only the resources."""
-        self._resources = tuple(sorted({name for pod in (*pods, *others) for name, _ in pod.requests.items()}))
-        self._ports = tuple(dict.fromkeys(port for pod in pods for port in pod.constraints.host_ports))
-        own = [term for pod in pods for term in pod.constraints.anti_affinity if _is_against_itself(pod, term)]
-        self._terms = tuple(dict.fromkeys(term for term in own if term.topology_key == HOSTNAME_LABEL))
-        ports = (f"host port {port.port}/{port.protocol}" for port in self._ports)
-        self.names = (*self._resources, *ports, *("anti-affinity on one node" for _ in self._terms))
-
-    def of(self, pod: ClusterPod) -> list[int]:
-        """What one pod takes."""
-        amounts = [pod.requests.amount(name) for name in self._resources]
-        return [
-            *amounts,
-            *(_conflicts(port, pod) for port in self._ports),
-            *(_meant(term, pod) for term in self._terms),
-        ]
-
-    def free(self, cluster: Cluster, node: str) -> list[int]:
-        """What the pods of a node leave."""
-        left, there = cluster.free(node), cluster.pods_on(node)
-        ports = (1 - sum(_conflicts(port, pod) for pod in there) for port in self._ports)
-        own = (1 - sum(_meant(term, pod) for pod in there) for term in self._terms)
-        return [*(left.amount(name) for name in self._resources), *ports, *own]
-
-
-def _conflicts(port: HostPort, pod: ClusterPod) -> int:
-    return int(any(port.conflicts(taken) for taken in pod.constraints.host_ports))
-
-
-def _meant(term: PodAffinityTerm, pod: ClusterPod) -> int:
-    return int(term.matches(pod.namespace, pod.labels, {}))
-
-
-def _is_against_itself(pod: ClusterPod, term: PodAffinityTerm) -> bool:
-    return term.matches(pod.namespace, pod.labels, {})
 
 
 def without_counted(pod: ClusterPod) -> ClusterPod:

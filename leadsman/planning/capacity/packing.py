@@ -1,8 +1,8 @@
 """Puts sets of pods on nodes and gives them backups, template by template: what it reaches does fit.
 
 One way spreads a template's pods over nodes in proportion to the room there; another, for two templates, divides them
-by the pairs of counts that nodes hold. Backups fill the same few nodes for every
-failure, because failures share what is reserved.
+by the pairs of counts that nodes hold. Backups fill the same few nodes for every failure, because failures share what
+is reserved.
 """
 
 from collections import Counter
@@ -12,71 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from leadsman.planning.capacity.problem import (
-    UNKNOWN,
-    Ints,
-    Mask,
-    Packing,
-    Problem,
-    Spread,
-    Template,
-    copies,
-    members,
-    reserved,
-)
-
-# How many pods a topology spread lets into its domains, and how it wants a number of them divided.
-
-
-def domain_caps(spread: Spread, room: Ints) -> Ints:
-    """Domain → most pods that can be added, bound one after another in the best order.
-
-    room: node → pods for which it has room. The last pod of a domain needs max_skew more than the least populated one
-    at most, and every domain can be filled up to that one first: so the least populated at the end decides.
-    """
-    by_domain = _by_domain(spread, room)
-    full = spread.present + by_domain
-    least = int(full[spread.counted].min()) if spread.enough_domains and spread.counted.any() else 0
-    caps: Ints = np.minimum(by_domain, (least + spread.max_skew - spread.present).clip(min=0))
-    return caps
-
-
-def divided(spread: Spread, room: Ints, pods: int) -> Ints:
-    """Domain → how many of the pods go there, the least populated first. `pods` fit: domain_caps has as many."""
-    caps = domain_caps(spread, room)
-    low, high = 0, int((spread.present + caps).max(initial=0))
-    while low < high:
-        level = (low + high) // 2
-        if _filled(spread, caps, level).sum() >= pods:
-            high = level
-        else:
-            low = level + 1
-    added = _filled(spread, caps, low)
-    for domain in np.flatnonzero(added + spread.present == low)[::-1].tolist():
-        if added.sum() > pods and added[domain]:
-            added[domain] -= 1
-    return added
-
-
-def _filled(spread: Spread, caps: Ints, level: int) -> Ints:
-    filled: Ints = np.minimum(caps, (level - spread.present).clip(min=0))
-    return filled
-
-
-def _by_domain(spread: Spread, room: Ints) -> Ints:
-    there = spread.domain_of_node >= 0
-    sums = np.bincount(spread.domain_of_node[there], room[there], minlength=len(spread.present))
-    return sums.astype(np.int64)
-
-
-# Two templates on the same nodes: every pair of counts that a node holds, and what all nodes together hold.
-#
-# A pod of the first template is worth `weight`, one of the second the rest of 1. No division over nodes is worth more
-# than the best pair of each node, which limits the sets; the weight with the least limit is searched for. Near it some
-# nodes hold more of the first and some more of the second: switching from one to the other gives the division that
-# sets
-# need.
-# Gilmore and Gomory, A Linear Programming Approach to the Cutting-Stock Problem (1961).
+from leadsman.planning.backups.backup_plan import FailureDomain
+from leadsman.planning.backups.reserve import Ints, ReserveLedger, copies
+from leadsman.planning.capacity.fit_problem import Mask, Packing, Problem, Template, divided, domain_caps
 
 Floats = NDArray[np.float64]
 
@@ -87,9 +25,14 @@ _NEAR = 1e-6
 
 
 class Patterns:
-    """The pairs of one problem.
+    """Two templates on the same nodes: every pair of counts that a node holds, and what all nodes together hold.
 
-    free: (N, K). first, second: which nodes may have each.
+    A pod of the first is worth `weight`, one of the second the rest of 1. No division over nodes is worth more than the
+    best pair of each node, which limits the sets; the weight with the least limit is searched for. Near it some nodes
+    hold more of the first and some more of the second: switching from one to the other gives the division that sets
+    need. Gilmore and Gomory, A Linear Programming Approach to the Cutting-Stock Problem (1961).
+
+    free: (nodes, resources). first, second: which nodes may have each.
     """
 
     def __init__(self, free: Ints, pair: tuple[Template, Template], first: Mask, second: Mask) -> None:
@@ -148,39 +91,8 @@ class Patterns:
 def patterns_of(problem: Problem, first: int, second: int) -> Patterns:
     """Of two templates beside what is reserved now."""
     pair = problem.templates[first], problem.templates[second]
-    return Patterns(problem.free - reserved(problem), pair, pair[0].places, pair[1].places)
-
-
-class Ledger:
-    """What is left while pods are put.
-
-    free: (N, K), without what is reserved. reserved: (N, K). needs: domain → node → amounts.
-    """
-
-    def __init__(self, problem: Problem) -> None:
-        self.free = problem.free.copy()
-        self.reserved = reserved(problem)
-        self.needs: dict[int, dict[int, Ints]] = {domain: dict(each) for domain, each in problem.needs.items()}
-
-    def run(self, template: Template, runs: Ints) -> None:
-        """Takes the room of pods that run on nodes."""
-        self.free -= runs[:, None] * template.amounts[None]
-
-    def fall(self, template: Template, domains: Sequence[int], node: int, pods: int) -> None:
-        """Reserves room on the node for pods that fall when any of the domains fails."""
-        for domain in domains:
-            needed = self.needs.setdefault(domain, {})
-            needed[node] = needed.get(node, 0) + pods * template.amounts
-            np.maximum(self.reserved[node], needed[node], out=self.reserved[node])
-
-    def room_after(self, template: Template, domains: Sequence[int], node: int) -> int:
-        """How many of the pods the node can take after each of the failures."""
-        fitting = []
-        for domain in domains:
-            needed = self.needs.get(domain, {}).get(node)
-            left = self.free[node] if needed is None else self.free[node] - needed
-            fitting.append(int(copies(left[None], template.amounts)[0]))
-        return min(fitting)
+    ledger = problem.ledger()
+    return Patterns(ledger.free - ledger.reserved, pair, pair[0].places, pair[1].places)
 
 
 def pack(problem: Problem, sets: int) -> Packing | None:
@@ -193,8 +105,8 @@ def pack(problem: Problem, sets: int) -> Packing | None:
 
 def _one_after_another(problem: Problem, sets: int) -> Packing | None:
     """Each template on what those before it leave, the largest first."""
-    ledger, nodes_of = Ledger(problem), members(problem)
-    runs = np.zeros((len(problem.templates), len(problem.nodes)), np.int64)
+    ledger, nodes_of = problem.ledger(), problem.room.members()
+    runs = np.zeros((len(problem.templates), len(problem.room.nodes)), np.int64)
     backups: dict[tuple[int, int], Mapping[int, int]] = {}
     for number in _largest_first(problem):
         template = problem.templates[number]
@@ -202,7 +114,7 @@ def _one_after_another(problem: Problem, sets: int) -> Packing | None:
         if there is None:
             return None
         runs[number] = there
-        ledger.run(template, there)
+        ledger.free -= there[:, None] * template.amounts
         found = _backups(problem, template, there, ledger, nodes_of)
         if found is None:
             return None
@@ -218,10 +130,10 @@ def _by_patterns(problem: Problem, sets: int) -> Packing | None:
     runs = patterns_of(problem, 0, 1).divided((pods[0], pods[1]))
     if runs is None:
         return None
-    ledger, nodes_of = Ledger(problem), members(problem)
+    ledger, nodes_of = problem.ledger(), problem.room.members()
     for number, template in enumerate(problem.templates):
         _drop_last(runs[number], int(runs[number].sum()) - pods[number])
-        ledger.run(template, runs[number])
+        ledger.free -= runs[number][:, None] * template.amounts
     backups: dict[tuple[int, int], Mapping[int, int]] = {}
     for number in _largest_first(problem):
         found = _backups(problem, problem.templates[number], runs[number], ledger, nodes_of)
@@ -243,23 +155,21 @@ def keeps_quotas(problem: Problem, packing: Packing) -> bool:
         per_pod = np.array(quota.per_pod)
         created = int((per_pod @ packing.runs).sum())
         made_again = Counter(quota.made_again)
-        for level in range(problem.domains.shape[1]):
-            surviving_level = [each.scopes > level for each in problem.templates]
-            fallen = (per_pod * surviving_level) @ packing.runs
-            for node in np.flatnonzero(fallen).tolist():
-                made_again[int(problem.domains[node, level])] += int(fallen[node])
+        for number, node in np.argwhere(packing.runs).tolist():
+            for domain in problem.room.survived(node, problem.templates[number].scopes):
+                made_again[domain] += int(per_pod[number] * packing.runs[number, node])
         if created and created + max(made_again.values(), default=0) > quota.left:
             return False
     return True
 
 
 def _largest_first(problem: Problem) -> list[int]:
-    total = problem.free.clip(min=0).sum(axis=0).clip(min=1)
+    total = problem.room.free.clip(min=0).sum(axis=0).clip(min=1)
     shares = [float((each.amounts / total).max()) for each in problem.templates]
     return sorted(range(len(shares)), key=lambda number: (-shares[number], number))
 
 
-def _runs(template: Template, ledger: Ledger, pods: int) -> Ints | None:
+def _runs(template: Template, ledger: ReserveLedger, pods: int) -> Ints | None:
     room = copies(ledger.free - ledger.reserved, template.amounts) * template.places
     if room.sum() < pods:
         return None
@@ -287,7 +197,11 @@ def in_proportion(room: Ints, pods: int) -> Ints:
 
 
 def _backups(
-    problem: Problem, template: Template, runs: Ints, ledger: Ledger, nodes_of: Mapping[int, Ints]
+    problem: Problem,
+    template: Template,
+    runs: Ints,
+    ledger: ReserveLedger,
+    nodes_of: Mapping[FailureDomain, Sequence[int]],
 ) -> dict[int, dict[int, int]] | None:
     """Node → backup → pods; {} for a template that wants none. The node with the most room comes first, for every
     failure."""
@@ -297,16 +211,16 @@ def _backups(
     order = [node for node in np.argsort(-room, kind="stable").tolist() if room[node]]
     found: dict[int, dict[int, int]] = {}
     for node in np.flatnonzero(runs).tolist():
-        domains = surviving(problem, template, node)
-        apart = set(nodes_of[domains[-1]].tolist())
+        domains = problem.room.survived(node, template.scopes)
+        apart = set(nodes_of[domains[-1]])
         allowed = template.backups_for(domains)
         left, taken = int(runs[node]), dict[int, int]()
         for backup in order:
             if backup in apart or not allowed[backup]:
                 continue
-            pods = min(left, ledger.room_after(template, domains, backup))
+            pods = min(left, ledger.room_after(domains, backup, template.amounts))
             if pods:
-                ledger.fall(template, domains, backup, pods)
+                ledger.fall(domains, backup, pods * template.amounts)
                 taken[backup] = pods
                 left -= pods
             if not left:
@@ -315,8 +229,3 @@ def _backups(
             return None
         found[node] = taken
     return found
-
-
-def surviving(problem: Problem, template: Template, node: int) -> list[int]:
-    """The domains whose failure takes the node and that the template's pods are to survive, the narrowest first."""
-    return [domain for domain in problem.domains[node, : template.scopes].tolist() if domain != UNKNOWN]

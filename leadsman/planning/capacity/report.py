@@ -7,11 +7,12 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from leadsman.planning.backups.backup_plan import SCOPES
+from leadsman.planning.backups.reserve import ReserveLedger, copies
 from leadsman.planning.capacity.consequences import Addition, Loss, Removal
-from leadsman.planning.capacity.count import NO_DIVISION, ROOM, SCOPES, Count
+from leadsman.planning.capacity.count import NO_DIVISION, ROOM, Count
 from leadsman.planning.capacity.fit_model import CapacityModel
-from leadsman.planning.capacity.packing import Ledger, surviving
-from leadsman.planning.capacity.problem import Packing, Problem, copies
+from leadsman.planning.capacity.fit_problem import Packing, Problem
 from leadsman.runtime.text_table import align_columns
 
 # Why a node takes no more pods of a template, once all that fit are there.
@@ -31,12 +32,12 @@ def reasons(model: CapacityModel, template: int, count: Count) -> Reasons:
     full, refused = Counter[str](), Counter[str]()
     ledger, wants = ledger_after(model.problem, count.packing), model.problem.templates[template]
     left = copies(ledger.free - ledger.reserved, wants.amounts)
-    for number, node in enumerate(model.problem.nodes):
+    for number, node in enumerate(model.problem.room.nodes):
         if node in model.refusals[template]:
             refused[model.refusals[template][node]] += 1
         elif not wants.places[number]:
-            unknown = model.problem.domains[number, wants.scopes - 1] < 0 if wants.scopes else False
-            what = f"its {SCOPES[wants.scopes - 1]} is unknown" if unknown else "a bound would break after a failure"
+            unknown = wants.scopes and not model.problem.room.survived(number, wants.scopes)
+            what = f"its {SCOPES[wants.scopes]} is unknown" if unknown else "a bound would break after a failure"
             refused[f"{what}, so its pods could have no backup"] += 1
         elif left[number]:
             full[count.cause if count.cause != ROOM else NO_DIVISION] += 1
@@ -48,25 +49,25 @@ def reasons(model: CapacityModel, template: int, count: Count) -> Reasons:
     return Reasons(binds, dict(_ordered(full) + _ordered(refused)))
 
 
-def ledger_after(problem: Problem, packing: Packing) -> Ledger:
+def ledger_after(problem: Problem, packing: Packing) -> ReserveLedger:
     """What is left when a packing is there."""
-    ledger = Ledger(problem)
-    for number, template in enumerate(problem.templates):
-        ledger.run(template, packing.runs[number])
+    ledger = problem.ledger()
+    for template, runs in zip(problem.templates, packing.runs, strict=True):
+        ledger.free -= runs[:, None] * template.amounts
     for (number, node), taking in packing.backups.items():
         template = problem.templates[number]
         for backup, pods in taking.items():
-            ledger.fall(template, surviving(problem, template, node), backup, pods)
+            ledger.fall(problem.room.survived(node, template.scopes), backup, pods * template.amounts)
     return ledger
 
 
-def _short(problem: Problem, ledger: Ledger, node: int, template: int) -> str:
+def _short(problem: Problem, ledger: ReserveLedger, node: int, template: int) -> str:
     """The resources of which the node has too little, and whether a reserve holds them."""
     amounts = problem.templates[template].amounts
     free, reserve = ledger.free[node], ledger.reserved[node]
     short = np.flatnonzero((amounts > 0) & (free - reserve < amounts)).tolist()
     held = all(free[each] >= amounts[each] for each in short)
-    names = ", ".join(problem.resources[each] for each in short)
+    names = ", ".join(problem.room.resources[each] for each in short)
     return f"{names} (reserved for backups)" if held else names
 
 
@@ -117,6 +118,10 @@ class FitReport(Struct, frozen=True):
     def fitting_sets(self) -> int:
         return self.templates[0].fits if self.sets is None else self.sets.fits
 
+    @property
+    def at_most_sets(self) -> int:
+        return self.templates[0].at_most if self.sets is None else self.sets.at_most
+
 
 def alone_fit(model: CapacityModel, per_set: int, count: Count, with_preemption: int | None) -> Fit:
     """model, count: of one template alone. per_set: how many of its pods a set has."""
@@ -145,7 +150,7 @@ def sets_fit(model: CapacityModel, count: Count) -> Fit:
 
 def _nodes(model: CapacityModel, count: Count) -> dict[str, int]:
     pods = count.packing.runs.sum(axis=0)
-    return {model.problem.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()}
+    return {model.problem.room.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()}
 
 
 def as_json(report: FitReport) -> str:
@@ -190,6 +195,10 @@ def _failures(report: FitReport) -> Iterator[list[str]]:
 
 def _additions(report: FitReport) -> Iterator[list[str]]:
     if report.fitting_sets >= report.wanted:
+        return
+    if report.at_most_sets >= report.wanted:
+        known = f"at least {report.fitting_sets} and at most {report.at_most_sets} do"
+        yield [f"Whether {report.wanted} fit is not known: {known}"]
         return
     if not report.additions:
         yield [f"No number of copies of one node makes {report.wanted} fit; see what binds first"]

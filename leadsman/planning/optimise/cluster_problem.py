@@ -6,9 +6,8 @@ the backup that plan_backups gives it; one without a node gets the one with the 
 that nobody would make again elsewhere, or that keep data on their node, choose only their backup.
 """
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import isqrt
 
@@ -20,18 +19,22 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import NoTarget, resolve_target, valid_bounds
 from leadsman.decision.model import PodInfo
-from leadsman.kube.names import BACKUP_ANNOTATION
-from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, BackupSettings, FailureDomain, FailureDomains
-from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
-from leadsman.planning.optimise.choices import NOWHERE, Amounts, Choice, FixedNeed, PodOptions, Problem
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, never_replaced, scopes_of
+from leadsman.planning.backups.planner import plan_backups, without_placeholders
+from leadsman.planning.backups.reserve import Columns, room_of
+from leadsman.planning.optimise.choices import Choice, Choices, PodOptions, Problem
 from leadsman.planning.situation import Situation, with_workloads_of, workload_key
-
-_SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
 
 _EVICTION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 _WEIGHT_PRECISION = 1_000
 """Of the cheapest resource's unit, when several resources are reserved."""
+
+MAX_OPTIONS = 40_000
+"""Of all pods together: a variable each. The relaxation of twice as many took half a minute of CPU."""
+
+LEAST_NODES = 8
+"""Places and backups that each pod has left, however many pods there are."""
 
 
 class ClusterProblem(Struct, frozen=True):
@@ -40,7 +43,7 @@ class ClusterProblem(Struct, frozen=True):
     situation, plan: before anything is chosen: pods that do not choose have their nodes, and all that have a node the
         backups of plan_backups.
     uids: of the problem's pods, in its order. start: what they have before anything is chosen.
-    domains: what fails, by the problem's number; failure_domains: which nodes fail then.
+    failures: which nodes fail together.
     cut: how many pods have more places and backups than the problem looks at.
     """
 
@@ -48,16 +51,10 @@ class ClusterProblem(Struct, frozen=True):
     situation: Situation
     plan: BackupPlan
     uids: tuple[str, ...]
-    start: tuple[Choice, ...]
-    domains: tuple[FailureDomain, ...]
-    failure_domains: FailureDomains
+    start: Choices
+    failures: FailureDomains
     settings: BackupSettings
     cut: int = 0
-
-    def scope_of(self, pod: ClusterPod) -> BackupScope:
-        """The largest failure that the pod is to survive; NONE also where it names none that exists."""
-        number = _scopes(pod, self.settings)
-        return _SCOPES[number - 1] if number else BackupScope.NONE
 
 
 def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProblem:
@@ -69,28 +66,34 @@ def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProb
     cluster = situation.cluster
     plan = plan_backups(situation, settings)
     pods = [cluster.pods[uid] for uid in sorted(choosing)]
-    domains = FailureDomains(cluster, situation.inputs, settings.rack_label)
-    numbered: dict[FailureDomain, int] = {}
-    domains_of_node = tuple(_domains_of(node, domains, numbered) for node in cluster.nodes)
-    amounts = _AmountsInUnits(cluster, [pod for pod in cluster.pods.values() if pod.uid in choosing | plan.pods.keys()])
+    failures = FailureDomains(cluster, situation.inputs, settings.rack_label)
+    counted = [pod for pod in cluster.pods.values() if pod.uid in choosing | plan.pods.keys()]
+    columns = Columns((), counted, in_units=True)
     position = {node: number for number, node in enumerate(cluster.nodes)}
     staying = situation.changed(dict.fromkeys(choosing))
+    fixed = {uid: backup for uid, backup in plan.backups.items() if uid not in choosing}
+    room = room_of(staying.cluster, columns, failures, fixed)
     problem = Problem(
-        nodes=tuple(cluster.nodes),
-        resources=amounts.resources,
-        units=amounts.units,
-        weights=amounts.weights,
-        free=tuple(amounts.free(staying.cluster, node) for node in cluster.nodes),
-        domains=domains_of_node,
-        fixed_needs=tuple(_fixed_needs(cluster, plan, choosing, amounts, numbered, position)),
-        pods=tuple(_options(pod, staying, settings, amounts, position) for pod in pods),
+        room=replace(room, free=room.free.clip(min=0)),
+        units=tuple(columns.units.tolist()),
+        weights=_weights(cluster, columns),
+        pods=tuple(_options(pod, staying, settings, columns, position) for pod in pods),
     )
     backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
-    start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
+    start = tuple(Choice(position.get(pod.node), backups.get(pod.uid)) for pod in pods)
     problem, cut = restricted(problem, start)
-    return ClusterProblem(
-        problem, situation, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), domains, settings, cut
-    )
+    return ClusterProblem(problem, situation, plan, tuple(pod.uid for pod in pods), start, failures, settings, cut)
+
+
+def _weights(cluster: Cluster, columns: Columns) -> tuple[int, ...]:
+    """Reserving all of a resource that the cluster has costs the same for each; pod slots cost nothing."""
+    shares = []
+    for name, unit in zip(columns.names, columns.units.tolist(), strict=True):
+        total = sum(node.allocatable.amount(name) for node in cluster.nodes.values())
+        shares.append(0.0 if name == "pods" else unit / max(total, unit))
+    cheapest = min((share for share in shares if share), default=1.0)
+    precision = _WEIGHT_PRECISION if sum(share > 0 for share in shares) > 1 else 1
+    return tuple(round(share / cheapest * precision) for share in shares)
 
 
 def _choosing(situation: Situation) -> set[str]:
@@ -151,95 +154,34 @@ def _options(
     pod: ClusterPod,
     staying: Situation,
     settings: BackupSettings,
-    amounts: "_AmountsInUnits",
+    columns: Columns,
     position: Mapping[str, int],
 ) -> PodOptions:
     """staying: without the pods that choose, so that only what stays takes room."""
     allowed = tuple(position[node] for node in staying.verdict(pod).nodes)
-    home = position.get(pod.node, NOWHERE)
-    stays = home != NOWHERE and (pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod))
+    home, own = position.get(pod.node), tuple(position[node] for node in filter(None, [pod.node]) if node in position)
+    stays = pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod)
     return PodOptions(
-        requests=amounts.of(pod),
+        requests=tuple(columns.of(pod).tolist()),
         home=home,
-        home_keeps=home in allowed or (home != NOWHERE and not staying.why_not_stay(pod)),
-        places=(home,) if stays else tuple(sorted({*allowed, home} - {NOWHERE})),
+        home_keeps=home in allowed or (home is not None and not staying.why_not_stay(pod)),
+        places=own if own and stays else tuple(sorted({*allowed, *own})),
         backups=allowed,
-        scopes=0 if never_replaced(pod) else _scopes(pod, settings),
+        scopes=scopes_of(pod, settings),
     )
 
 
-def _scopes(pod: ClusterPod, settings: BackupSettings) -> int:
-    """0 for a pod that wants no backup or names no scope that exists."""
-    value = pod.annotations.get(BACKUP_ANNOTATION, settings.default_scope)
-    return _SCOPES.index(BackupScope(value)) + 1 if value in _SCOPES else 0
-
-
-def _domains_of(node: str, domains: FailureDomains, numbered: dict[FailureDomain, int]) -> tuple[int, int, int]:
-    found = []
-    for scope in _SCOPES:
-        survived = domains.survived_by(scope, node)
-        own = survived[-1] if isinstance(survived, tuple) else None
-        found.append(NOWHERE if own is None else numbered.setdefault(own, len(numbered)))
-    return found[0], found[1], found[2]
-
-
-def _fixed_needs(
-    cluster: Cluster,
-    plan: BackupPlan,
-    choosing: set[str],
-    amounts: "_AmountsInUnits",
-    numbered: Mapping[FailureDomain, int],
-    position: Mapping[str, int],
-) -> Iterator[FixedNeed]:
-    for uid, backup in plan.backups.items():
-        for domain in backup.domains if uid not in choosing else ():
-            yield FixedNeed(numbered[domain], position[backup.node], amounts.of(cluster.pods[uid]))
-
-
-class _AmountsInUnits:
-    """Resources as integers of the largest unit in which all requests are whole.
-
-    weights: reserving all of a resource that the cluster has costs the same for each; pod slots cost nothing.
-    """
-
-    def __init__(self, cluster: Cluster, pods: Sequence[ClusterPod]) -> None:
-        self.resources = tuple(sorted({name for pod in pods for name, _ in pod.requests.items()}))
-        self.units = tuple(math.gcd(*(pod.requests.amount(name) for pod in pods)) for name in self.resources)
-        shares = []
-        for name, unit in zip(self.resources, self.units, strict=True):
-            total = sum(node.allocatable.amount(name) for node in cluster.nodes.values())
-            shares.append(0.0 if name == "pods" else unit / max(total, unit))
-        cheapest = min((share for share in shares if share), default=1.0)
-        precision = _WEIGHT_PRECISION if sum(share > 0 for share in shares) > 1 else 1
-        self.weights = tuple(round(share / cheapest * precision) for share in shares)
-
-    def of(self, pod: ClusterPod) -> Amounts:
-        pairs = zip(self.resources, self.units, strict=True)
-        return tuple(pod.requests.amount(name) // unit for name, unit in pairs)
-
-    def free(self, cluster: Cluster, node: str) -> Amounts:
-        pairs = zip(self.resources, self.units, strict=True)
-        return tuple(cluster.free(node).amount(name) // unit for name, unit in pairs)
-
-
-# Fewer options for pods that may go nearly anywhere: a pod has places times backups of them, 40,000 on 200 nodes.
-
-MAX_OPTIONS = 40_000
-"""Of all pods together: a variable each. The relaxation of twice as many took half a minute of CPU."""
-
-LEAST_NODES = 8
-"""Places and backups that each pod has left, however many pods there are."""
-
-
-def restricted(problem: Problem, start: Sequence[Choice]) -> tuple[Problem, int]:
-    """The problem with some places and backups of the pods that have too many, and how many pods those are.
+def restricted(problem: Problem, start: Choices) -> tuple[Problem, int]:
+    """The problem with some places and backups of the pods that have too many, and how many pods those are: a pod that
+    may go nearly anywhere has places times backups of them, 40,000 on 200 nodes.
 
     start: possible choices, which stay possible. The same problem is restricted in the same way.
     """
     most = max(LEAST_NODES, isqrt(MAX_OPTIONS // max(len(problem.pods), 1)))
     wanted_by = Counter(node for pod in problem.pods for node in pod.backups)
-    roomy_first = sorted(range(len(problem.nodes)), key=lambda node: ([-free for free in problem.free[node]], node))
-    shared_first = sorted(range(len(problem.nodes)), key=lambda node: (-wanted_by[node], node))
+    free = problem.room.free.tolist()
+    roomy_first = sorted(range(len(free)), key=lambda node: ([-amount for amount in free[node]], node))
+    shared_first = sorted(range(len(free)), key=lambda node: (-wanted_by[node], node))
     pods, cut = [], 0
     for number, (pod, has) in enumerate(zip(problem.pods, start, strict=True)):
         if len(pod.places) * (len(pod.backups) if pod.scopes else 1) <= most**2:
@@ -259,10 +201,9 @@ def _cut(pod: PodOptions, has: Choice, most: int, spread: Sequence[int], shared_
     return replace(pod, places=places, backups=backups)
 
 
-def _first(most: int, allowed: Sequence[int], ordered: Sequence[int]) -> tuple[int, ...]:
+def _first(most: int, allowed: Sequence[int], ordered: Sequence[int | None]) -> tuple[int, ...]:
     """The first of the ordered nodes that are allowed, in the order of `allowed`."""
-    among = set(allowed) - {NOWHERE}
-    chosen = {node: None for node in ordered if node in among}
+    chosen = dict.fromkeys(node for node in ordered if node in allowed)
     first = set(list(chosen)[:most])
     return tuple(node for node in allowed if node in first)
 

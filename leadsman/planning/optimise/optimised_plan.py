@@ -1,4 +1,8 @@
-"""What choices mean for the cluster, and an independent check that nothing of it breaks a bound or lacks room."""
+"""What choices mean for the cluster: where pods and backups are, why some have none, and what that reserves.
+
+The plan is checked by code that knows nothing of the problem's numbers. As text and JSON it has the same bytes for the
+same plan.
+"""
 
 from collections.abc import Mapping
 
@@ -11,31 +15,21 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources, amount_text
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import (
+    SCOPES,
     Backup,
     BackupPlan,
     BackupSettings,
-    FailureDomain,
-    FailureDomains,
     Uncovered,
-    lost_pods,
+    broken_promises,
 )
-from leadsman.planning.optimise.choices import (
-    NOWHERE,
-    Choice,
-    Choices,
-    Load,
-    PodOptions,
-    Problem,
-    Score,
-    amounts_by_name,
-    score,
-)
+from leadsman.planning.backups.reserve import reserves_of
+from leadsman.planning.optimise.choices import Choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem
 from leadsman.planning.optimise.search import Ended, Found
 from leadsman.planning.situation import Situation, counted
 from leadsman.runtime.text_table import align_columns
 
-# What choices mean for the cluster, and an independent check that nothing of it breaks a bound or lacks room.
+UNITS = {"memory": "bytes of memory", "cpu": "millicores of CPU"}
 
 
 class OptimisedPlan(Struct, frozen=True):
@@ -54,23 +48,37 @@ class OptimisedPlan(Struct, frozen=True):
 
 def plan_of_choices(modelled: ClusterProblem, choices: Choices) -> OptimisedPlan:
     """The plan that these choices are."""
-    problem, situation = modelled.problem, modelled.situation
-    moved: dict[str, ClusterPod | None] = {}
+    problem, nodes = modelled.problem, modelled.problem.room.nodes
+    moved = dict[str, ClusterPod | None]()
     backups = {uid: each for uid, each in modelled.plan.pods.items() if uid not in modelled.uids}
-    unplaced: dict[str, str] = {}
     for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
-        if choice.place not in (NOWHERE, pod.home):
-            moved[uid] = replace(situation.cluster.pods[uid], node=problem.nodes[choice.place])
-    after, reserves = situation.changed(moved), _reserves(problem, choices)
-    for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
+        if choice.place is not None and choice.place != pod.home:
+            moved[uid] = replace(modelled.situation.cluster.pods[uid], node=nodes[choice.place])
+        if choice.backup is not None:
+            backups[uid] = Backup(nodes[choice.backup], problem.survived(pod, choice.place))
+    after = modelled.situation.changed(moved)
+    reserves = reserves_of(after.cluster, BackupPlan(backups).backups)
+    without_backup, unplaced = _lacking(modelled, choices, after, reserves)
+    return OptimisedPlan(after, frozenset(moved), BackupPlan(backups | without_backup, reserves), unplaced)
+
+
+def _lacking(
+    modelled: ClusterProblem, choices: Choices, after: Situation, reserves: Mapping[str, Resources]
+) -> tuple[dict[str, Uncovered], dict[str, str]]:
+    """UID → why it has no backup, and UID → why it has no place that keeps its bounds."""
+    uncovered, unplaced = dict[str, Uncovered](), dict[str, str]()
+    for uid, pod, choice in zip(modelled.uids, modelled.problem.pods, choices, strict=True):
+        before = modelled.plan.pods.get(uid)
         if pod.is_unplaced(choice):
             unplaced[uid] = counted(after.holding(reserves).verdict(after.cluster.pods[uid]).kinds())
-        if backup := _backup(modelled, after, uid, pod, choice):
-            backups[uid] = backup
+        if pod.is_uncovered(choice):
+            uncovered[uid] = Uncovered(_why_uncovered(modelled, after, after.cluster.pods[uid], pod.scopes))
+        elif choice.backup is None and isinstance(before, Uncovered):
+            uncovered[uid] = before
     for uid, bounded in after.bounded.items():
         if uid not in modelled.uids and not bounded.terminating and (reason := _why_without_place(after, bounded)):
             unplaced[uid] = reason
-    return OptimisedPlan(after, frozenset(moved), BackupPlan(backups, reserves), unplaced)
+    return uncovered, unplaced
 
 
 def _why_without_place(after: Situation, pod: ClusterPod) -> str:
@@ -82,45 +90,17 @@ def _why_without_place(after: Situation, pod: ClusterPod) -> str:
     return after.why_not_stay(pod)
 
 
-def _backup(
-    modelled: ClusterProblem, after: Situation, uid: str, pod: PodOptions, choice: Choice
-) -> Backup | Uncovered | None:
-    """None: the pod wants none, or has no node yet."""
-    failing = tuple(modelled.domains[each] for each in modelled.problem.domains_survived(pod, choice.place))
-    if choice.backup != NOWHERE:
-        return Backup(modelled.problem.nodes[choice.backup], failing)
-    if pod.is_uncovered(choice):
-        return Uncovered(_why_uncovered(modelled, after, after.cluster.pods[uid], failing))
-    before = modelled.plan.pods.get(uid)
-    return before if isinstance(before, Uncovered) else None
-
-
-def _why_uncovered(
-    modelled: ClusterProblem, after: Situation, pod: ClusterPod, failing: tuple[FailureDomain, ...]
-) -> str:
-    """failing: what the pod is to survive; (): the rack or zone of its node is unknown."""
-    domains = modelled.failure_domains
-    if not failing:
-        scope = domains.survived_by(modelled.scope_of(pod), pod.node)
-        return scope.reason if isinstance(scope, Uncovered) else ""
+def _why_uncovered(modelled: ClusterProblem, after: Situation, pod: ClusterPod, scopes: int) -> str:
+    failing = modelled.failures.survived_by(SCOPES[scopes], pod.node)
+    if isinstance(failing, Uncovered):
+        return failing.reason
     refused: dict[str, str] = {}
     for domain in failing:
-        nodes = domains.failure(domain).nodes
+        nodes = modelled.failures.failure(domain).nodes
         refused |= dict.fromkeys(nodes, f"in the {domain.scope} that fails")
         refused |= after.failed(nodes).verdict(pod).kinds(but=refused)
     room = (node for node in after.cluster.nodes if node not in refused)
     return counted(refused | dict.fromkeys(room, "room for it is not free"))
-
-
-def _reserves(problem: Problem, choices: Choices) -> dict[str, Resources]:
-    """Node → what it reserves, without nodes that reserve nothing."""
-    load, reserves = Load.of(problem, choices), dict[str, Resources]()
-    for number, node in enumerate(problem.nodes):
-        amounts = {name: amount for name, amount in amounts_by_name(problem, load.reserved(number)).items() if amount}
-        if amounts:
-            cpu, memory, pods = (amounts.pop(name, 0) for name in ("cpu", "memory", "pods"))
-            reserves[node] = Resources(cpu, memory, pods, amounts)
-    return reserves
 
 
 def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSettings) -> Mapping[str, str]:
@@ -128,23 +108,15 @@ def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSetting
 
     chosen: UIDs of the pods whose place was chosen. Empty when the plan is right.
     """
-    cluster, found = plan.situation.cluster, dict[str, str]()
-    for node, reserve in plan.backups.reserves.items():
-        if not reserve.fits(cluster.free(node)):
-            found[node] = f"it reserves {reserve} and has only {cluster.free(node)}"
+    cluster = plan.situation.cluster
+    found = dict(broken_promises(plan.situation, plan.backups, settings.rack_label))
     for uid in chosen:
         pod = cluster.pods[uid]
         if pod.node and uid not in plan.unplaced:
             verdict = plan.situation.verdict(pod).why_not(pod.node) if uid in plan.moved else ""
             if reason := verdict or plan.situation.why_not_stay(pod):
                 found[uid] = f"{pod.node}: {reason}"
-    domains = FailureDomains(cluster, plan.situation.inputs, settings.rack_label)
-    for domain in sorted({domain for backup in plan.backups.backups.values() for domain in backup.domains}):
-        found |= lost_pods(plan.situation, domains.failure(domain), plan.backups)
     return found
-
-
-# A plan for people and programs: the same bytes for the same plan.
 
 
 class PodLine(Struct, frozen=True):
@@ -160,57 +132,69 @@ class PodLine(Struct, frozen=True):
 
 
 class PlanReport(Struct, frozen=True):
-    """reserved, greedy_reserved: the weighted sum that was minimised; with memory alone, units of memory_unit_bytes.
-    reserved_bound: no plan that places and covers as many pods reserves less; 0: nothing is proven.
+    """A plan and what it costs.
+
+    reserved, greedy_reserved: what nodes reserve in all, in `unit`; of the greedy plan too.
+    reserved_bound: no plan that places and covers as many pods reserves less; None: nothing is proven.
     gap: by how much of the bound the plan may be too large; None: nothing is proven.
     cut: pods that chose among some of their places and backups only. What is proven holds for such plans.
+    resources: those that reserves are counted in. Of several it is the mean of their shares of the cluster.
+    work: what the solver used, in its own deterministic seconds.
     """
 
-    reserved: int
-    greedy_reserved: int
-    reserved_bound: int
+    reserved: float
+    greedy_reserved: float
+    reserved_bound: float | None
     gap: float | None
     cut: int
     unit: str
+    resources: tuple[str, ...]
     moves: int
     ended: Ended
     work: float
     reserves: Mapping[str, Mapping[str, int]]
     pods: tuple[PodLine, ...]
 
+    def amount(self, reserved: float) -> str:
+        """An amount with its unit."""
+        if len(self.resources) == 1:
+            return amount_text(self.resources[0], round(reserved))
+        return f"{reserved:.2%} of the cluster's {' and '.join(self.resources)}"
+
 
 def report_of(
     modelled: ClusterProblem, plan: OptimisedPlan, start: Choices, choices: Choices, found: Found
 ) -> PlanReport:
     """start: the greedy choices. choices: those of the plan."""
-    problem = modelled.problem
-    at, greedy = _scored(modelled, choices), _scored(modelled, start)
+    problem, nodes = modelled.problem, modelled.situation.cluster.nodes.values()
+    at, greedy = score(problem, choices), score(problem, start)
+    if at is None or greedy is None:
+        raise ValueError("the choices do not fit on their nodes")
     costing = [number for number, weight in enumerate(problem.weights) if weight]
-    unit = "a weighted share of several resources"
+    resources = tuple(problem.room.resources[number] for number in costing)
+    unit, scale = "share of the cluster", 1.0
     if len(costing) == 1:
-        unit = amount_text(problem.resources[costing[0]], problem.units[costing[0]])
+        unit, scale = UNITS.get(resources[0], resources[0]), problem.units[costing[0]] / problem.weights[costing[0]]
+    elif costing:
+        amounts = (sum(node.allocatable.amount(name) for node in nodes) for name in resources)
+        whole = (problem.weights[k] * amount / problem.units[k] for k, amount in zip(costing, amounts, strict=True))
+        scale = 1 / max(sum(whole), 1.0)
     bound = found.reserved_bound
     proven = bound > 0 or found.ended is Ended.PROVEN
     return PlanReport(
-        reserved=at.reserved,
-        greedy_reserved=greedy.reserved,
-        reserved_bound=bound,
+        reserved=at.reserved * scale,
+        greedy_reserved=greedy.reserved * scale,
+        reserved_bound=bound * scale if proven else None,
         gap=round((at.reserved - bound) / max(bound, 1), 4) if proven else None,
         cut=modelled.cut,
         unit=unit,
+        resources=resources,
         moves=at.moves,
         ended=found.ended,
         work=round(found.work, 6),
         reserves={node: dict(reserve.items()) for node, reserve in sorted(plan.backups.reserves.items())},
         pods=tuple(sorted(_lines(modelled.situation.cluster, plan), key=lambda line: line.pod)),
     )
-
-
-def _scored(modelled: ClusterProblem, choices: Choices) -> Score:
-    at = score(modelled.problem, choices)
-    if at is None:
-        raise ValueError("the choices do not fit on their nodes")
-    return at
 
 
 def _lines(before: Cluster, plan: OptimisedPlan) -> list[PodLine]:
@@ -247,10 +231,12 @@ def as_text(report: PlanReport) -> str:
     reserves = [("NODE", "RESERVES")]
     for node, amounts in report.reserves.items():
         reserves.append((node, ", ".join(amount_text(name, amount) for name, amount in amounts.items())))
-    gap = "nothing is proven" if report.gap is None else f"proven bound {report.reserved_bound}, gap {report.gap:.1%}"
+    gap = "nothing is proven"
+    if report.gap is not None and report.reserved_bound is not None:
+        gap = f"proven bound {report.amount(report.reserved_bound)}, gap {report.gap:.1%}"
     summary = [
-        f"reserved {report.reserved} (greedy {report.greedy_reserved}) units, each {report.unit}; {gap}",
-        f"{report.moves} moves; {report.ended}, {report.work:g} of the solver's work",
+        f"reserved {report.amount(report.reserved)} (greedy {report.amount(report.greedy_reserved)}); {gap}",
+        f"{report.moves} moves; {report.ended}, {report.work:g} of the solver's deterministic seconds",
     ]
     if report.cut:
         summary.append(

@@ -1,7 +1,7 @@
 """Large-neighbourhood search: a solver chooses again for some pods while all others stay.
 
-A relaxation gives a lower bound first. A small problem is then looked at as a whole, which answers it or raises the
-bound; after that, and in a large problem at once, the solver chooses again for the pods around a few nodes at a time.
+A relaxation gives a lower bound first. After that the solver chooses again for the pods around a few nodes at a time,
+and now and then for all pods of a small problem, which answers it or raises the bound.
 Pisinger and Ropke, Large Neighborhood Search, in Handbook of Metaheuristics (2010).
 """
 
@@ -14,8 +14,6 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.planning.optimise.choices import (
-    NOWHERE,
-    Amounts,
     Choice,
     Choices,
     Load,
@@ -26,14 +24,20 @@ from leadsman.planning.optimise.choices import (
 )
 
 JOINT_SHARE, JOINT_PODS = 0.2, 300
-"""Of the work, for all pods at once when they are no more. With 500 pods that neither found nor proved anything in
-minutes that the relaxation and the neighbourhoods had not in seconds."""
+"""Of the work so far, for all pods at once when they are no more. With 500 pods that neither found nor proved anything
+in minutes that the relaxation and the neighbourhoods had not in seconds."""
+
+FIRST_JOINT_WORK = 0.25
+"""For all pods at once the first time, twice as much each time after."""
 
 MIN_PODS, FIRST_PODS = 10, 40
 """In one neighbourhood: at least, and at first."""
 
-NEIGHBOURHOOD_SHARE = 1 / 80
-"""Of the work, for one neighbourhood at most."""
+NEIGHBOURHOOD_SHARE, LEAST_WORK = 1 / 80, 0.05
+"""Of the work so far, for one neighbourhood at most; and what it may use however little that is."""
+
+STEP_WORK = 0.001
+"""What a step counts for at least, so that a search ends whose steps cost nothing."""
 
 LACKING_SHARE = 0.5
 """Of the neighbourhoods, around a pod that lacks its place or backup, while there are such pods."""
@@ -100,20 +104,17 @@ class ObjectiveWeights(NamedTuple):
     def of(self, pod: PodOptions, choice: Choice) -> int:
         """What one pod's choice costs, apart from what nodes reserve."""
         missing = pod.is_unplaced(choice) * self.unplaced + pod.is_uncovered(choice) * self.uncovered
-        return missing + (pod.home not in (NOWHERE, choice.place))
+        return missing + pod.is_moved(choice)
 
 
 def objective_weights(problem: Problem) -> ObjectiveWeights:
-    capacity = sum(_weighted(problem, tuple(max(amount, 0) for amount in free)) for free in problem.free)
-    asked = sum(_weighted(problem, pod.requests) for pod in problem.pods)
-    fixed = sum(_weighted(problem, need.amounts) for need in problem.fixed_needs)
-    reserve = sum(pod.home != NOWHERE for pod in problem.pods) + 1
-    uncovered = reserve * (min(capacity, asked + fixed) + 1)
+    """Those of a problem: no plan reserves more than the nodes have, nor more than all pods ask for together."""
+    weights, room = np.array(problem.weights, np.int64), problem.room
+    asked = sum(int(weights @ np.array(pod.requests, np.int64)) for pod in problem.pods)
+    fixed = sum(int(weights @ amounts) for _, _, amounts in room.needs)
+    reserve = sum(pod.home is not None for pod in problem.pods) + 1
+    uncovered = reserve * (min(int((room.free @ weights).sum()), asked + fixed) + 1)
     return ObjectiveWeights(uncovered * (len(problem.pods) + 1), uncovered, reserve)
-
-
-def _weighted(problem: Problem, amounts: Amounts) -> int:
-    return sum(weight * amount for weight, amount in zip(problem.weights, amounts, strict=True))
 
 
 def search(
@@ -124,39 +125,46 @@ def search(
     work: float,
     rng: np.random.Generator,
     out_of_time: Callable[[], bool],
-    progress: Callable[[Score, float], None],
+    progress: Callable[[Found], None],
 ) -> Found:
     """Choices never worse than `start`, which must fit: else ValueError.
 
-    work: what the solver may use; the lower bound is not counted in it. progress: called with the score and the work
-    so far.
+    More work never gives worse choices: no step looks at how much there is in all, so a longer search takes the steps
+    of a shorter one and then more, and the best is kept.
+
+    work: what the solver may use; the lower bound is not counted in it. progress: called with the best so far.
     """
     best, at = start, score(problem, start)
     if at is None:
         raise ValueError("the first choices do not fit on their nodes")
     relaxed_for, relaxed, objective = at[:2], lower_bound(problem, start, at), 0.0
-    spent, proven = 0.0, _is_proven(at, relaxed)
-    if not proven and len(problem.pods) <= JOINT_PODS:
-        joint = solver(problem, best, range(len(problem.pods)), work * JOINT_SHARE)
-        best, at = _no_worse(problem, best, at, joint.choices)
-        spent, proven, objective = joint.work, joint.proven, joint.bound
-        progress(at, spent)
-    nodes, size = _Neighbourhoods(problem), float(FIRST_PODS)
+    spent, joint_spent, joint_work, size = 0.0, 0.0, FIRST_JOINT_WORK, float(FIRST_PODS)
+    nodes, proven = _Neighbourhoods(problem), _is_proven(at, relaxed)
+
+    def found(ended: Ended, best: Choices, at: Score) -> Found:
+        bound = max(relaxed if at[:2] == relaxed_for else 0, reserved_bound(problem, at, objective))
+        return Found(best, at, min(bound, at.reserved), spent, ended)
+
+    progress(found(Ended.SECONDS, best, at))
     while not proven and spent < work and not out_of_time():
-        pods = nodes.draw(best, int(min(size, len(problem.pods))), rng)
-        part = solver(problem, best, pods, min(work - spent, work * NEIGHBOURHOOD_SHARE))
-        spent += max(part.work, work * 1e-4)
-        before = at
+        jointly = len(problem.pods) <= JOINT_PODS and joint_spent <= JOINT_SHARE * spent
+        pods = range(len(problem.pods)) if jointly else nodes.draw(best, int(min(size, len(problem.pods))), rng)
+        most = joint_work if jointly else max(LEAST_WORK, spent * NEIGHBOURHOOD_SHARE)
+        part, before = solver(problem, best, pods, min(work - spent, most)), at
+        spent += max(part.work, STEP_WORK)
         best, at = _no_worse(problem, best, at, part.choices)
+        if jointly:
+            joint_spent, joint_work = joint_spent + part.work, 2 * joint_work
+            objective = max(objective, part.bound)
+        else:
+            size = min(size * 1.05, len(problem.pods)) if part.proven else max(size * 0.85, MIN_PODS)
+        proven = (jointly and part.proven) or _is_proven(at, found(Ended.SECONDS, best, at).reserved_bound)
         if at[:4] < before[:4]:
-            progress(at, spent)
-        size = min(size * 1.05, len(problem.pods)) if part.proven else max(size * 0.85, MIN_PODS)
-        proven = _is_proven(at, max(relaxed, reserved_bound(problem, at, objective)))
+            progress(found(Ended.SECONDS, best, at))
     if at[:2] != relaxed_for:
-        relaxed = lower_bound(problem, best, at)
-    bound = max(relaxed, reserved_bound(problem, at, objective))
+        relaxed, relaxed_for = lower_bound(problem, best, at), at[:2]
     ended = Ended.PROVEN if proven else Ended.WORK if spent >= work else Ended.SECONDS
-    return Found(best, at, min(bound, at.reserved), spent, ended)
+    return found(ended, best, at)
 
 
 def _is_proven(at: Score, bound: int) -> bool:
@@ -181,7 +189,7 @@ class _Neighbourhoods:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        shared = np.zeros((len(problem.nodes), len(problem.nodes)))
+        shared = np.zeros((len(problem.room.nodes),) * 2)
         for pod in problem.pods:
             reached = sorted({*pod.places, *pod.backups})
             shared[np.ix_(reached, reached)] += 1 / max(len(reached), 1)
@@ -191,12 +199,12 @@ class _Neighbourhoods:
 
     def draw(self, choices: Choices, size: int, rng: np.random.Generator) -> list[int]:
         """About `size` pods: around one that lacks its place or backup, or from a node drawn by what it reserves."""
-        by_node: dict[int, list[int]] = {}
+        by_node: dict[int | None, list[int]] = {}
         for number, choice in enumerate(choices):
             for node in choice:
                 by_node.setdefault(node, []).append(number)
-        load = Load.of(self._problem, choices)
-        costs = np.array([load.cost(node) for node in range(len(self._problem.nodes))], float)
+        load = Load(self._problem, choices)
+        costs = load.costs(load.reserved).astype(float)
         chances = costs + max(costs.mean(), 1)
         chances /= chances.sum()
         pods, seen, queue = dict[int, None](), set[int](), list[int]()

@@ -1,6 +1,8 @@
-"""`python -m leadsman.simulator.solver.child`: a Job on standard input, a Found on standard output.
+"""`python -m leadsman.simulator.solver.child`: a Job on standard input, a line on standard output for each better plan.
 
-Progress is on standard error, a line for each better plan.
+Its bound on the reserve is by linear programming: pods may be split. It is computed from the dual values and is one for
+whatever values they have, so GLOP's tolerances do not weaken it: Neumaier and Shcherbina, Safe bounds in linear and
+mixed-integer linear programming, Math. Program. 99, 2004.
 """
 
 import math
@@ -9,20 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from ortools.linear_solver import pywraplp
 
 from leadsman.planning.optimise.choices import Choices, Problem, Score
-from leadsman.planning.optimise.search import search
+from leadsman.planning.optimise.search import Found, search
 from leadsman.simulator.solver.cp_sat import CpSat, PartModel
-from leadsman.simulator.solver.process import Job, encode
-
-# A bound on the reserve by linear programming: pods may be split. Imported by `child` alone.
-#
-# The bound is computed from the dual values and is one for whatever values they have, so GLOP's tolerances do not
-# weaken
-# it: Neumaier and Shcherbina, Safe bounds in linear and mixed-integer linear programming, Math. Program. 99, 2004.
+from leadsman.simulator.solver.process import Job, decode, encode
 
 _ROUNDING = 1e-6
 
@@ -100,28 +95,19 @@ def _safe_bound(columns: list[tuple[float, float]], costs: list[int], rows: list
 
 
 def main() -> None:
-    job = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Job)
+    job = decode(sys.stdin.buffer.read(), Job)
     ends_at = time.monotonic() + job.seconds
 
     def seconds_left() -> float:
         return ends_at - time.monotonic()
 
-    def progress(at: Score, work: float) -> None:
-        elapsed = job.seconds - seconds_left()
-        sys.stderr.write(f"reserved {at.reserved}, {work:.1f} of {job.work:g} work, {elapsed:.0f} s\n")
-        sys.stderr.flush()
+    def tell(found: Found) -> None:
+        sys.stdout.buffer.write(encode(found) + b"\n")
+        sys.stdout.buffer.flush()
 
-    found = search(
-        job.problem,
-        job.start,
-        CpSat(job.seed, seconds_left),
-        Relaxation(seconds_left),
-        job.work,
-        np.random.default_rng(job.seed),
-        lambda: seconds_left() <= 0,
-        progress,
-    )
-    sys.stdout.buffer.write(encode(found))
+    solver, rng = CpSat(job.seed, seconds_left), np.random.default_rng(job.seed)
+    bound = Relaxation(seconds_left)
+    tell(search(job.problem, job.start, solver, bound, job.work, rng, lambda: seconds_left() <= 0, tell))
 
 
 if __name__ == "__main__":

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 from ortools.sat.python import cp_model
 
-from leadsman.planning.optimise.choices import NOWHERE, Choice, Choices, Load, Problem
+from leadsman.planning.backups.backup_plan import FailureDomain
+from leadsman.planning.optimise.choices import Choice, Choices, Load, Problem
 from leadsman.planning.optimise.search import Solved, objective_weights
-
-# A part of a problem as a CP-SAT model: a binary variable for each pod, place and backup.
 
 Sized = list[tuple[int, cp_model.IntVar]]
 """Pods of the problem, each with a variable that is 1 when the pod takes part."""
@@ -20,6 +19,8 @@ Sized = list[tuple[int, cp_model.IntVar]]
 
 class PartModel:
     """The model of the part in which `pods` choose again and all others stay as `choices` has them.
+
+    It has a binary variable for each pod, place and backup.
 
     model: all its constraints are linear or an exactly-one.
     reserved: what each node reserves of each resource that costs something, with its weight.
@@ -33,10 +34,10 @@ class PartModel:
         self.unplaced: list[cp_model.IntVar] = []
         self.uncovered: list[cp_model.IntVar] = []
         self._problem, self._choices = problem, choices
-        self._staying, self._weights = Load.of(problem, choices), objective_weights(problem)
+        self._staying, self._weights = Load(problem, choices), objective_weights(problem)
         self._options: dict[int, list[tuple[Choice, cp_model.IntVar]]] = {}
         self._used: dict[int, Sized] = defaultdict(list)
-        self._needs: dict[int, dict[int, Sized]] = defaultdict(lambda: defaultdict(list))
+        self._needs: dict[int, dict[FailureDomain, Sized]] = defaultdict(lambda: defaultdict(list))
         self._falling: dict[int, dict[int, list[cp_model.IntVar]]] = defaultdict(lambda: defaultdict(list))
         self._terms: list[cp_model.LinearExprT] = []
         for number in pods:
@@ -47,11 +48,11 @@ class PartModel:
             self._add_node(node)
         self._terms.extend(weight * self._weights.reserve * reserved for weight, reserved in self.reserved)
         self.model.minimize(sum(self._terms))
-        untouched = (node for node in range(len(problem.nodes)) if node not in touched)
+        costs = self._staying.costs(self._staying.reserved).tolist()
         others = (number for number in range(len(problem.pods)) if number not in self._options)
-        self.constant = self._weights.reserve * sum(map(self._staying.cost, untouched)) + sum(
-            self._weights.of(problem.pods[number], choices[number]) for number in others
-        )
+        self.constant = self._weights.reserve * sum(
+            cost for node, cost in enumerate(costs) if node not in touched
+        ) + sum(self._weights.of(problem.pods[number], choices[number]) for number in others)
 
     def chosen(self, is_one: Callable[[cp_model.IntVar], bool]) -> Choices:
         """The choices of all pods under a solution. is_one: whether a variable is 1 in it."""
@@ -72,23 +73,24 @@ class PartModel:
                 self.unplaced.append(var)
             if pod.is_uncovered(choice):
                 self.uncovered.append(var)
-            if choice.place != NOWHERE:
+            if choice.place is not None:
                 self._used[choice.place].append((number, var))
-            if choice.backup != NOWHERE:
+            if choice.backup is not None:
                 self._falling[choice.backup][number].append(var)
-                for domain in self._problem.domains_survived(pod, choice.place):
+                for domain in self._problem.survived(pod, choice.place):
                     self._needs[choice.backup][domain].append((number, var))
         self.model.add_exactly_one(var for _, var in mine)
 
     def _add_node(self, node: int) -> None:
         """Pods and reserve fit on the node, and the reserve is what the worst failure needs."""
-        least, fixed = self._staying.reserved(node), self._staying.needs.get(node, {})
+        least, free = self._staying.reserved[node].tolist(), self._staying.free[node].tolist()
         for resource, weight in enumerate(self._problem.weights):
-            room = max(self._problem.free[node][resource], 0) - self._staying.used[node][resource]
+            room = free[resource]
             reserved = self.model.new_int_var(least[resource], max(room, least[resource]), "")
             self.model.add(self._sum(self._used[node], resource) + reserved <= room)
             for domain, falling in sorted(self._needs[node].items()):
-                staying = fixed[domain][resource] if domain in fixed else 0
+                fixed = self._staying.needs.get(domain, {}).get(node)
+                staying = 0 if fixed is None else int(fixed[resource])
                 self.model.add(self._sum(falling, resource) + staying <= reserved)
             if weight:
                 self.reserved.append((weight, reserved))

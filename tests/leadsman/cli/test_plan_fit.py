@@ -42,7 +42,7 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     answer = json.loads(capsys.readouterr().out)
     [web] = answer["templates"]
     assert (web["fits"], web["at_most"], web["exact"]) == (4, 4, True)
-    assert web["binds"] == "room for backups when edge-1 fails"
+    assert web["binds"] == "room for backups when node edge-1 fails"
     assert web["reasons"]["delay to edge-1 over 12 ms"] == 1
     assert answer["fitting_sets"] == answer["sets"]["fits"] == 2
 

@@ -13,6 +13,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.count import broken, count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
+from leadsman.simulator.solver.exact_packing import exact_packing
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of
 from tests.leadsman.planning.capacity.small_clusters import EveryPacking, TooManyPackings, small_case
 
@@ -25,7 +26,7 @@ def test_a_count_equals_trying_everything(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 50):
         case, templates = small_case(seed)
         model = model_capacity(Situation(*case), templates, SETTINGS)
-        count = count_together(model)
+        count = count_together(model, exact_packing)
         assert not broken(model, count.packing), f"seed {seed}"
         assert count.exact, f"seed {seed}: {count.sets} to {count.at_most}"
         with contextlib.suppress(TooManyPackings):
@@ -46,7 +47,7 @@ def test_templates_that_are_bound_to_each_other_are_counted_together() -> None:
     model = model_capacity(
         Situation(cluster, inputs_of(cluster, matrix)), [PodTemplate("w", web), PodTemplate("d", db)], SETTINGS
     )
-    count = count_together(model)
+    count = count_together(model, exact_packing)
     assert any(model.cautions)
     assert not broken(model, count.packing)
     assert (count.sets, count.at_most) == (2, 3), "more is not proven not to fit"

@@ -58,7 +58,7 @@ def test_a_plan_says_what_the_score_counts() -> None:
         assert at is not None
         assert at.unplaced == len(plan.unplaced)
         homes = [pod.home for pod in modelled.problem.pods]
-        assert at.moves == sum(home not in (-1, choice.place) for home, choice in zip(homes, choices, strict=True))
+        assert at.moves == sum(home not in (None, choice.place) for home, choice in zip(homes, choices, strict=True))
 
 
 def bounded_pod(name: str, gib: int, where: str = "", **more: Any) -> ClusterPod:

@@ -2,34 +2,32 @@
 
 from math import isqrt
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.planning.optimise.choices import NOWHERE, Choice, PodOptions, Problem
+from leadsman.planning.backups.backup_plan import BackupScope, FailureDomain
+from leadsman.planning.backups.reserve import Room
+from leadsman.planning.optimise.choices import NO_NODE, Choice, PodOptions, Problem
 from leadsman.planning.optimise.cluster_problem import LEAST_NODES, MAX_OPTIONS, restricted
 
 
 def problem_of(nodes: int, pods: list[PodOptions]) -> Problem:
-    return Problem(
-        nodes=tuple(f"node-{number}" for number in range(nodes)),
-        resources=("memory",),
-        units=(1,),
-        weights=(1,),
-        free=tuple((100 - number % 7,) for number in range(nodes)),
-        domains=tuple((number, NOWHERE, NOWHERE) for number in range(nodes)),
-        fixed_needs=(),
-        pods=tuple(pods),
-    )
+    names = tuple(f"node-{number}" for number in range(nodes))
+    free = np.array([[100 - number % 7] for number in range(nodes)], np.int64)
+    domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in names)
+    return Problem(Room(names, ("memory",), free, domains), units=(1,), weights=(1,), pods=tuple(pods))
 
 
-def anywhere(nodes: int, home: int = NOWHERE) -> PodOptions:
+def anywhere(nodes: int, home: int | None = None) -> PodOptions:
     return PodOptions((1,), home, True, tuple(range(nodes)), tuple(range(nodes)), 1)
 
 
 @given(st.integers(2, 300), st.integers(1, 60), st.data())
 def test_what_a_pod_has_stays_possible_and_all_options_are_few(nodes: int, pods: int, data: st.DataObject) -> None:
-    homes = data.draw(st.lists(st.integers(NOWHERE, nodes - 1), min_size=pods, max_size=pods))
-    start = [Choice(home, data.draw(st.integers(NOWHERE, nodes - 1)) if home != NOWHERE else NOWHERE) for home in homes]
+    node = st.none() | st.integers(0, nodes - 1)
+    homes = data.draw(st.lists(node, min_size=pods, max_size=pods))
+    start = tuple(NO_NODE if home is None else Choice(home, data.draw(node)) for home in homes)
     whole = problem_of(nodes, [anywhere(nodes, home) for home in homes])
     smaller, cut = restricted(whole, start)
     most = max(LEAST_NODES, isqrt(MAX_OPTIONS // pods))
@@ -37,21 +35,23 @@ def test_what_a_pod_has_stays_possible_and_all_options_are_few(nodes: int, pods:
     for before, pod, has in zip(whole.pods, smaller.pods, start, strict=True):
         assert set(pod.places) <= set(before.places)
         assert set(pod.backups) <= set(before.backups)
-        assert {has.place} - {NOWHERE} <= set(pod.places)
-        assert {has.backup} - {NOWHERE} <= set(pod.backups)
+        assert {has.place} - {None} <= set(pod.places)
+        assert {has.backup} - {None} <= set(pod.backups)
         assert len(pod.places) * len(pod.backups) <= max(most**2, LEAST_NODES**2)
-    assert (smaller, cut) == restricted(whole, start)
+    again, _ = restricted(whole, start)
+    assert again.pods == smaller.pods
 
 
 def test_pods_that_are_bound_tightly_keep_all_their_options() -> None:
-    tight = PodOptions((1,), NOWHERE, False, tuple(range(8)), tuple(range(8)), 1)
+    tight = PodOptions((1,), None, False, tuple(range(8)), tuple(range(8)), 1)
     whole = problem_of(200, [tight] * 1_000)
-    assert restricted(whole, [Choice(NOWHERE, NOWHERE)] * 1_000) == (whole, 0)
+    smaller, cut = restricted(whole, (NO_NODE,) * 1_000)
+    assert (smaller.pods, cut) == (whole.pods, 0)
 
 
 def test_together_the_pods_still_reach_every_node_and_share_some_backups() -> None:
     whole = problem_of(200, [anywhere(200)] * 1_000)
-    smaller, cut = restricted(whole, [Choice(NOWHERE, NOWHERE)] * 1_000)
+    smaller, cut = restricted(whole, (NO_NODE,) * 1_000)
     assert cut == 1_000
     assert {node for pod in smaller.pods for node in pod.places} == set(range(200))
     assert len(set.intersection(*(set(pod.backups) for pod in smaller.pods))) >= LEAST_NODES // 2

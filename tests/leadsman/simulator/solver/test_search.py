@@ -6,8 +6,11 @@ import pytest
 
 pytest.importorskip("ortools", reason="needs leadsman[plan]")
 
-from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.optimise.choices import NOWHERE, Choice, PodOptions, Problem, Score, greedy_choices, score
+import numpy as np
+
+from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomain
+from leadsman.planning.backups.reserve import Room
+from leadsman.planning.optimise.choices import Choice, PodOptions, Problem, Score, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.optimised_plan import broken, plan_of_choices
 from leadsman.planning.optimise.search import Ended, Found
@@ -23,7 +26,7 @@ SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 
 def searched(modelled: ClusterProblem, work: float = 2.0, seed: int = 1) -> Found:
     start = greedy_choices(modelled.problem, modelled.start)
-    return process.run(Job(modelled.problem, start, seed, work, 300.0), quiet=True)
+    return process.run(Job(modelled.problem, start, seed, work, 300.0))
 
 
 def best_of_all(problem: Problem) -> Score:
@@ -61,10 +64,10 @@ def test_the_relaxation_is_a_bound_for_plans_that_place_and_cover_as_many_pods(s
 
 
 def test_a_pod_that_a_relaxation_spreads_over_places_is_reserved_for_as_a_whole() -> None:
-    pod = PodOptions((4,), NOWHERE, False, (0, 1, 2), (0, 1, 2), 1)
-    nodes = ("a", "b", "c")
-    domains = tuple((number, NOWHERE, NOWHERE) for number in range(3))
-    problem = Problem(nodes, ("memory",), (1,), (1,), ((9,),) * 3, domains, (), (pod,))
+    pod = PodOptions((4,), None, False, (0, 1, 2), (0, 1, 2), 1)
+    domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in "abc")
+    room = Room(("a", "b", "c"), ("memory",), np.full((3, 1), 9, np.int64), domains)
+    problem = Problem(room, units=(1,), weights=(1,), pods=(pod,))
     start = (Choice(0, 1),)
     at = score(problem, start)
     assert at is not None
@@ -81,5 +84,5 @@ def test_the_same_seed_and_work_give_the_same_bytes() -> None:
 def test_seconds_end_a_search_that_has_work_left() -> None:
     modelled = model_cluster(Situation(*node_bound_case(5, nodes=12, pods=40)), SETTINGS)
     start = greedy_choices(modelled.problem, modelled.start)
-    found = process.run(Job(modelled.problem, start, 1, 1e6, 0.5), quiet=True)
+    found = process.run(Job(modelled.problem, start, 1, 1e6, 0.5))
     assert found.ended is Ended.SECONDS
