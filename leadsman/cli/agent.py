@@ -18,7 +18,7 @@ from agent.rtt.icmp import IcmpRefused, parse_literal
 from agent.rtt.peer import Peer, ProbeMode, ProbeSettings
 from agent.run import run
 from agent.settings import AgentSettings, InvalidPeerList, parse_peers
-from leadsman.cli.flags import api_server_flags, etcd_flags, log_flags
+from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     existing_file,
@@ -80,9 +80,9 @@ def options(add: Options) -> None:
         plugin_names,
         metavar="NAME[,NAME]",
     )
-    api_server_flags.options(add)
-    etcd_flags.options(add)
-    log_flags.options(add)
+    process_flags.api_server_options(add)
+    process_flags.etcd_options(add)
+    process_flags.log_options(add)
 
 
 def probing_options(add: Options) -> None:
@@ -162,7 +162,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         node=args.node_name,
         address=args.address,
         owner=args.owner or f"{args.node_name}-{uuid4()}",
-        etcd=etcd_flags.settings(args, args.call_timeout_seconds),
+        etcd=process_flags.etcd_access(args, args.call_timeout_seconds),
         zone=args.zone,
         rack=args.rack,
         peers=static_peers(args.peers) if args.peers else None,
@@ -233,7 +233,7 @@ def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ())
     if args.pods == "off":
         return None
     try:
-        api = api_server_flags.settings(args)
+        api = process_flags.api_access(args)
     except NotInCluster as error:
         if args.pods == "auto":
             return None

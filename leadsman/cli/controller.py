@@ -6,15 +6,7 @@ from uuid import uuid4
 
 from controller.run import run
 from controller.settings import DEFAULT_PATCHES_PER_SECOND, ControllerSettings, DeviceHealthMode
-from leadsman.cli.flags import (
-    api_server_flags,
-    decision_flags,
-    delay_flags,
-    etcd_flags,
-    log_flags,
-    self_healing_flags,
-    telemetry_flags,
-)
+from leadsman.cli.flags import decision_flags, process_flags, self_healing_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
     listen_address,
@@ -33,15 +25,15 @@ def options(add: Options) -> None:
     add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
     add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
     acting_options(add.group("acting"))
-    decision_flags.options(add.group("deciding, as the extender does"))
+    decision_flags.decision_options(add.group("deciding, as the extender does"))
     label_limit_options(add.group("limits"))
     self_healing_flags.node_health_options(add.group("node health (docs/self-healing.md)"))
     self_healing_flags.options(add.group("self-healing (docs/self-healing.md)"))
-    delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
-    telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
-    api_server_flags.options(add)
-    etcd_flags.options(add)
-    log_flags.options(add)
+    decision_flags.delay_options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
+    decision_flags.telemetry_options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
+    process_flags.api_server_options(add)
+    process_flags.etcd_options(add)
+    process_flags.log_options(add)
 
 
 def acting_options(add: Options) -> None:
@@ -71,11 +63,11 @@ def acting_options(add: Options) -> None:
 def settings(args: argparse.Namespace) -> ControllerSettings:
     """What the controller runs with. ValueError, with what to do, when the flags do not fit together."""
     return ControllerSettings(
-        etcd=etcd_flags.settings(args),
+        etcd=process_flags.etcd_access(args),
         telemetry=telemetry_settings(args),
         identity=f"{socket.gethostname()}-{uuid4().hex[:8]}",
         policy=args.policy,
-        delays=delay_flags.settings(args),
+        delays=decision_flags.delay_settings(args),
         limits=label_limits(args),
         lease=(args.lease_namespace, args.lease_name),
         patches_per_second=args.patches_per_second,
@@ -91,8 +83,8 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
 
 def telemetry_settings(args: argparse.Namespace) -> TelemetrySettings:
     """Where policies and metrics come from. ApiAccessError, a ValueError, when no API server is configured."""
-    api = api_server_flags.settings(args)
-    return telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api)
+    api = process_flags.api_access(args)
+    return decision_flags.telemetry_settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api)
 
 
 def label_limit_options(add: Options) -> None:

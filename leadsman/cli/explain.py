@@ -16,8 +16,9 @@ from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
 from leadsman.cli.kubectl import Kubectl
-from leadsman.cli.state import group_lines
+from leadsman.cli.views import group_lines
 from leadsman.decision.explain import ROWS, format_explanation
+from leadsman.runtime.text_table import printable
 
 _MAX_YAML_BYTES = 256 << 10
 
@@ -73,7 +74,7 @@ def _wants_all(args: argparse.Namespace) -> bool:
 
 def _explain_file(args: argparse.Namespace, yaml: str) -> None:
     if args.snapshot is not None:
-        from leadsman.cli import what_if
+        from leadsman.cli import what_if  # Here: asking an extender needs nothing of it.
 
         detail = what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot)
         output.show(args, lambda: detail, decision_text)
@@ -120,7 +121,7 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
     if not found:
         raise (silent or failed)[0]
     for each in silent:
-        print(output.printable(f"not asked: {each}"), file=sys.stderr)
+        print(printable(f"not asked: {each}"), file=sys.stderr)
     return min(found, key=lambda each: each.seconds_ago)
 
 

@@ -4,20 +4,13 @@ import argparse
 
 from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
-from leadsman.cli.extender_replicas import API_PORT
-from leadsman.cli.flags import (
-    api_server_flags,
-    decision_flags,
-    delay_flags,
-    etcd_flags,
-    log_flags,
-    recording_flags,
-    telemetry_flags,
-)
+from leadsman.cli.extender_client import API_PORT
+from leadsman.cli.flags import decision_flags, process_flags
 from leadsman.cli.flags.options import Options, not_given
 from leadsman.cli.flags.values import (
     client_names,
     existing_file,
+    existing_folder,
     listen_address,
     loopback_address,
     namespace_name,
@@ -31,6 +24,7 @@ from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
+from leadsman.sources.recording.segments import DEFAULT_RING_BYTES, SMALLEST_RING_BYTES
 
 DRAIN_SECONDS = 10.0
 """kube-proxy follows a pod's end within about a second on a small cluster and within several on a large one, whose
@@ -41,15 +35,15 @@ def options(add: Options) -> None:
     serving_options(add.group("serving"))
     tls_options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
     deciding_options(add.group("deciding"))
-    delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
-    telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
+    decision_flags.delay_options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
+    decision_flags.telemetry_options(add.group("telemetry policies (docs/telemetry-policies.md)"))
     self_healing_options(add.group("self-healing (docs/self-healing.md)"))
-    recording_flags.options(add.group("recording for `leadsman replay` (docs/replay.md)"))
+    recording_options(add.group("recording for `leadsman replay` (docs/replay.md)"))
     add.group("binding").switch("bind", "offer the bind verb")
     own_pod_options(add.group("the extender's own pod, which gets Events about plugins (docs/plugins.md)"))
-    api_server_flags.options(add)
-    etcd_flags.options(add)
-    log_flags.options(add)
+    process_flags.api_server_options(add)
+    process_flags.etcd_options(add)
+    process_flags.log_options(add)
 
 
 def serving_options(add: Options) -> None:
@@ -88,7 +82,7 @@ def serving_options(add: Options) -> None:
 
 
 def deciding_options(add: Options) -> None:
-    decision_flags.options(add)
+    decision_flags.decision_options(add)
     add.flag(
         "probe-requests-per-second",
         "largest number of unmeasured pairs a second that agents are asked to measure (default {default})",
@@ -121,7 +115,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
     if args.devices and api is None:
         raise ValueError("--devices needs the API server; name it with --kube-api or --kubeconfig")
     return ExtenderSettings(
-        etcd=etcd_flags.settings(args),
+        etcd=process_flags.etcd_access(args),
         listen=split_host_port(args.listen),
         ops_listen=split_host_port(args.ops_listen),
         policy=args.policy,
@@ -130,8 +124,8 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         bind=args.bind,
         tls=tls_files(args),
         probe_requests_per_second=args.probe_requests_per_second,
-        delays=delay_flags.settings(args),
-        telemetry=telemetry_flags.settings(args, api),
+        delays=decision_flags.delay_settings(args),
+        telemetry=decision_flags.telemetry_settings(args, api),
         self_healing_namespace=args.self_healing_namespace if args.self_healing else "",
         devices=args.devices,
         drain_seconds=args.drain_seconds,
@@ -146,7 +140,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
 def _api(args: argparse.Namespace) -> ApiAccess | None:
     """None when no API server is configured: workload locations are then unknown."""
     try:
-        return api_server_flags.settings(args)
+        return process_flags.api_access(args)
     except NotInCluster as error:
         if args.bind:
             raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error
@@ -184,3 +178,31 @@ def tls_files(args: argparse.Namespace) -> TlsFiles | None:
 def main(args: argparse.Namespace) -> int:
     extender_settings = settings(args)
     return run_until_stopped(lambda stop: run(extender_settings, stop))
+
+
+BYTES_BY_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def recording_options(add: Options) -> None:
+    add.flag(
+        "record-dir",
+        "folder that decided requests and their inputs are recorded in (default: nothing is recorded)",
+        None,
+        existing_folder,
+    )
+    add.flag(
+        "record-bytes",
+        "largest size of the recording, K, M or G; the oldest requests make room (default {default})",
+        f"{DEFAULT_RING_BYTES >> 20}M",
+        ring_bytes,
+        metavar="BYTES",
+    )
+
+
+def ring_bytes(text: str) -> int:
+    """As 268435456, 256M or 1G."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    size = int(number) * BYTES_BY_UNIT[unit] if number.isdecimal() and unit in BYTES_BY_UNIT else 0
+    if size < SMALLEST_RING_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r}: want bytes, or a number with K, M or G; at least 1M")
+    return size

@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from leadsman.cli.command_failed import CommandFailed
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import namespace_name
 
 _TIMEOUT_SECONDS = 30

@@ -3,17 +3,14 @@
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from types import ModuleType
 
-from leadsman.cli.command_failed import CommandFailed
-from leadsman.cli.flags import log_flags
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import CommandFailed, CommandParser, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL
-from leadsman.cli.parser import CommandParser
 from leadsman.runtime.lean_aiohttp import import_aiohttp
 from leadsman.runtime.redaction import hide_credentials
+from leadsman.runtime.text_table import printable
 from leadsman.runtime.version import VERSION
 
 GROUPS = {
@@ -22,14 +19,14 @@ GROUPS = {
         "nodes": "list the nodes as the extender sees them",
         "delay": "show the round trip between two nodes, as each measures it",
         "rewards": "show each node's failure record by pod type",
-        "page": "serve the extender's page to the browser of this machine",
-        "doctor": "look for what is wrong with Leadsman in a cluster, and say what to do",
         "state": "show how much the extender sees of the cluster, and what is wrong with it",
+        "page": "serve the extender's page to the browser of this machine",
+        "doctor": "look for what is wrong in a cluster, and say what to do",
     },
     "Plan": {
-        "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
-        "simulate": "compare scheduling strategies on a simulated cluster",
+        "plan": "plan for the whole cluster offline, and hand plans to the controller",
         "snapshot": "write the cluster, as planners and decisions see it, to a file",
+        "simulate": "compare scheduling strategies on a simulated cluster",
         "replay": "decide recorded requests again, by another policy, and show what changes",
         "evaluate": "show what telemetry policies do, without a cluster",
     },
@@ -37,25 +34,33 @@ GROUPS = {
         "certs": "create the CA and the certificates that extender and kube-scheduler use",
         "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
         "uninstall": "list what Leadsman left in a cluster, and delete it",
-        "plugins": "list the installed plugins, or check one",
     },
-    "Other": {
-        "demo": "run a small cluster on this machine and explain one placement",
-        "completion": "print the script that completes commands and flags in a shell",
-        "version": "show this program's version",
-    },
-    "Run in pods": {
-        "agent": "measure on this node and report",
-        "extender": "answer kube-scheduler's filter and prioritize calls",
-        "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
-        "etcd-member": "find out how a member of etcd begins, and write its configuration file",
-        "etcd-issuer": "give each of our processes its own user and password of etcd",
-        "etcd-load": "write rewards that were saved from another etcd, where this one has none",
+    "Try": {
+        "demo": "run a small cluster on this machine, with its page in the browser",
     },
 }
-"""Commands by what they are for, as the help lists them. Each is the module leadsman.cli.<command>."""
+"""What people call, by what it is for, as the help lists it."""
 
-COMMANDS = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+UNLISTED = {
+    "plugins": "list the installed plugins, or check one",
+    "completion": "print the script that completes commands and flags in a shell",
+    "agent": "measure on this node and report",
+    "extender": "answer kube-scheduler's filter and prioritize calls",
+    "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
+    "etcd-member": "find out how a member of etcd begins, and write its configuration file",
+    "etcd-issuer": "give each of our processes its own user and password of etcd",
+    "etcd-load": "write rewards that were saved from another etcd, where this one has none",
+}
+"""What authors of plugins, shells and pods call."""
+
+COMMANDS = {name: text for commands in (*GROUPS.values(), UNLISTED) for name, text in commands.items()}
+
+_SHARED_MODULES = {
+    "views": ("nodes", "delay", "rewards", "state", "page"),
+    "etcd_commands": ("etcd-member", "etcd-issuer", "etcd-load"),
+}
+"""Modules of several commands, whose functions are <command>_options and <command>_main. Any other command is its
+own module, with `options` and `main`."""
 
 EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
@@ -83,19 +88,19 @@ def build_parser(
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if only in (None, name):
-            module = _module(name)
-            module.options(Options(command, environ))
-            command.set_defaults(run=module.main)
+            add_options, run = _functions(name)
+            add_options(Options(command, environ))
+            command.set_defaults(run=run)
     return top
 
 
 def _grouped_commands() -> str:
-    width = max(map(len, COMMANDS))
     groups = (
-        "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in commands.items())])
+        "\n".join([f"{title}:", *(f"  {name:21}{text}" for name, text in commands.items())])
         for title, commands in GROUPS.items()
     )
-    return "\n\n".join(groups)
+    further = f"Also {', '.join(UNLISTED)}.\n`leadsman help COMMAND` shows a command's flags."
+    return "\n\n".join([*groups, further])
 
 
 def named_command(words: Sequence[str]) -> str:
@@ -103,14 +108,18 @@ def named_command(words: Sequence[str]) -> str:
     return next((word for word in words if word in COMMANDS), "")
 
 
-def _module(command: str) -> ModuleType:
-    """ValueError where its packages are not installed: the agent's image leaves out what an agent never imports."""
+def _functions(command: str) -> tuple[Callable[[Options], None], Callable[[argparse.Namespace], int]]:
+    """What adds the command's flags, and what runs it. ValueError where its packages are missing."""
+    own = command.replace("-", "_")
+    shared = next((module for module, commands in _SHARED_MODULES.items() if command in commands), "")
     try:
-        return import_module(f"leadsman.cli.{command.replace('-', '_')}")
+        module = import_module(f"leadsman.cli.{shared or own}")
     except ModuleNotFoundError as error:
         raise ValueError(
             f"this installation has only the agent (no module {error.name}): use the image leadsman or pip install it"
         ) from error
+    prefix = f"{own}_" if shared else ""
+    return getattr(module, f"{prefix}options"), getattr(module, f"{prefix}main")
 
 
 def kubectl_plugin() -> int:
@@ -132,9 +141,11 @@ def main(
     named = named_command(given)
     if named == "agent":
         import_aiohttp()
+    from leadsman.cli.flags.process_flags import start_logging  # Here: it imports aiohttp.
+
     try:
         args = build_parser(environ, named, program).parse_args(given)
-        log_flags.start_logging(args)
+        start_logging(args)
         code = int(args.run(args))
         sys.stdout.flush()
         return code
@@ -142,8 +153,6 @@ def main(
         print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
         sys.exit(EXIT_BAD_SETTINGS)
     except CommandFailed as error:
-        from leadsman.cli.output import printable  # Here: an agent never needs it.
-
         print(printable(hide_credentials(f"{program} {named}: {error}")), file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from controller.config_maps import DocumentObject
-from leadsman.cli.command_failed import CommandFailed
-from leadsman.cli.flags import api_server_flags
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags import process_flags
+from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import file_to_write, namespace_name, positive_int
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
@@ -83,7 +82,7 @@ def read_plan(file: Path) -> MovePlan:
 
 def handover_options(add: Options) -> None:
     """Where plans are handed over."""
-    api_server_flags.operator_options(add)
+    process_flags.operator_api_options(add)
     add.argument("namespace", "Leadsman's namespace (default {default})", "leadsman", namespace_name)
 
 
@@ -101,7 +100,7 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
     """What `do` returns, with a client of the API server that the flags name. CommandFailed when the server refuses."""
 
     async def run() -> T:
-        async with ApiClient(api_server_flags.operator_settings(args)) as client:
+        async with ApiClient(process_flags.operator_api_access(args)) as client:
             return await do(client)
 
     try:

@@ -18,7 +18,7 @@ import yaml
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_number
-from leadsman.runtime.text_table import align_columns
+from leadsman.runtime.text_table import align_columns, printable
 
 T = TypeVar("T")
 
@@ -71,15 +71,6 @@ def document(value: object, output: str) -> str:
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns under the titles of the first row. A cell stays one line."""
     return "\n".join(align_columns([[printable(cell).replace("\n", "\\n") for cell in row] for row in rows])) + "\n"
-
-
-def printable(text: str) -> str:
-    """The text with each control character but the line's end as an escape: a terminal would obey it."""
-    return "".join(each if each == "\n" or each.isprintable() else _escaped(each) for each in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode()
 
 
 def has_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:

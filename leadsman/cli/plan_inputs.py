@@ -14,9 +14,8 @@ from msgspec.structs import replace
 
 from extender.plugins.host import PlanFilter
 from extender.plugins.process import Plugin
-from leadsman.cli.command_failed import CommandFailed
-from leadsman.cli.flags import api_server_flags, etcd_flags, telemetry_flags
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags import decision_flags, process_flags
+from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import existing_file, label_key, namespace_name, optional_url
 from leadsman.cluster.model import Cluster
 from leadsman.decision.decide import FILTERS, filter_nodes
@@ -222,8 +221,8 @@ def _path(text: str) -> Path:
 
 def live_cluster_options(add: Options) -> None:
     """Adds the flags of access to the live cluster; in its pods, the environment names it."""
-    api_server_flags.operator_options(add)
-    etcd_flags.options(add, default=None)
+    process_flags.operator_api_options(add)
+    process_flags.etcd_options(add, default=None)
     followed = add.group("what else the live cluster's extender follows")
     followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
     followed.flag("goldpinger-names", 'JSON {"host IP, pod IP or pod": "node"}, for Goldpinger', None, existing_file)
@@ -233,7 +232,7 @@ def live_cluster_options(add: Options) -> None:
         "leadsman",
         namespace_name,
     )
-    telemetry_flags.options(followed)
+    decision_flags.telemetry_options(followed)
 
 
 def names_a_cluster(args: argparse.Namespace) -> bool:
@@ -252,7 +251,7 @@ def read_cluster_now(args: argparse.Namespace) -> ClusterSnapshot:
 async def _take_snapshot(args: argparse.Namespace) -> ClusterSnapshot:
     settings = _live_settings(args)
     async with contextlib.AsyncExitStack() as stack:
-        store = EtcdStore(etcd_flags.settings(args)) if args.etcd else None
+        store = EtcdStore(process_flags.etcd_access(args)) if args.etcd else None
         if store is not None:
             stack.push_async_callback(store.close)
         return await take_snapshot(store, settings)
@@ -261,7 +260,7 @@ async def _take_snapshot(args: argparse.Namespace) -> ClusterSnapshot:
 def _live_settings(args: argparse.Namespace) -> SourceSettings:
     if (args.delay_matrix is None) is not (args.metadata is None):
         raise ValueError("--delay_matrix and --metadata belong together; give both or neither")
-    api = api_server_flags.operator_settings(args)
+    api = process_flags.operator_api_access(args)
     return SourceSettings(
         policy=args.policy,
         api=api,
@@ -272,6 +271,6 @@ def _live_settings(args: argparse.Namespace) -> SourceSettings:
             metadata=args.metadata,
             estimates=False,
         ),
-        telemetry=telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api),
+        telemetry=decision_flags.telemetry_settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api),
         self_healing_namespace=args.self_healing_namespace,
     )

@@ -1,4 +1,4 @@
-"""Plain text in columns."""
+"""Text for people: columns, numbers, and what a terminal may show."""
 
 from collections.abc import Mapping, Sequence
 
@@ -18,3 +18,12 @@ def format_counts(counts: Mapping[str, int]) -> str:
 def format_number(value: float) -> str:
     """Four digits that count, never an exponent before 10^9."""
     return f"{value:.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def printable(text: str) -> str:
+    """The text with each control character but the line's end as an escape: a terminal would obey it."""
+    return "".join(each if each == "\n" or each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()

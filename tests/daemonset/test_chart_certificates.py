@@ -5,9 +5,7 @@ import json
 import kubernetes_validate
 import pytest
 
-from leadsman.cli.certs import default_server_names
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET
-from leadsman.cli.certs.etcd_certificates import (
+from leadsman.cli.certificates import (
     ISSUER_NAMES,
     ISSUER_SECRET,
     MEMBER_NAMES,
@@ -16,6 +14,8 @@ from leadsman.cli.certs.etcd_certificates import (
     ROOT_SECRET,
     TRUST_CONFIG_MAP,
 )
+from leadsman.cli.certs import default_server_names
+from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import build_parser
 from tests.daemonset.chart_settings import EVERY_SETTING
 from tests.daemonset.conftest import Template

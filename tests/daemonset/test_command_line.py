@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from leadsman.cli.certs.etcd_certificates import ISSUER_NAMES, TRUST_CONFIG_MAP
-from leadsman.cli.flags.etcd_flags import ISSUER_TOKEN_FILE
+from leadsman.cli.certificates import ISSUER_NAMES, TRUST_CONFIG_MAP
+from leadsman.cli.flags.process_flags import ISSUER_TOKEN_FILE
 from leadsman.cli.main import build_parser
 from leadsman.etcd.issuer import AUDIENCE
 

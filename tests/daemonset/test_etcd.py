@@ -10,7 +10,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from leadsman.cli.certs.etcd_certificates import MEMBER_NAMES
+from leadsman.cli.certificates import MEMBER_NAMES
 from leadsman.etcd.member_start import EtcdFlags, InitialCluster, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd

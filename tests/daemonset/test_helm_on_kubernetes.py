@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET
+from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import main
 from tests.daemonset.chart_settings import EVERY_SETTING
 from tests.daemonset.conftest import CHART

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.cli.certs import authority
+from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.log_limit import LINES_BURST
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, certificate_names, tls_metrics
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.extender.conftest import Starter
 
 NOW = datetime.now(UTC)
-CA = authority.create_ca(NOW, days=10)
-STRANGERS_CA = authority.create_ca(NOW, days=10)
+CA = certificates.create_ca(NOW, days=10)
+STRANGERS_CA = certificates.create_ca(NOW, days=10)
 
 FILTER = b'{"Pod":{"metadata":{"name":"p","namespace":"ns"}},"NodeNames":[]}'
 REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(FILTER), FILTER)
@@ -30,7 +30,7 @@ REQUEST = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % 
 
 def mounted(folder, ca=CA, client_ca=None, version="1"):
     """The files as kubelet mounts a Secret: links to ..data/<file>, ..data a link that is swapped as a whole."""
-    pair = authority.issue_server(ca, ("localhost", "127.0.0.1"), NOW, 5)
+    pair = certificates.issue_server(ca, ("localhost", "127.0.0.1"), NOW, 5)
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem}
     swap(folder, content | {"ca.crt": (client_ca or ca).certificate_pem}, version)
     for name in (*content, "ca.crt"):
@@ -68,7 +68,7 @@ def client(tmp_path: Path):
 
 @pytest.fixture
 def scheduler(client):
-    return client(authority.issue_client(CA, "kube-scheduler", NOW, 5))
+    return client(certificates.issue_client(CA, "kube-scheduler", NOW, 5))
 
 
 @contextlib.asynccontextmanager
@@ -120,14 +120,14 @@ async def test_another_name_is_not_let_in_and_named(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture, name: str
 ) -> None:
     async with starts(tls=tls) as extender:
-        assert await answer(extender.port, client(authority.issue_client(CA, name, NOW, 5))) == "closed"
+        assert await answer(extender.port, client(certificates.issue_client(CA, name, NOW, 5))) == "closed"
     assert f"client certificate of {name} refused; allowed are kube-scheduler" in caplog.text
 
 
 async def test_an_expired_certificate_is_not_let_in(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expired = authority.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
+    expired = certificates.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(expired)) == "closed"
     assert "certificate has expired" in caplog.text
@@ -136,7 +136,7 @@ async def test_an_expired_certificate_is_not_let_in(
 async def test_the_right_name_by_another_ca_is_not_let_in(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stranger = authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5)
+    stranger = certificates.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(stranger)) == "closed"
     assert "unable to get local issuer certificate" in caplog.text
@@ -145,7 +145,7 @@ async def test_the_right_name_by_another_ca_is_not_let_in(
 async def test_a_server_s_certificate_is_none_for_a_client(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = authority.issue_server(CA, ("kube-scheduler",), NOW, 5)
+    server = certificates.issue_server(CA, ("kube-scheduler",), NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(server)) == "closed"
     assert re.search("unsuitable certificate purpose|unsupported certificate purpose", caplog.text)
@@ -236,7 +236,7 @@ async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
         mounted(tmp_path / "tls", STRANGERS_CA, version="2")
         tls.poll()
         assert await asked(*before) == "HTTP/1.1 200 OK"
-        new = client(authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
+        new = client(certificates.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
         assert await answer(extender.port, new) == "HTTP/1.1 200 OK"
         assert await answer(extender.port, scheduler) == "CERTIFICATE_VERIFY_FAILED"
 
@@ -289,12 +289,12 @@ async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(
 
 
 def pair_of(ca, began, days):
-    pair = authority.issue_server(ca, ("localhost", "127.0.0.1"), began, days)
+    pair = certificates.issue_server(ca, ("localhost", "127.0.0.1"), began, days)
     return {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": CA.certificate_pem}
 
 
-OTHER_KEY = authority.issue_server(CA, ("localhost",), NOW, 5).key_pem
-EXPIRED_CA = authority.create_ca(NOW - timedelta(days=9), days=8)
+OTHER_KEY = certificates.issue_server(CA, ("localhost",), NOW, 5).key_pem
+EXPIRED_CA = certificates.create_ca(NOW - timedelta(days=9), days=8)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from image.trim_agent import ROOMS
+from image.trim_agent import COMMANDS_OF_AGENT, ROOMS
 from tests.dockerfile import ROOT
 
 LOCKS = ("agent", "build", "leadsman")
@@ -109,3 +109,5 @@ def test_no_room_that_is_taken_out_of_the_agent_s_image_is_imported_by_it(agent_
     rooms = {room.replace("/", ".") for room in ROOMS}
     assert {"leadsman.decision", "controller"} <= rooms
     assert not [name for name in agent_modules if any(name == room or name.startswith(f"{room}.") for room in rooms)]
+    commands = {name.split(".")[2] for name in agent_modules if name.startswith("leadsman.cli.")}
+    assert commands - {"main"} <= {name.removesuffix(".py") for name in COMMANDS_OF_AGENT}

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from leadsman.cli.certs import authority
+from leadsman.cli import certificates
 
 
 class PemPair(NamedTuple):
@@ -28,12 +28,12 @@ class CertificateAuthority:
     """A self-signed CA. pem: its certificate."""
 
     def __init__(self, name: str = "testbed") -> None:
-        self._pair = authority.create_ca(datetime.now(UTC), 1, name)
+        self._pair = certificates.create_ca(datetime.now(UTC), 1, name)
         self.pem = self._pair.certificate_pem.decode()
 
     def issue(self, *names: str) -> PemPair:
         """A certificate for a server or a client. names: hosts and addresses; the first is the common name."""
-        made = authority.issue_peer(self._pair, names[0], names, datetime.now(UTC), 1)
+        made = certificates.issue_peer(self._pair, names[0], names, datetime.now(UTC), 1)
         return PemPair(made.certificate_pem.decode(), made.key_pem.decode())
 
     def server_context(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:

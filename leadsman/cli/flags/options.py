@@ -1,4 +1,4 @@
-"""Adds flags to a command's parser, with the environment variables behind them.
+"""The parser of every command, and how flags are added to it, with the environment variables behind them.
 
 A long-running process is configured by a ConfigMap, so each of its flags reads LEADSMAN_<FLAG>, some also a name that
 Kubernetes users expect. The operator's commands read only what names the extender: an exported variable of one command
@@ -7,9 +7,50 @@ must not reach another one that means something else by it.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from leadsman.cli.flags.values import METAVARS
+from leadsman.cli.flags.values import METAVARS, did_you_mean
+from leadsman.runtime.redaction import hide_credentials
+
+
+class CommandFailed(Exception):
+    """A command cannot do what it was asked, through no fault of its flags; says why and what to do."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """An ArgumentParser without abbreviations that suggests the nearest command, choice or flag."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **more})
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong without the usage, which may be long; what was given may be a URL with credentials."""
+        self.exit(2, hide_credentials(f"{self.prog}: {message}\nsee {self.prog} --help\n"))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            allowed = [str(choice) for choice in action.choices]
+            wanted = did_you_mean(str(value), allowed) or f": want one of {', '.join(allowed)}"
+            raise argparse.ArgumentError(action, f"{value!r}{wanted}")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuses here what it does not know, so that the command in question says so."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._nearest_flag(unknown)}")
+        return parsed, unknown
+
+    def _nearest_flag(self, unknown: Sequence[str]) -> str:
+        given = [word.partition("=")[0] for word in unknown if word.startswith("--")]
+        flags = [
+            flag
+            for action in self._actions
+            if action.help != argparse.SUPPRESS
+            for flag in action.option_strings
+            if flag.startswith("--")
+        ]
+        return did_you_mean(given[0], flags) if given else ""
+
 
 UNITS_OF_NAMES = {"-seconds": "S", "-ratio": "RATIO"}
 """The ends of flags' names that say the unit, and how the usage shows a value of it."""

@@ -6,14 +6,20 @@ A parser raises ArgumentTypeError with the text and what is allowed; argparse pu
 import argparse
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from leadsman.cli.parser import did_you_mean
-
 THROUGH_KUBECTL = "kubectl"
 """The value of --extender that has it found in the cluster."""
+
+
+def did_you_mean(text: str, allowed: Iterable[str]) -> str:
+    """ "; did you mean explain?", or "" where nothing allowed is near."""
+    # Imported here, as no agent that runs needs it.
+    near = import_module("difflib").get_close_matches(text, list(allowed), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def url_list(text: str) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
-from leadsman.cli.extender_replicas import API_PORT
+from leadsman.cli.extender_client import API_PORT
 from leadsman.cli.main import main
 from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve

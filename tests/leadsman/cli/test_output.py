@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cli import output
+from leadsman.runtime.text_table import printable
 
 ROWS = [["NAME", "STATUS", "AGE"], ["stale", "fresh", "1s"], ["edge-12", "stale", "20s"], ["c", "other", "-"]]
 
@@ -34,7 +35,7 @@ def test_on_a_terminal_only_the_status_column_is_coloured(monkeypatch: pytest.Mo
 
 
 def test_control_characters_are_shown_and_a_cell_stays_one_line() -> None:
-    assert output.printable("a\x1b[31mb\x9b\r\n\u202eé") == "a\\x1b[31mb\\x9b\\r\n\\u202eé"
+    assert printable("a\x1b[31mb\x9b\r\n\u202eé") == "a\\x1b[31mb\\x9b\\r\n\\u202eé"
     assert output.table([["A"], ["x\ny"]]).splitlines() == ["A", "x\\ny"]
 
 

@@ -47,11 +47,12 @@ def test_help_is_a_command_too(arguments: list[str], capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
-def test_the_help_lists_every_command_once_and_those_of_pods_last(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_first_list_is_what_people_call(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(arguments)
-    listed = re.findall(r"^  ([a-z]\S*) ", capsys.readouterr().out, re.MULTILINE)
-    assert listed == list(COMMANDS)
-    assert listed.index("agent") > listed.index("version")
+    shown = capsys.readouterr().out
+    listed = re.findall(r"^  ([a-z]\S*) ", shown, re.MULTILINE)
+    assert len(listed) == len(set(listed)) <= 16
+    assert {"explain", "plan", "demo"} <= set(listed) <= set(COMMANDS)
+    assert {"agent", "extender", "controller", "etcd-issuer"} <= set(COMMANDS) - set(listed)
+    assert max(map(len, shown.splitlines())) <= 100

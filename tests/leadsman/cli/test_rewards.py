@@ -7,7 +7,7 @@ import pytest
 
 from extender.api.contract.cluster import RewardCell, RewardMatrix
 from extender.api.contract.common import ListPage
-from leadsman.cli import rewards
+from leadsman.cli import views
 from leadsman.cli.main import main
 from tests.leadsman.cli.conftest import Called, Started
 
@@ -17,7 +17,7 @@ BAD = RewardCell(0.1, 0.2, 0.1, 0.4, 0.95, 0.9, 7.0, 1.0, 6.0, 0.2, {"crash": 6}
 
 def test_the_worst_node_of_a_type_comes_first_and_what_is_unknown_has_no_line() -> None:
     matrix = RewardMatrix("compared", ["db", "web"], ListPage(["a", "b"], None, 2), [[GOOD, None], [GOOD, BAD]])
-    header, *lines = rewards.text(matrix, "", "").splitlines()
+    header, *lines = views.reward_text(matrix, "", "").splitlines()
     assert header.split()[:3] == ["TYPE", "NODE", "VALUE"]
     assert [line.split()[:2] for line in lines] == [["db", "a"], ["web", "b"], ["web", "a"]]
     assert lines[1].endswith("6 crash")

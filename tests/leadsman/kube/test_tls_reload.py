@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from leadsman.cli.certs import authority
+from leadsman.cli import certificates
 from leadsman.kube import access, kubeconfig
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.client import ApiClient
@@ -83,8 +83,8 @@ async def test_a_ca_that_is_no_longer_in_its_file_is_no_longer_trusted(tmp_path:
 
 
 def expired(names: str = "agent") -> PemPair:
-    ca = authority.create_ca(NOW - timedelta(days=9), days=20)
-    pair = authority.issue_client(ca, names, NOW - timedelta(days=9), days=1)
+    ca = certificates.create_ca(NOW - timedelta(days=9), days=20)
+    pair = certificates.issue_client(ca, names, NOW - timedelta(days=9), days=1)
     return PemPair(pair.certificate_pem.decode(), pair.key_pem.decode())
 
 
@@ -114,7 +114,7 @@ async def test_a_certificate_that_cannot_work_replaces_nothing_and_is_named(
 
 
 async def test_an_expired_ca_replaces_nothing(config: Path) -> None:
-    old = authority.create_ca(NOW - timedelta(days=9), days=1)
+    old = certificates.create_ca(NOW - timedelta(days=9), days=1)
     async with served(OLD) as api, ApiClient(kubeconfig.read(config)) as client:
         (config.parent / "ca.crt").write_bytes(old.certificate_pem)
         assert await talks(client, api)

@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadsman.cli.certs import authority as certs
+from leadsman.cli import certificates
 
 SAID = """
 import os, ssl
@@ -25,7 +25,7 @@ def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_enviro
     tmp_path: Path,
 ) -> None:
     authority = tmp_path / "ca.pem"
-    authority.write_bytes(certs.create_ca(datetime.now(UTC), 1).certificate_pem)
+    authority.write_bytes(certificates.create_ca(datetime.now(UTC), 1).certificate_pem)
     told = subprocess.run(
         [sys.executable, "-c", SAID],
         env=os.environ | {"SSL_CERT_FILE": str(authority)},

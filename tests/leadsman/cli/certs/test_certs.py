@@ -10,8 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from leadsman.cli import main
-from leadsman.cli.certs import authority
+from leadsman.cli import certificates, main
 
 NAMES = ("ca", "server", "client", "etcd-ca", "etcd", "etcd-issuer")
 FILES = {f"{name}.{ending}" for name in NAMES for ending in ("crt", "key")} | {"etcd-root-password"}
@@ -78,7 +77,7 @@ def test_the_server_is_verified_under_each_of_its_names(certs, folder, name: str
 
 def test_the_server_s_names_are_those_of_the_service_in_the_namespace(certs, folder) -> None:
     certs("create", "--namespace", "latency")
-    names = authority.alternative_names(certificate(folder, "server"))
+    names = certificates.alternative_names(certificate(folder, "server"))
     assert {"leadsman-extender.latency.svc", "localhost"} <= {*names}
     assert "leadsman" not in {name.split(".")[1] for name in names if name.endswith(".svc")}
 
@@ -125,8 +124,8 @@ def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder)
     assert certs("renew")[0] == 0
     kept = {name for name, content in contents(folder).items() if content == before[name]}
     assert kept == {"ca.crt", "ca.key", "etcd-ca.crt", "etcd-ca.key", "etcd-root-password"}
-    assert authority.alternative_names(certificate(folder, "server")) == ("a.example", "10.0.0.9")
-    assert authority.common_name(certificate(folder, "client")) == "second-scheduler"
+    assert certificates.alternative_names(certificate(folder, "server")) == ("a.example", "10.0.0.9")
+    assert certificates.common_name(certificate(folder, "client")) == "second-scheduler"
 
 
 def test_renewing_without_a_ca_says_what_to_do(certs) -> None:
@@ -152,13 +151,13 @@ def test_showing_fails_when_something_expires_within_thirty_days(certs) -> None:
 
 def test_nothing_outlives_its_ca() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    ca = authority.create_ca(now, days=10)
-    assert authority.issue_client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
+    ca = certificates.create_ca(now, days=10)
+    assert certificates.issue_client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
 
 
 def test_an_expired_ca_signs_nothing(certs, folder) -> None:
     certs("create")
-    old = authority.create_ca(datetime(2020, 1, 1, tzinfo=UTC), days=10)
+    old = certificates.create_ca(datetime(2020, 1, 1, tzinfo=UTC), days=10)
     (folder / "ca.crt").write_bytes(old.certificate_pem)
     (folder / "ca.key").write_bytes(old.key_pem)
     code, _, err = certs("renew")

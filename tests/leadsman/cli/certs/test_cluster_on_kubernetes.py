@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET
-from leadsman.cli.certs.etcd_certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
+from leadsman.cli.certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
+from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import main
 from tests.testbed.kube_apiserver import KubeApiServer
 

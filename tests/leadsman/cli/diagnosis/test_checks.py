@@ -15,8 +15,7 @@ from extender.api.contract.overview import (
     PairCounts,
     WaitingPods,
 )
-from leadsman.cli.diagnosis.checks import diagnose
-from leadsman.cli.diagnosis.model import (
+from leadsman.cli.doctor_checks import (
     ClockReading,
     ControllerView,
     Denied,
@@ -24,6 +23,7 @@ from leadsman.cli.diagnosis.model import (
     Finding,
     Seen,
     Status,
+    diagnose,
 )
 
 NOW = 1_800_000_000.0

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from controller.keeper import gauge
-from leadsman.cli.diagnosis import gathering
-from leadsman.cli.diagnosis.model import ClockReading
+from leadsman.cli import doctor
+from leadsman.cli.doctor_checks import ClockReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.leader_election import LeaderElector
@@ -29,7 +29,7 @@ def lease(node: str, renewed: str, written: str) -> dict:
 
 def test_a_node_s_clock_is_compared_with_the_api_server_s_at_the_same_write() -> None:
     leases = [lease("edge-1", "2026-11-22T10:01:30.500000Z", "2026-11-22T10:00:00Z"), {"metadata": {"name": "new"}}]
-    assert gathering.node_clocks(leases) == [ClockReading("edge-1", 90.5)]
+    assert doctor.node_clocks(leases) == [ClockReading("edge-1", 90.5)]
 
 
 def test_only_ready_linux_nodes_want_an_agent() -> None:
@@ -38,7 +38,7 @@ def test_only_ready_linux_nodes_want_an_agent() -> None:
         {"metadata": {"name": "b", "labels": {"kubernetes.io/os": "windows"}}, "status": READY},
         {"metadata": {"name": "c"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
     ]
-    assert gathering.ready_linux_nodes(nodes) == ["a"]
+    assert doctor.ready_linux_nodes(nodes) == ["a"]
 
 
 def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
@@ -49,7 +49,7 @@ def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
         for rule in roles[binding["roleRef"]["name"]]:
             account = binding["subjects"][0]["name"]
             granted |= {(account, verb, resource) for verb in rule["verbs"] for resource in rule["resources"]}
-    assert set(gathering.NEEDED_RIGHTS) <= granted
+    assert set(doctor.NEEDED_RIGHTS) <= granted
 
 
 async def test_a_cluster_is_diagnosed(started: Started, called: Called, kubectl) -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from leadsman.cli.flags.log_flags import JsonFormatter, TextFormatter
+from leadsman.cli.flags.process_flags import JsonFormatter, TextFormatter
 
 
 def record(message: str, **more: object) -> logging.LogRecord:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli import agent, main
-from leadsman.cli.flags import etcd_flags
+from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Options, not_given
 from leadsman.cli.flags.values import existing_file, listen_address, one_of, positive_int, positive_number, url_list
 
@@ -98,7 +98,7 @@ def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> No
 def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert etcd_flags.settings(args).read_password() == "s3cret"
+    assert process_flags.etcd_access(args).read_password() == "s3cret"
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])

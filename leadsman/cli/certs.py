@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadsman.cli.flags import api_server_flags
+from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import namespace_name, positive_int
 
@@ -71,19 +71,19 @@ def options(add: Options) -> None:
         "renew-before-days", "cluster: renew what ends within so many days (default {default})", "30", positive_int
     )
     showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
-    api_server_flags.operator_options(add)
+    process_flags.operator_api_options(add)
 
 
 def main(args: argparse.Namespace) -> int:
     try:
-        from leadsman.cli.certs import actions, cluster
-        from leadsman.cli.certs.actions import CertsError
+        from leadsman.cli import certs_actions
+        from leadsman.cli.certs_actions import CertsError
     except ImportError as error:
         raise ValueError(f"the package {error.name} is missing; run pip install 'leadsman[setup]'") from error
     try:
         if args.action == "cluster":
-            return asyncio.run(cluster.run(args, datetime.now(UTC)))
-        return actions.run(args, datetime.now(UTC))
+            return asyncio.run(certs_actions.run_in_cluster(args, datetime.now(UTC)))
+        return certs_actions.run_in_folder(args, datetime.now(UTC))
     except OSError as error:
         print(f"leadsman certs: {error.filename}: {error.strerror}", file=sys.stderr)
     except CertsError as error:

@@ -1,13 +1,81 @@
-"""The checks of `leadsman doctor`: each reads what was seen and gives findings. Pure."""
+"""What `leadsman doctor` saw of a cluster, and the checks that read it and give findings. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from extender.api.contract.overview import Overview
-from leadsman.cli.diagnosis.model import Denied, Finding, Seen, Status
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+    """It could not be looked at; the text says why."""
+
+
+class Finding(Struct, frozen=True):
+    """What one check says. what_to_do: "" where nothing is to be done."""
+
+    check: str
+    status: Status
+    text: str
+    what_to_do: str = ""
+
+
+class Denied(Struct, frozen=True):
+    """A question that the cluster did not answer, and why."""
+
+    reason: str
+
+
+class ClockReading(Struct, frozen=True):
+    """A node's clock against that of the API server: seconds that the node is ahead, to about one second."""
+
+    node: str
+    ahead_seconds: float
+
+
+class ExtenderView(Struct, frozen=True):
+    """What one extender pod says of itself: the /overview of its API."""
+
+    pod: str
+    overview: Overview | Denied
+
+
+class ControllerView(Struct, frozen=True):
+    """What one controller pod says of itself. leads: None: it is a dry run, which needs no Lease."""
+
+    pod: str
+    leads: bool | Denied | None
+
+
+class Seen(Struct, frozen=True):
+    """Everything that `gathering` found; a Denied where the cluster refused to say.
+
+    now: Unix seconds.
+    pods: of the namespace, as the API server has them.
+    ready_nodes: names of the nodes that are Ready and run Linux.
+    sysctl: node → net.ipv4.ping_group_range there, where agents share the node's network.
+    rights: what the components need → whether they have it.
+    controllers: (): none runs in the namespace.
+    """
+
+    now: float
+    namespace: str
+    server_version: str | Denied
+    pods: Sequence[Mapping[str, Any]] | Denied
+    ready_nodes: Sequence[str] | Denied
+    clocks: Sequence[ClockReading] | Denied
+    sysctl: Mapping[str, str | Denied]
+    rights: Mapping[str, bool | Denied]
+    extenders: Sequence[ExtenderView] | Denied
+    controllers: Sequence[ControllerView] = ()
+
 
 CLOCK_WARNING_SECONDS, CLOCK_ERROR_SECONDS = 5.0, 60.0
 """Leadsman compares no clocks of nodes. Certificates, leases and logs do, and a minute is what they bear."""

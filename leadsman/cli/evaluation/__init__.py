@@ -1,1 +1,0 @@
-"""Telemetry policies evaluated on files."""
