@@ -1,24 +1,20 @@
 """Two controllers as processes on a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
 
 import json
-import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.testbed.etcd import free_ports
+from tests.controller.real_cluster import ACCOUNT, kubectl, real_cluster, until
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
-COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
-ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
 MARKED = {
     "labels": {"gone": "violating", "kept": "x"},
     "annotations": {OWNERSHIP_ANNOTATION: json.dumps({"gone": "ns/gone"})},
@@ -29,23 +25,10 @@ MARKED = {
 @pytest.fixture(scope="module")
 def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
     """With the CRD and the controller's own role, which is all that the processes may use."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    with KubeApiServer(
-        kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}
-    ) as one:
-        kubectl(one, "create", "namespace", "leadsman")
-        kubectl(one, "apply", "-f", str(COMPONENTS / "telemetry/crd.yaml"))
-        kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))
+    folder = tmp_path_factory.mktemp("cluster")
+    with real_cluster(kubernetes_binaries, folder, "telemetry/crd", "controller/rbac", nodes=()) as one:
         kubectl(one, "wait", "--for=condition=Established", "crd/taspolicies.telemetry.intel.com", "--timeout=30s")
         yield one
-
-
-def kubectl(cluster: KubeApiServer, *arguments: str, given: str = "") -> str:
-    command = ["kubectl", f"--kubeconfig={cluster.kubeconfig()}", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture
@@ -68,14 +51,6 @@ def start(cluster: KubeApiServer, tmp_path: Path) -> Iterator[Callable[[], subpr
     for log in tmp_path.glob("*.log"):
         assert "Traceback" not in log.read_text(), log.read_text()
         assert "Forbidden" not in log.read_text(), log.read_text()
-
-
-def until(true: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.1)
-    return found
 
 
 def holder(cluster: KubeApiServer) -> str:

@@ -2,8 +2,6 @@
 DeviceTaintRules on and off. What Prometheus says is the test's; the devices are ResourceSlices of no driver."""
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -16,20 +14,16 @@ from controller.device_health import DeviceHealthKeeper
 from controller.node_patcher import NodeCache
 from leadsman.cluster.devices.monitored import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
-from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICES_KEY
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
-from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from tests.controller.followed import tools
-from tests.controller.rights import audit_flags, granted_rights, used_rights
-from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
+from tests.controller.real_cluster import cancelled, controller_of, granted_rights, real_cluster, used_rights
 from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
@@ -46,20 +40,11 @@ VERSION = DEVICE_TAINT_RULES[0].api_version
 @contextmanager
 def api_server(binaries: Path, folder: Path, flags: Sequence[str]) -> Iterator[KubeApiServer]:
     """With node n1, its cards of a driver, and the roles of the components controller and device-health."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    all_flags = (*flags, *audit_flags(folder / "audit.log"))
-    with KubeApiServer(binaries, folder / "kubernetes", users={ACCOUNT: ()}, flags=all_flags) as api:
+    granted, audit_log = ("controller/rbac", "device-health/rbac"), folder / "audit.log"
+    with real_cluster(binaries, folder, *granted, nodes=["n1"], audit_log=audit_log, flags=flags) as api:
         minor = int(api.call("GET", "/version")["minor"].rstrip("+"))
         if minor < 36:
             pytest.skip(f"the API server is of Kubernetes 1.{minor}; {VERSION} needs 1.36")
-        wait_for_namespaces(api)
-        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
-        for component in ("controller", "device-health"):
-            rights = COMPONENTS / component / "rbac.yaml"
-            command = ["kubectl", f"--kubeconfig={api.kubeconfig()}", "apply", "-f", str(rights)]
-            subprocess.run(command, check=True, capture_output=True)
-        api.call("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
         devices = [
             {"name": f"gpu-{number}", "attributes": {"uuid": {"string": f"GPU-{number}"}, "index": {"int": number}}}
             for number in range(CARDS)
@@ -89,8 +74,8 @@ class Health:
 
 @asynccontextmanager
 async def keeping(api: KubeApiServer, until: "Until", dry_run: bool = False) -> AsyncIterator[Health]:
-    async with ApiClient(kubeconfig.read(api.kubeconfig(ACCOUNT))) as client:
-        recorder, policy = EventWriter(client, TokenBucket(100, 100), "test"), [POLICY]
+    async with controller_of(api) as (client, recorder):
+        policy = [POLICY]
         nodes = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
         telemetry = TelemetrySettings(("prometheus",), client.access, ApiAccess("http://127.0.0.1:9"))
         given = tools(client, None if dry_run else recorder, clock=lambda: health.now)
@@ -102,9 +87,7 @@ async def keeping(api: KubeApiServer, until: "Until", dry_run: bool = False) -> 
             await until(lambda: keeper.rules.is_ready and keeper.slices.loaded.is_set() and nodes.loaded.is_set())
             yield health
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancelled(*tasks)
 
 
 def rules(api: KubeApiServer) -> list[dict[str, Any]]:

@@ -5,34 +5,36 @@ kubelet writes when it evicts.
 """
 
 import asyncio
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
-from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools
-from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
+from tests.controller.real_cluster import (
+    PLACEHOLDERS,
+    SHOP,
+    cancelled,
+    controller_of,
+    end_deleted_pods,
+    only_on,
+    owned_pod,
+    real_cluster,
+    scheduled,
+)
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
-from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from tests.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
-PLACEHOLDERS, SHOP = "/api/v1/namespaces/leadsman-placeholders/pods", "/api/v1/namespaces/shop/pods"
-ROLES = ("backups/cluster-model", "backups/rbac")
 SEEN_AND_REPLANNED_SECONDS = 10.0
 """The promise: from the loss until the room is held again, by a placeholder that kube-scheduler bound."""
 
@@ -40,47 +42,19 @@ SEEN_AND_REPLANNED_SECONDS = 10.0
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
     """Three nodes of 8Gi, a bounded pod on edge-1, and a kube-scheduler that preempts and has no extender."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}) as one:
-        for namespace in ("leadsman", "shop"):
-            one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        files = ["backups/namespace", "backups/priority", "controller/rbac", *ROLES]
-        for file in files:
-            command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
-            subprocess.run(command, check=True, capture_output=True)
-        high = {"metadata": {"name": "high"}, "value": 1000}
-        one.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
-        for name in NODES:
-            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
-            status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}, "conditions": [ready]}
-            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
-        put_pod(one, "web", "edge-1", "1Gi", labels={"delay_edge-1": "10"})
-        try:
-            with KubeScheduler(kubernetes_binaries, tmp_path / "scheduler", one, preempts=True):
-                yield one
-        except KubeApiServerMissing as missing:
-            pytest.skip(str(missing))
-
-
-def put_pod(cluster: KubeApiServer, name: str, node: str, memory: str, **metadata: Any) -> None:
-    """On the node when it has labels, as our bounded pod; else of priority 1000, for kube-scheduler to put there."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": f"rs-{name}", "controller": True}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
-    container = {"name": "main", "image": "none", "resources": {"requests": {"cpu": "100m", "memory": memory}}}
-    placed = {"nodeName": node} if metadata else {"affinity": affinity, "priorityClassName": "high"}
-    body = {"metadata": {"name": name, "ownerReferences": [owner], **metadata}}
-    cluster.call("POST", SHOP, {**body, "spec": {**placed, "containers": [container]}})
+    granted = ("backups/priority", "controller/rbac", "backups/cluster-model", "backups/rbac")
+    with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=NODES) as one:
+        one.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+        one.call("POST", SHOP, owned_pod("web", labels={"delay_edge-1": "10"}, nodeName="edge-1"))
+        with scheduled(kubernetes_binaries, tmp_path, one, preempts=True):
+            yield one
 
 
 class Keeping:
     """Backups that are kept, as a controller that leads keeps them: a step a second."""
 
-    def __init__(self, cluster: KubeApiServer, client: ApiClient) -> None:
-        self.cluster = cluster
-        self.recorder = EventWriter(client, TokenBucket(100, 100), "test")
+    def __init__(self, cluster: KubeApiServer, client: ApiClient, recorder: EventWriter) -> None:
+        self.cluster, self.recorder = cluster, recorder
         verdicts = {name: verdict(name) for name in NODES}
         settings = SelfHealingSettings(enabled=True)
         inputs = inputs_from(AllNear())
@@ -120,25 +94,21 @@ class Keeping:
 
     async def _end_pods(self) -> None:
         while True:
-            for pod in (await asyncio.to_thread(self.cluster.call, "GET", "/api/v1/pods"))["items"]:
-                if "deletionTimestamp" in pod["metadata"]:
-                    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-                    await asyncio.to_thread(self.cluster.call, "DELETE", path, {"gracePeriodSeconds": 0})
+            await asyncio.to_thread(end_deleted_pods, self.cluster)
             await asyncio.sleep(0.2)
 
 
 @asynccontextmanager
 async def keeping(cluster: KubeApiServer) -> AsyncIterator[Keeping]:
     """From the moment when the pod is covered."""
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
-        one = Keeping(cluster, client)
+    async with controller_of(cluster) as (client, recorder):
+        one = Keeping(cluster, client, recorder)
         task = asyncio.create_task(one.run())
         try:
             await seen(lambda: one.holder() is not None, 30.0)
             yield one
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await cancelled(task)
 
 
 async def seen(condition: Callable[[], bool], within_seconds: float) -> None:
@@ -149,7 +119,8 @@ async def seen(condition: Callable[[], bool], within_seconds: float) -> None:
 
 def preempt(cluster: KubeApiServer, node: str) -> None:
     """A pod of priority 1000 that fits beside nothing."""
-    put_pod(cluster, "greedy", node, "7.5Gi")
+    greedy = owned_pod("greedy", memory="7.5Gi", affinity=only_on(node), priorityClassName="high")
+    cluster.call("POST", SHOP, greedy)
 
 
 def evict(cluster: KubeApiServer, node: str) -> None:

@@ -1,19 +1,19 @@
-"""A plan of moves on a real kube-apiserver, with a real kube-scheduler that asks a real extender, where
-KUBEBUILDER_ASSETS names the binaries. The controller is killed before each of its writes, and another goes on.
+"""A plan of several moves of two Deployments on a real kube-apiserver, kube-scheduler and kube-controller-manager,
+where KUBEBUILDER_ASSETS names them. The controller is killed before each of its writes, and an eviction is refused.
 
-There is no kubelet and no controller-manager: the test ends evicted pods and makes their owners' new ones. The
-controller has the rights of its components and no other.
+The test is the kubelets: it runs pods, ends them, and renews the nodes' Leases. Owners and budgets are those of the
+controller-manager.
 """
 
 import asyncio
-import shutil
-import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
@@ -24,6 +24,7 @@ from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import TooManyRequests
 from leadsman.kube.events import EventWriter
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
@@ -35,15 +36,31 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import Etcd, free_ports
 from tests.controller.followed import tools
+from tests.controller.real_cluster import (
+    ACCOUNT,
+    SHOP,
+    THREE_NODES,
+    add_node,
+    cancelled,
+    owned_pod,
+    real_cluster,
+    until,
+)
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from tests.testbed.kube_controller_manager import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
 
 pytestmark = pytest.mark.slow
 
-COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
-ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
+WITHIN_SECONDS = 500.0
+HOLD_ROOM_SECONDS = 200.0
+"""So many deaths take their time."""
+REPLICAS = 2
+BUDGETS = "/apis/policy/v1/namespaces/shop/poddisruptionbudgets"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/shop/deployments"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 EXTENDER = "system:serviceaccount:leadsman:leadsman-extender"
 OPERATOR = "operator"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -59,52 +76,23 @@ OPERATOR_RULES = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["leadsman-replacement"], "verbs": ["get"]},
 ]
 """As docs/moving-pods.md says, with `get` on pods and `list` on resourcequotas everywhere."""
-PODS = "/api/v1/namespaces/shop/pods"
-NODES = ("edge-1", "edge-2", "edge-3")
-WITHIN_SECONDS = 40.0
-WRITES = range(1, 8)
-"""Of a plan of one move: the states, the holding pod, what extenders read, the eviction, the release."""
 
 
-class Dies(BaseException):
-    """The process ends here."""
-
-
-@contextmanager
-def api_server(binaries: Path, folder: Path) -> Iterator[KubeApiServer]:
-    """With the rights of the components and of an operator, and no node."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    with KubeApiServer(binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: (), OPERATOR: ()}) as one:
-        for namespace in ("leadsman", "shop", "leadsman-placeholders"):
-            one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        granted = ("backups/cluster-model", "backups/rbac", "backups/extender", "move-plans/rbac")
-        for file in (*granted, "backups/priority"):
-            command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
-            subprocess.run(command, check=True, capture_output=True)
+@pytest.fixture
+def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
+    """With its owners and budgets, a scheduler that asks an extender, and one node."""
+    granted = ("backups/cluster-model", "backups/rbac", "backups/extender", "move-plans/rbac", "backups/priority")
+    users = (EXTENDER, OPERATOR)
+    with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=THREE_NODES[:1], users=users) as one:
         grant_operator(one)
-        yield one
-
-
-def add_node(cluster: KubeApiServer, name: str) -> str:
-    """A ready node with room for everything. Its UID."""
-    made = cluster.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
-    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}, "conditions": [ready]}
-    cluster.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
-    return str(made["metadata"]["uid"])
-
-
-@pytest.fixture(scope="module")
-def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
-    """Three nodes, and room for everything everywhere: only the extender says where a pod goes."""
-    with api_server(kubernetes_binaries, tmp_path_factory.mktemp("cluster")) as one:
-        for namespace in ("shop", "leadsman-placeholders"):
-            path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
-            one.call("POST", path, {"metadata": {"name": "default"}})
-        for name in NODES:
-            add_node(one, name)
-        yield one
+        try:
+            with (
+                KubeControllerManager(kubernetes_binaries, tmp_path / "manager", one),
+                scheduling(kubernetes_binaries, one, tmp_path / "extender"),
+            ):
+                yield one
+        except KubeApiServerMissing as missing:
+            pytest.skip(str(missing))
 
 
 def grant_operator(cluster: KubeApiServer) -> None:
@@ -123,14 +111,6 @@ def grant_operator(cluster: KubeApiServer) -> None:
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": OPERATOR}
         body = {"metadata": {"name": OPERATOR}, "roleRef": role, "subjects": subjects}
         cluster.call("POST", f"{path}{kind.lower()}bindings", body)
-
-
-@pytest.fixture(scope="module")
-def scheduler(
-    kubernetes_binaries: Path, cluster: KubeApiServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[None]:
-    with scheduling(kubernetes_binaries, cluster, tmp_path_factory.mktemp("extender")):
-        yield
 
 
 @contextmanager
@@ -158,21 +138,8 @@ def scheduling(binaries: Path, cluster: KubeApiServer, folder: Path) -> Iterator
             extender.child.wait()
 
 
-class CountingClient(ApiClient):
-    """Counts the evictions that were done, and dies before the write of a number."""
-
-    def __init__(self, *arguments: Any, die_before: Callable[[], bool], **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.evicted: Counter[str] = Counter()
-        self._die_before = die_before
-
-    async def send(self, call: Any) -> Any:
-        if call.method != "GET" and self._die_before():
-            raise Dies
-        answer = await super().send(call)
-        if call.path.endswith("/eviction"):
-            self.evicted[call.path] += 1
-        return answer
+class Dies(BaseException):
+    """The process ends here."""
 
 
 def new_process(client: ApiClient, hold_room_seconds: float = 30.0) -> SelfHealing:
@@ -181,7 +148,7 @@ def new_process(client: ApiClient, hold_room_seconds: float = 30.0) -> SelfHeali
     settings = SelfHealingSettings(enabled=True, replacement=replacement, move_plans=MovePlanLimits(per_minute=100))
     inputs = DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
     recorder = EventWriter(client, TokenBucket(100, 100), "test")
-    verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in NODES}
+    verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in THREE_NODES}
     return SelfHealing(tools(client, recorder, lambda: inputs), settings, lambda: verdicts)
 
 
@@ -190,98 +157,185 @@ def progress_of(healing: SelfHealing) -> PlanProgress | None:
     return plan.memory.state.progress if plan else None
 
 
-class Story:
-    """A controller that dies once, a kubelet that ends what is being deleted, and the owner of the moved pod."""
+class Kubelets:
+    """Run what is bound, end what is deleted, and keep the nodes alive.
 
-    def __init__(self, cluster: KubeApiServer, name: str, die_before: int) -> None:
-        self.cluster, self.name, self.writes, self.die_before, self.deaths = cluster, name, 0, die_before, 0
-        self.client = CountingClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT)), die_before=self.dies)
-        self.healing = self.start()
+    fewest_ready: workload → the fewest ready pods that there were since it had all.
+    """
 
-    def dies(self) -> bool:
-        self.writes += 1
-        return self.writes == self.die_before
+    def __init__(self, cluster: KubeApiServer) -> None:
+        self.cluster = cluster
+        self.fewest_ready: dict[str, int] = {}
 
-    def start(self) -> SelfHealing:
-        return new_process(self.client)
+    def look(self) -> None:
+        ready = Counter[str]()
+        for pod in self.cluster.call("GET", "/api/v1/pods")["items"]:
+            if pod["spec"].get("nodeName") and self._look_at(pod):
+                ready[pod["metadata"]["labels"].get("app", "")] += 1
+        for workload in ("web", "db"):
+            if workload in self.fewest_ready or ready[workload] == REPLICAS:
+                self.fewest_ready[workload] = min(ready[workload], self.fewest_ready.get(workload, REPLICAS))
+        for node in self.cluster.call("GET", "/api/v1/nodes")["items"]:
+            self._renew(node["metadata"]["name"])
 
-    @property
-    def progress(self) -> PlanProgress | None:
-        return progress_of(self.healing)
+    def _look_at(self, pod: dict[str, Any]) -> bool:
+        """Whether the pod is ready after it."""
+        meta = pod["metadata"]
+        path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        if "deletionTimestamp" in meta:
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": meta["uid"]}}
+            self.cluster.call("DELETE", path, options)
+            return False
+        if pod["status"]["phase"] != "Running":
+            conditions = [*pod["status"].get("conditions", []), {"type": "Ready", "status": "True"}]
+            self.cluster.call("PATCH", f"{path}/status", {"status": {"phase": "Running", "conditions": conditions}})
+        return True
+
+    def _renew(self, node: str) -> None:
+        spec = {"holderIdentity": node, "renewTime": datetime.now(UTC).isoformat().replace("+00:00", "Z")}
+        try:
+            self.cluster.call("PATCH", f"{LEASES}/{node}", {"spec": spec})
+        except OSError:
+            self.cluster.call("POST", LEASES, {"metadata": {"name": node}, "spec": spec})
 
     async def run(self) -> None:
-        """Until the plan has come to an end."""
         while True:
-            following = asyncio.create_task(self.healing.cluster.run())
-            try:
-                while not (self.progress and self.progress.state not in (RunState.RUNNING, RunState.PAUSED)):
-                    for keeper in self.healing.keepers:
-                        await keeper.turn()
-                    await asyncio.to_thread(self.others)
-                    await asyncio.sleep(0.05)
-                return
-            except Dies:
-                self.deaths += 1
-                self.healing = self.start()
-            finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
-
-    def others(self) -> None:
-        """The owner makes a new pod for one that ends, and the kubelet ends it."""
-        pods = self.cluster.call("GET", "/api/v1/pods")["items"]
-        names = {each["metadata"]["name"] for each in pods}
-        for each in pods:
-            meta = each["metadata"]
-            if "deletionTimestamp" in meta:
-                if meta["name"] == self.name and f"{self.name}-new" not in names:
-                    self.cluster.call("POST", PODS, pod(f"{self.name}-new", self.name))
-                path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
-                self.cluster.call("DELETE", path, {"gracePeriodSeconds": 0})
+            with suppress(URLError, OSError):  # An object is gone meanwhile.
+                await asyncio.to_thread(self.look)
+            await asyncio.sleep(0.1)
 
 
-def pod(name: str, owner: str, node: str = "") -> dict[str, Any]:
-    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": f"rs-{owner}", "controller": True}
-    resources = {"requests": {"cpu": "100m", "memory": "64Mi"}}
-    spec = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": 1,
-        "containers": [{"name": "main", "image": "none", "resources": resources}],
-        **({"nodeName": node} if node else {}),
-    }
-    return {"metadata": {"name": name, "ownerReferences": [reference]}, "spec": spec}
+class MortalClient(ApiClient):
+    """Dies before every write once, and has db's budget tightened just before its first eviction is asked for.
+
+    evicted: path of evictions → how many the API server did. refused: how many it refused with 429.
+    """
+
+    def __init__(self, cluster: KubeApiServer) -> None:
+        super().__init__(kubeconfig.read(cluster.kubeconfig(ACCOUNT)))
+        self.cluster, self.deaths, self.refused = cluster, 0, 0
+        self.evicted: Counter[str] = Counter()
+        self._spared = self._is_tight = False
+
+    async def send(self, call: Any) -> Any:
+        if call.method == "GET":
+            return await super().send(call)
+        self._spared = not self._spared
+        if self._spared:
+            self.deaths += 1
+            raise Dies
+        if not call.path.endswith("/eviction"):
+            return await super().send(call)
+        if "/db-" in call.path and not self._is_tight:
+            self._is_tight = True
+            await asyncio.to_thread(set_budget, self.cluster, "db", 0)
+        try:
+            answer = await super().send(call)
+        except TooManyRequests:
+            self.refused += 1
+            await asyncio.to_thread(set_budget, self.cluster, "db", 1)
+            raise
+        self.evicted[call.path] += 1
+        return answer
 
 
-@pytest.mark.usefixtures("scheduler")
-@pytest.mark.parametrize("number", WRITES)
-async def test_a_controller_killed_before_a_write_goes_on_and_the_pod_is_evicted_once_and_lands_where_planned(
-    cluster: KubeApiServer, number: int, tmp_path: Path
-) -> None:
-    name, to_node = f"web-{number}", NODES[1 + number % 2]
-    created = await asyncio.to_thread(cluster.call, "POST", PODS, pod(name, name, "edge-1"))
-    node = await asyncio.to_thread(cluster.call, "GET", f"/api/v1/nodes/{to_node}")
-    move = PlannedMove(
-        pod_uid=created["metadata"]["uid"],
+def set_budget(cluster: KubeApiServer, name: str, allowed: int) -> None:
+    """Until the controller-manager says so."""
+    cluster.call("PATCH", f"{BUDGETS}/{name}", {"spec": {"maxUnavailable": allowed}})
+    allows = lambda: cluster.call("GET", f"{BUDGETS}/{name}")["status"].get("disruptionsAllowed") == allowed  # noqa: E731
+    until(allows, f"a budget of {allowed}", WITHIN_SECONDS)
+
+
+def deploy(cluster: KubeApiServer, name: str) -> None:
+    """With a budget of one pod that may be away."""
+    labels = {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": owned_pod(name, memory="64Mi")["spec"]}
+    spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": template}
+    cluster.call("POST", DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec})
+    budget = {"selector": {"matchLabels": labels}, "maxUnavailable": 1}
+    cluster.call("POST", BUDGETS, {"metadata": {"name": name}, "spec": budget})
+
+
+def pods_by_workload(cluster: KubeApiServer) -> dict[str, list[dict[str, Any]]]:
+    """Of those that run and are not being deleted."""
+    found = defaultdict(list)
+    for pod in cluster.call("GET", SHOP)["items"]:
+        if pod["status"]["phase"] == "Running" and "deletionTimestamp" not in pod["metadata"]:
+            found[pod["metadata"]["labels"]["app"]].append(pod)
+    return found
+
+
+def settled(cluster: KubeApiServer) -> bool:
+    """Whether all pods run and each budget allows one to be away."""
+    budgets = cluster.call("GET", BUDGETS)["items"]
+    allowed = [each["status"].get("disruptionsAllowed") for each in budgets]
+    return allowed == [1, 1] and all(len(pods_by_workload(cluster)[name]) == REPLICAS for name in ("web", "db"))
+
+
+def planned(pod: dict[str, Any], node: str, uid: str) -> PlannedMove:
+    meta = pod["metadata"]
+    return PlannedMove(
+        pod_uid=meta["uid"],
         namespace="shop",
-        name=name,
-        from_node="edge-1",
-        to_node=to_node,
-        to_node_uid=node["metadata"]["uid"],
+        name=meta["name"],
+        from_node=THREE_NODES[0],
+        to_node=node,
+        to_node_uid=uid,
         reason="maintenance",
     )
-    plan = MovePlan(origin=PlanOrigin.DRAIN, taken_at=time.time(), moves=(move,))
-    (tmp_path / "plan.json").write_bytes(encode(plan))
-    access = ["--kubeconfig", str(cluster.kubeconfig(OPERATOR))]
-    assert await asyncio.to_thread(main, ["plan", "apply", str(tmp_path / "plan.json"), "--confirm", *access]) == 0
-    story = Story(cluster, name, number)
-    async with story.client, asyncio.timeout(WITHIN_SECONDS):
-        while story.progress is None or story.progress.plan != plan.id:
-            await story.run()
-    assert story.progress.state is RunState.DONE
-    assert [each.outcome for each in story.progress.moves] == [Outcome.MOVED]
-    assert story.progress.moves[0].landed_on == to_node
-    assert await asyncio.to_thread(main, ["plan", "status", *access]) == 0
-    assert story.deaths == 1
-    assert list(story.client.evicted.values()) == [1]
-    holding = await asyncio.to_thread(cluster.call, "GET", "/api/v1/namespaces/leadsman-placeholders/pods")
-    assert all("deletionTimestamp" in each["metadata"] for each in holding["items"]), "no room is held any more"
+
+
+async def carry_out(client: MortalClient, plan: str) -> Any:
+    """The progress of the plan once it has ended, under as many controllers as it takes."""
+    while True:
+        healing = new_process(client, HOLD_ROOM_SECONDS)
+        following = asyncio.create_task(healing.cluster.run())
+        try:
+            while True:
+                for keeper in healing.keepers:
+                    await keeper.turn()
+                progress = progress_of(healing)
+                if progress and progress.plan == plan and progress.state not in (RunState.RUNNING, RunState.PAUSED):
+                    return progress
+                await asyncio.sleep(0.05)
+        except Dies:
+            pass
+        finally:
+            await cancelled(following)
+
+
+async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_and_refused_evictions(
+    cluster: KubeApiServer, tmp_path: Path
+) -> None:
+    kubelets = Kubelets(cluster)
+    running = asyncio.create_task(kubelets.run())
+    try:
+        for name in ("web", "db"):
+            await asyncio.to_thread(deploy, cluster, name)
+        await asyncio.to_thread(until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
+        uids = {node: await asyncio.to_thread(add_node, cluster, node) for node in THREE_NODES[1:]}
+        pods = pods_by_workload(cluster)
+        ordered = []
+        for at, pair in enumerate(zip(pods["web"], pods["db"], strict=True)):
+            node = THREE_NODES[1 + at % 2]
+            ordered += [planned(pod, node, uids[node]) for pod in pair]
+        plan = MovePlan(origin=PlanOrigin.DRAIN, taken_at=time.time(), moves=tuple(ordered))
+        (tmp_path / "plan.json").write_bytes(encode(plan))
+        access = ["--kubeconfig", str(cluster.kubeconfig(OPERATOR))]
+        assert await asyncio.to_thread(main, ["plan", "apply", str(tmp_path / "plan.json"), "--confirm", *access]) == 0
+        async with MortalClient(cluster) as client, asyncio.timeout(WITHIN_SECONDS):
+            progress = await carry_out(client, plan.id)
+        assert await asyncio.to_thread(main, ["plan", "status", *access]) == 0
+        await asyncio.to_thread(until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
+    finally:
+        await cancelled(running)
+    assert (progress.state, [each.outcome for each in progress.moves]) == (RunState.DONE, [Outcome.MOVED] * 4)
+    assert [each.landed_on for each in progress.moves] == [move.to_node for move in ordered]
+    assert client.deaths > 4 * len(ordered), "it was killed at each step of each move"
+    assert client.refused >= 1, "the API server said 429"
+    assert sorted(client.evicted.values()) == [1] * 4
+    assert min(kubelets.fewest_ready.values()) >= REPLICAS - 1, "no more pods were away than budgets allow"
+    after = [pod["spec"]["nodeName"] for each in pods_by_workload(cluster).values() for pod in each]
+    assert Counter(after) == Counter(move.to_node for move in ordered)
+    holding = cluster.call("GET", "/api/v1/namespaces/leadsman-placeholders/pods")["items"]
+    assert all("deletionTimestamp" in each["metadata"] for each in holding), "no room is held any more"

@@ -2,20 +2,15 @@
 
 import asyncio
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.node_health import NodeConditions, NodeLeases
-from leadsman.kube import kubeconfig
-from leadsman.kube.client import ApiClient
-from leadsman.kube.events import EventWriter
 from leadsman.planning.failover.node_verdict import (
     NodeHealth,
     NodeVerdict,
@@ -27,6 +22,7 @@ from leadsman.planning.failover.node_verdict import (
 )
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools
+from tests.controller.real_cluster import cancelled, controller_of, real_cluster
 from tests.testbed.kube_apiserver import KubeApiServer
 
 if TYPE_CHECKING:
@@ -34,39 +30,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
-ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 @pytest.fixture(scope="module")
 def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
     """With the roles of the components controller and node-health, and no other."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    folder = tmp_path_factory.mktemp("cluster") / "kubernetes"
-    with KubeApiServer(kubernetes_binaries, folder, users={ACCOUNT: ()}) as one:
-        wait_for_namespaces(one)
-        one.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
-        for component in ("controller", "node-health"):
-            subprocess.run(
-                ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", COMPONENTS / component / "rbac.yaml"],
-                check=True,
-                capture_output=True,
-            )
-        one.call("POST", "/api/v1/nodes", {"metadata": {"name": "n1"}})
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
-        one.call("PATCH", "/api/v1/nodes/n1/status", {"status": {"conditions": [ready]}})
+    folder = tmp_path_factory.mktemp("cluster")
+    granted = ("controller/rbac", "node-health/rbac")
+    with real_cluster(kubernetes_binaries, folder, *granted, nodes=["n1"]) as one:
         yield one
-
-
-def wait_for_namespaces(cluster: KubeApiServer) -> None:
-    """The API server makes kube-node-lease itself, a moment after it is ready."""
-    deadline = time.monotonic() + 30
-    names: set[str] = set()
-    while "kube-node-lease" not in names:
-        assert time.monotonic() < deadline
-        names = {each["metadata"]["name"] for each in cluster.call("GET", "/api/v1/namespaces")["items"]}
 
 
 def conditions(cluster: KubeApiServer) -> dict[str, str]:
@@ -78,8 +51,7 @@ async def test_the_condition_stands_beside_the_kubelet_s_and_is_taken_back(
     cluster: KubeApiServer, until: "Until"
 ) -> None:
     signal = Signal(Truth.TRUE, "lost")
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
-        recorder = EventWriter(client, TokenBucket(100, 100), "test")
+    async with controller_of(cluster) as (client, recorder):
         writing = asyncio.create_task(recorder.run())
         uid = cluster.call("GET", "/api/v1/nodes/n1")["metadata"]["uid"]
         verdicts: dict[str, NodeVerdict] = {}
@@ -94,9 +66,7 @@ async def test_the_condition_stands_beside_the_kubelet_s_and_is_taken_back(
             assert conditions(cluster) == {"Ready": "True", "LeadsmanUnreachable": status}
         await until(lambda: recorder.written == 2)
         assert recorder.dropped == 0
-        writing.cancel()
-        with suppress(asyncio.CancelledError):
-            await writing
+        await cancelled(writing)
     described = ["kubectl", f"--kubeconfig={cluster.kubeconfig()}", "describe", "node", "n1"]
     shown = await asyncio.to_thread(subprocess.run, described, check=True, capture_output=True, text=True)
     assert "NodeDead" in shown.stdout
@@ -106,7 +76,7 @@ async def test_the_condition_stands_beside_the_kubelet_s_and_is_taken_back(
 async def test_leases_are_followed_and_confirmed(cluster: KubeApiServer, until: "Until") -> None:
     spec = {"holderIdentity": "n1", "leaseDurationSeconds": 40, "renewTime": "2026-01-01T00:00:00.000000Z"}
     cluster.call("POST", LEASES, {"metadata": {"name": "n1"}, "spec": spec})
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
+    async with controller_of(cluster) as (client, _):
         leases = NodeLeases(client, TokenBucket(100, 100), time.monotonic)
         task = asyncio.create_task(leases.reflector.run())
         await until(lambda: "n1" in leases.current)
@@ -115,6 +85,4 @@ async def test_leases_are_followed_and_confirmed(cluster: KubeApiServer, until: 
         await until(lambda: not leases.current["n1"].is_new)
         await leases.confirm(["n1"])
         assert leases.current["n1"].confirmed_at is not None, json.dumps(leases.reads)
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
+        await cancelled(task)

@@ -4,8 +4,6 @@ The API server's audit log says which rights were used; they are compared with t
 """
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,16 +12,20 @@ import pytest
 
 from controller.parts import SelfHealing
 from controller.settings import SelfHealingSettings
-from leadsman.kube import kubeconfig
-from leadsman.kube.client import ApiClient
-from leadsman.kube.events import EventWriter
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
-from leadsman.runtime.token_bucket import TokenBucket
 from tests.controller.followed import tools
-from tests.controller.rights import audit_flags, granted_rights, used_rights
-from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
+from tests.controller.real_cluster import (
+    PLACEHOLDERS,
+    SHOP,
+    cancelled,
+    controller_of,
+    granted_rights,
+    owned_pod,
+    real_cluster,
+    used_rights,
+)
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 ROLES = ("backups/cluster-model", "backups/rbac", "failover/rbac")
-PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
-SHOP = "/api/v1/namespaces/shop/pods"
 
 
 @pytest.fixture
@@ -45,34 +45,14 @@ def audit_log(tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
     """With the roles of the components that self-healing needs, and no other; each request of ours in the audit log."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    flags = audit_flags(audit_log)
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}, flags=flags) as one:
-        wait_for_namespaces(one)
-        for namespace in ("leadsman", "shop"):
-            one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-        files = [COMPONENTS / "backups/namespace.yaml", COMPONENTS / "backups/priority.yaml"]
-        for file in (*files, *(COMPONENTS / f"{name}.yaml" for name in ("controller/rbac", *ROLES))):
-            subprocess.run(
-                ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", file], check=True, capture_output=True
-            )
-        for name in NODES:
-            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
-            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"allocatable": allocatable}})
+    granted = ("backups/priority", "controller/rbac", *ROLES)
+    with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=NODES, audit_log=audit_log) as one:
         yield one
 
 
 def put_web(cluster: KubeApiServer, name: str, memory: str = "1Gi") -> None:
     """A bounded pod of a ReplicaSet on edge-1."""
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
-    resources = {"requests": {"cpu": "100m", "memory": memory}}
-    body = {
-        "metadata": {"name": name, "labels": {"delay_edge-1": "10"}, "ownerReferences": [owner]},
-        "spec": {"nodeName": "edge-1", "containers": [{"name": "web", "image": "none", "resources": resources}]},
-    }
-    cluster.call("POST", SHOP, body)
+    cluster.call("POST", SHOP, owned_pod(name, "web", memory, {"delay_edge-1": "10"}, nodeName="edge-1"))
 
 
 def bind_placeholders(cluster: KubeApiServer) -> None:
@@ -91,8 +71,7 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
 ) -> None:
     put_web(cluster, "web-1")
     view, verdicts = AllNear(), {name: verdict(name) for name in NODES}
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
-        recorder = EventWriter(client, TokenBucket(100, 100), "test")
+    async with controller_of(cluster) as (client, recorder):
         settings = SelfHealingSettings(enabled=True, budget=RecoveryBudget())
         healing = SelfHealing(tools(client, recorder, lambda: inputs_from(view)), settings, lambda: verdicts)
         following = asyncio.create_task(healing.cluster.run())
@@ -128,9 +107,8 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
         await step()
         pod = cluster.call("GET", f"{SHOP}/web-1")
         assert "deletionTimestamp" in pod["metadata"]
-        assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 1
+        await cancelled(following)
     of_controller = {("get", "nodes", ""), ("patch", "nodes", "")}
     deleted = {("delete", "pods", "shop")}  # granted for the whole cluster
     resized = {("patch", "pods/resize", "leadsman-placeholders")}

@@ -4,7 +4,6 @@ Where KUBEBUILDER_ASSETS names kube-apiserver and kube-scheduler. There is no ku
 """
 
 import json
-import shutil
 import subprocess
 import sys
 import urllib.request
@@ -15,40 +14,29 @@ from typing import Any
 import pytest
 
 from leadsman.testbed.etcd import free_ports
-from tests.controller.test_against_kubernetes import ACCOUNT, COMPONENTS, kubectl, until
-from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
-from tests.testbed.kube_scheduler import KubeScheduler
+from tests.controller.real_cluster import ACCOUNT, SHOP, owned_pod, real_cluster, scheduled, until
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
 NODES = ("edge-1", "edge-2", "far")
 DELAYS_MS = "0 10 80\n10 0 80\n80 80 0\n"
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
     """Three nodes, and a kube-scheduler that asks an extender at an address where nobody listens."""
-    if shutil.which("kubectl") is None:
-        pytest.skip("apt-get install kubernetes-client")
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}) as one:
-        kubectl(one, "create", "namespace", "leadsman")
-        kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))
-        for name in NODES:
-            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"node": name}}})
-            status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}}
-            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
-        absent = {
-            "urlPrefix": f"http://127.0.0.1:{free_ports(1)[0]}",
-            "filterVerb": "filter",
-            "ignorable": True,
-            "nodeCacheCapable": True,
-        }
-        try:
-            with KubeScheduler(kubernetes_binaries, tmp_path / "scheduler", one, extenders=[absent]):
-                yield one
-        except KubeApiServerMissing as missing:
-            pytest.skip(str(missing))
+    absent = {
+        "urlPrefix": f"http://127.0.0.1:{free_ports(1)[0]}",
+        "filterVerb": "filter",
+        "ignorable": True,
+        "nodeCacheCapable": True,
+    }
+    with (
+        real_cluster(kubernetes_binaries, tmp_path, "controller/rbac", nodes=NODES) as one,
+        scheduled(kubernetes_binaries, tmp_path, one, extenders=[absent]),
+    ):
+        yield one
 
 
 @pytest.fixture
@@ -70,16 +58,9 @@ def controller(cluster: KubeApiServer, tmp_path: Path) -> Iterator[int]:
     assert "Forbidden" not in text, text
 
 
-def bounded_pod(name: str, node: str) -> dict[str, Any]:
+def bounded_pod(name: str, node: str) -> Any:
     """Bound to edge-1 within 25 ms; kube-scheduler knows only of `node`."""
-    return {
-        "metadata": {"name": name, "labels": {"delay_edge-1": "25"}},
-        "spec": {
-            "nodeSelector": {"node": node},
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": "none"}],
-        },
-    }
+    return owned_pod(name, labels={"delay_edge-1": "25"}, nodeSelector={"node": node})
 
 
 def results(port: int) -> dict[str, float]:
@@ -97,8 +78,8 @@ def test_a_pod_that_was_bound_while_no_extender_answered_gets_an_event_and_one_w
     cluster: KubeApiServer, controller: int
 ) -> None:
     for name, node in (("wrong", "far"), ("right", "edge-2")):
-        cluster.call("POST", PODS, bounded_pod(name, node))
-    until(lambda: cluster.call("GET", f"{PODS}/wrong")["spec"].get("nodeName") == "far", "bound without an extender")
+        cluster.call("POST", SHOP, bounded_pod(name, node))
+    until(lambda: cluster.call("GET", f"{SHOP}/wrong")["spec"].get("nodeName") == "far", "bound without an extender")
     found = until(lambda: unchecked(cluster), "an Event of the unchecked pod", 60)
     assert [event["regarding"]["name"] for event in found] == ["wrong"]
     assert "80 ms from edge-1" in found[0]["note"]
@@ -106,5 +87,5 @@ def test_a_pod_that_was_bound_while_no_extender_answered_gets_an_event_and_one_w
 
 
 def unchecked(cluster: KubeApiServer) -> list[dict[str, Any]]:
-    events = cluster.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    events = cluster.call("GET", "/apis/events.k8s.io/v1/namespaces/shop/events")["items"]
     return [event for event in events if event["reason"] == "BoundUnchecked"]

@@ -34,8 +34,9 @@ from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlannedMove
 from leadsman.sources.cluster.pod_object import PodObject
+from tests.leadsman.planning.moves.movable_pods import GIB
 from tests.leadsman.planning.random_worlds import GPU, RACK, PickyPlugin, World
-from tests.leadsman.planning.rebalance.test_planner import COLD, GIB, HOT, hot, inputs, planned, pod, steps
+from tests.leadsman.planning.rebalance.test_planner import COLD, HOT, hot, inputs, planned, pod, steps
 
 SETTINGS = BackupSettings(rack_label=RACK)
 seeds = st.integers(0, 10**6)

@@ -1,34 +1,26 @@
 """Nodes that are emptied ahead of maintenance, and what keeps them from being empty."""
 
 from random import Random
-from typing import Any
 
 import pytest
 
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.moves.movable_pods import GIB, node, pods_of
 
-GIB = 2**30
 MATRIX = {
     a: dict(zip("abcd", row, strict=True))
     for a, row in zip("abcd", ((0, 2, 4, 40), (2, 0, 3, 40), (4, 3, 0, 40), (40, 40, 40, 0)), strict=True)
 }
 
 
-def node(name: str, gib: int = 8) -> ClusterNode:
-    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
-
-
-def pod(name: str, where: str, gib: int = 2, **more: Any) -> ClusterPod:
-    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
-    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), ready=True, **{**owner, **more})
+pod = pods_of(2)
 
 
 def drained(cluster: Cluster, *nodes: str, backups: BackupSettings | None = None) -> DrainPlan:

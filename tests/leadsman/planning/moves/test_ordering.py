@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from msgspec.structs import replace
 
 from leadsman.cluster.budgets import DisruptionBudget, Quota
 from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import refusals
@@ -19,11 +19,11 @@ from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, keeps
 
-GIB = 2**30
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
-SEEDS = range(200)
+SEEDS = range(120)
 
 Matrix = Mapping[str, Mapping[str, float]]
 
@@ -54,10 +54,15 @@ def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster,
         cluster = after
 
 
+@cache
+def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], OrderedMoves]:
+    cluster, matrix, wishes = random_wishes(seed)
+    return cluster, matrix, wishes, order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(seed: int) -> None:
-    cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
+    cluster, matrix, _, ordered = random_order(seed)
     covered = ordered.backups[0].backups.keys()
     for number, (before, after, pod) in enumerate(prefixes(cluster, ordered)):
         node, plan = after.pods[pod.uid].node, ordered.backups[number + 1]
@@ -79,18 +84,14 @@ def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(se
 
 
 def test_the_random_wishes_have_moves_cycles_and_what_is_left_out() -> None:
-    ordered = [
-        order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
-        for cluster, matrix, wishes in map(random_wishes, SEEDS)
-    ]
-    assert sum(len(each.moves) for each in ordered) >= 100
-    assert sum(len(each.left_out) for each in ordered) >= 100
+    ordered = [random_order(seed)[-1] for seed in SEEDS]
+    assert sum(len(each.moves) for each in ordered) >= 60
+    assert sum(len(each.left_out) for each in ordered) >= 60
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
-    cluster, matrix, wishes = random_wishes(seed)
-    ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
+    cluster, _, wishes, ordered = random_order(seed)
     at = {uid: pod.node for uid, pod in cluster.pods.items()} | {each.pod_uid: each.to_node for each in ordered.moves}
     left = {(each.namespace, each.name): each.why for each in ordered.left_out}
     for wish in wishes:
@@ -99,13 +100,7 @@ def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
         assert arrived != bool(left.get((pod.namespace, pod.name)))
 
 
-def node(name: str, gib: int = 8) -> ClusterNode:
-    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
-
-
-def pod(name: str, where: str, gib: int = 5, **more: Any) -> ClusterPod:
-    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
-    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), ready=True, **{**owner, **more})
+pod = pods_of(5)
 
 
 def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> OrderedMoves:

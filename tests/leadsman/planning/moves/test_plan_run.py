@@ -7,9 +7,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.budgets import DisruptionBudget
 from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
@@ -18,33 +16,15 @@ from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.published.moves import MOVES, MoveProgress, Outcome, PlanProgress, RunState
 from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes
 from tests.leadsman.planning.replacement.simulated_cluster import SimulatedCluster
 
-GIB = 2**30
 PLANS_ONLY = ReplacementSettings(mends=False)
 NOW = 1000.0
 
 
-def node(name: str, gib: int = 8) -> ClusterNode:
-    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
-
-
-def pod(name: str, where: str, gib: int = 5, owner: str = "", **more: Any) -> ClusterPod:
-    owner = owner or name
-    return ClusterPod(
-        name,
-        "shop",
-        name,
-        where,
-        requests=Resources(100, gib * GIB, 1),
-        workload=f"deployment/{owner}",
-        owner_kind="ReplicaSet",
-        owner_uid=f"rs-{owner}",
-        phase="Running",
-        ready=True,
-        **more,
-    )
+pod = pods_of(5)
 
 
 class Story(SimulatedCluster):
@@ -225,27 +205,23 @@ def test_a_move_to_a_node_that_is_another_one_by_now_is_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("fields", "gone", "why"),
     [
-        ({"taken_at": NOW - 601.0}, "601 s old"),
-        ({"taken_at": NOW + 700.0}, "in the future"),
-        ({"taken_at": None}, "does not say when"),
+        ({"taken_at": NOW - 601.0}, "", "601 s old"),
+        ({"taken_at": NOW + 700.0}, "", "in the future"),
+        ({"taken_at": None}, "", "does not say when"),
+        ({}, "two", "shop/two"),
     ],
 )
-def test_a_plan_of_another_time_is_refused(fields: dict[str, Any], why: str) -> None:
+def test_a_plan_of_another_time_or_with_a_pod_that_is_gone_is_refused(
+    fields: dict[str, Any], gone: str, why: str
+) -> None:
     story = three(**fields)
+    story.cluster = story.cluster.without_pod(gone)
     story.run(10)
     assert story.progress.state is RunState.REFUSED
     assert why in story.progress.note
     assert story.evicted == []
-
-
-def test_a_plan_with_a_pod_that_is_gone_is_refused() -> None:
-    story = three()
-    story.cluster = story.cluster.without_pod("two")
-    story.run(10)
-    assert story.progress.state is RunState.REFUSED
-    assert "shop/two" in story.progress.note
 
 
 def test_no_move_begins_after_the_plan_s_time() -> None:
@@ -286,8 +262,3 @@ def test_a_pod_is_not_taken_back_to_where_it_was_taken_from_within_the_cooldown(
     for each in [pod for pod in story.cluster.pods.values() if pod.owner_uid == "rs-one"]:
         story.cluster = story.cluster.with_pod(each, "c")
     assert rebalanced(story, "one", "c", "a").note == "a pod of its owner left node a lately"
-
-
-def test_limits_are_what_the_issue_says() -> None:
-    limits = MovePlanLimits()
-    assert (limits.per_minute, limits.max_failures, limits.max_age_seconds) == (6, 2, 600.0)

@@ -13,7 +13,7 @@ from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.random_clusters_to_move import loses_nothing, placed_only, random_cluster
 from tests.leadsman.planning.replacement.simulated_cluster import Matrix, passing_nodes
 
-SEEDS = range(150)
+SEEDS = range(100)
 
 
 def places(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> Iterator[str]:
@@ -73,5 +73,5 @@ def test_the_random_clusters_have_both_kinds_of_cases() -> None:
         if pending is not None and not passing_nodes(cluster, pending, inputs_of(placed_only(cluster), matrix)):
             exists = any(True for _ in room_moves(cluster, matrix, pending))
             possible, impossible = possible + exists, impossible + (not exists)
-    assert possible >= 5
-    assert impossible >= 20
+    assert possible >= 3
+    assert impossible >= 12

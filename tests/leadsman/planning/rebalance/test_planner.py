@@ -1,14 +1,11 @@
 """Moves that are worth it, and what keeps a pod from being moved again and again."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
@@ -18,20 +15,14 @@ from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Reward
 from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.leadsman.planning.moves.movable_pods import node, pods_of
 
-GIB = 2**30
 NOW = 5000.0
 HOT, COLD = 0.95, 0.0
 SETTINGS = RebalanceSettings()
 
 
-def node(name: str, gib: int = 8) -> ClusterNode:
-    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
-
-
-def pod(name: str, where: str, gib: int = 1, owner: str = "web", **more: Any) -> ClusterPod:
-    more = {"workload": f"deployment/{owner}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{owner}", **more}
-    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), ready=True, **more)
+pod = pods_of(1, owner="web")
 
 
 def inputs(cluster: Cluster, **pressure: float) -> DecisionInputs:
