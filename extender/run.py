@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.server import ApiServer
-from extender.api.sources import ApiSources
+from extender.api.app import ApiServer
+from extender.api.live import ApiSources
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS

@@ -24,8 +24,8 @@ from agent.pods import quality_observer
 from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
 from agent.pods.incidents import run_seconds
 from agent.rtt.icmp import IpVersion, decode_reply, strip_ipv4_header
-from extender.api import node_rows
-from extender.api.cluster_view import make_view
+from extender.api import nodes
+from extender.api.view import make_view
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_args, read_binding, read_preemption
 from fuzz.http_harness import HTTP
@@ -103,7 +103,7 @@ def _etcd(data: bytes) -> None:
     changes = [etcd_json.to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
     snapshot = apply_changes(Snapshot(), changes, 1.0)
     view = make_view(DecisionInputs(snapshot, policy.Policy(), 2.0), 0.0)
-    msgspec.json.encode(node_rows.node_rows(view, (), (), {}, {}))
+    msgspec.json.encode(nodes.node_rows(view, (), (), {}, {}))
     items = [StoredItem(each.key, each.value, 1, 0) for each in changes if isinstance(each, Updated)]
     peer_selection.decode_members(items)
 

@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import msgspec
 
-from extender.api.contract.decisions import DecisionDetail
+from extender.api.decisions import DecisionDetail
 from leadsman.cli.explain import decision_text
 from leadsman.testbed.etcd import die_with_parent
 

@@ -24,10 +24,10 @@ import aiohttp
 import numpy as np
 from msgspec import Struct
 
+from extender.api.app import ApiServer
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
-from extender.api.server import ApiServer
-from extender.api.sources import ApiSources
+from extender.api.live import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics

@@ -3,21 +3,20 @@
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 from aiohttp import hdrs, web
 
-from extender.api.access import RequestGuard
-from extender.api.change_streams import MAX_STREAMS, TooManyStreams
-from extender.api.handlers import ApiHandlers
-from extender.api.live import LiveState
-from extender.api.openapi import openapi_document
-from extender.api.parameters import RequestError
-from extender.api.routes import PREFIX, ROUTES, Route
+from extender.api.live import MAX_STREAMS, ApiSources, LiveState, TooManyStreams
+from extender.api.openapi import PREFIX, ROUTES, openapi_document
+from extender.api.requests import RequestError, RequestGuard, Route
+from extender.page.bundle import bundle, content_security_policy
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
-from leadsman.runtime.http_server import track_request
+from leadsman.runtime.http_server import serve, track_request
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +43,8 @@ def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, s
         return await handler(request)
 
     app = web.Application(middlewares=[track_request, errors_as_json, checked])
-    handlers = ApiHandlers(live)
     for route in ROUTES:
-        app.router.add_route(route.method, PREFIX + route.path, api_handler(route, handlers))
+        app.router.add_route(route.method, PREFIX + route.path, api_handler(route, live))
     app.router.add_get(f"{PREFIX}/openapi.json", _document)
     app.router.add_get(f"{PREFIX}/events", _events(live))
     for path, (content_type, body) in bundle.items():
@@ -55,12 +53,11 @@ def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, s
     return app
 
 
-def api_handler(route: Route, handlers: ApiHandlers) -> _Handler:
+def api_handler(route: Route, live: LiveState) -> _Handler:
     """Answers requests of the route."""
-    handle = route.handle(handlers)
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        body = msgspec.json.encode(await handle(request))
+        body = msgspec.json.encode(await route.handle(live, request))
         return await _response(request, "application/json", body, API_HEADERS, route.status)
 
     return answer
@@ -174,3 +171,31 @@ async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamR
 def _error_response(error: RequestError, more: Mapping[str, str] | None = None) -> web.Response:
     headers = {**API_HEADERS, **(more or {}), hdrs.CONTENT_TYPE: "application/json"}
     return web.Response(status=error.status, body=msgspec.json.encode(error.body), headers=headers)
+
+
+class ApiServer:
+    """`async with` its `serving`, and run its loops."""
+
+    def __init__(self, sources: ApiSources) -> None:
+        self.live = LiveState(sources)
+
+    @asynccontextmanager
+    async def serving(self, host: str, port: int) -> AsyncIterator[int]:
+        """Yields the port. OSError when it is taken."""
+        async with serve(create_api_app(self.live, bundle(), _page_headers()), host, port) as taken:
+            _log.info("serving the page and the API on port %d", taken)
+            yield taken
+
+    def loops(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """Name and loop of each; all run until cancelled."""
+        yield "keep the page's history", self.live.run()
+
+
+def _page_headers() -> Mapping[str, str]:
+    return {
+        "Cache-Control": "no-cache",
+        "Content-Security-Policy": content_security_policy(),
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "X-Frame-Options": "DENY",
+    }

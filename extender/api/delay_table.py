@@ -1,6 +1,7 @@
 """All probe windows of a snapshot as arrays, so that 165,000 of them are counted and sorted in milliseconds."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -111,3 +112,185 @@ def grouped_quantiles(group: Indices, values: Floats, groups: int, quantiles: tu
             result = np.zeros(groups)
         results.append(np.where(counts > 0, result, np.nan))
     return results
+
+
+# Puts nodes into at most 64 groups, and both into an order in which neighbours are near each other.
+#
+# Zones are the groups where every node has one and there are from two to 64 of them: operators think in zones, and a
+# node
+# that is slow then stands out in its zone. Otherwise groups are made by delay: centres are chosen farthest from all
+# before [1], and each node joins the nearest. A centre that nobody joins is a slow node, not a group.
+#
+# [1] Gonzalez, "Clustering to minimize the maximum intercluster distance", Theoretical Computer Science 38, 1985.
+
+MAX_GROUPS = 64
+_NODES_A_GROUP = 4
+"""Fewer would make groups of single nodes."""
+
+DistanceRow = Callable[[int], Floats]
+"""Node → round trips to all nodes in ms, NaN where none is known."""
+
+
+class NodeGrouping(Struct, frozen=True, eq=False, dict=True):
+    """ids, labels: of each group, in order. group_of: group of each node."""
+
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    group_of: Indices
+
+    @cached_property
+    def order(self) -> Indices:
+        """All nodes, group by group."""
+        return np.argsort(self.group_of, kind="stable")
+
+    @property
+    def sizes(self) -> Indices:
+        """Nodes of each group."""
+        return np.bincount(self.group_of, minlength=len(self.ids))
+
+
+def group_by_zone(zones: Sequence[str]) -> NodeGrouping | None:
+    """None when zones are unknown, or too few or too many to be groups. zones: of each node, "" unknown."""
+    names = sorted(set(zones))
+    if "" in names or not 2 <= len(names) <= MAX_GROUPS:
+        return None
+    number = {name: at for at, name in enumerate(names)}
+    return NodeGrouping(tuple(names), tuple(names), np.array([number[zone] for zone in zones], np.intp))
+
+
+def group_by_delay(names: Sequence[str], zones: Sequence[str], distances: DistanceRow) -> NodeGrouping:
+    """Groups around centres. A group is called by its centre, and labelled with the zone of most of its nodes."""
+    centres, group_of = _centres(len(names), distances)
+    zones_of_group = [
+        Counter(zones[node] for node in np.flatnonzero(group_of == at).tolist()) for at in range(len(centres))
+    ]
+    ids = tuple(names[centre] for centre in centres)
+    majority = [(zones.most_common(1) or [("", 0)])[0][0] for zones in zones_of_group]
+    labels = tuple(f"{zone} near {name}" if zone else f"near {name}" for name, zone in zip(ids, majority, strict=True))
+    return NodeGrouping(ids, labels, group_of)
+
+
+def _centres(nodes: int, distances: DistanceRow) -> tuple[list[int], Indices]:
+    """Centres, and the place of each node's own. Nodes without a distance to any join the first."""
+    if not nodes:
+        return [], np.zeros(0, np.intp)
+    centres, rows = list[int](), list[Floats]()
+    nearest = np.full(nodes, np.inf)
+    following = 0
+    for _ in range(max(1, min(MAX_GROUPS, nodes // _NODES_A_GROUP))):
+        row = np.where(np.isnan(row := distances(following)), np.inf, row)
+        row[following] = 0.0
+        centres.append(following)
+        rows.append(row)
+        nearest = np.minimum(nearest, row)
+        reachable = np.where(np.isinf(nearest), -1.0, nearest)
+        following = int(reachable.argmax())
+        if reachable[following] <= 0:
+            break
+    return _drop_single(centres, np.array(rows))
+
+
+def _drop_single(centres: list[int], rows: Floats) -> tuple[list[int], Indices]:
+    """Without the centres that no other node is near to, unless all are such."""
+    sizes = np.bincount(rows.argmin(0), minlength=len(centres))
+    kept = [at for at in range(len(centres)) if sizes[at] > 1] or list(range(len(centres)))
+    return [centres[at] for at in kept], rows[kept].argmin(0)
+
+
+def chain(distance: Floats) -> Indices:
+    """The groups in an order in which each is followed by the nearest that is left. distance: square, NaN unknown."""
+    left = np.ones(len(distance), np.bool_)
+    far = np.where(np.isnan(distance), np.inf, distance)
+    order, at = list[int](), 0
+    while left.any():
+        order.append(at)
+        left[at] = False
+        if left.any():
+            at = (
+                int(np.where(left, far[at], np.inf).argmin())
+                if np.isfinite(far[at][left]).any()
+                else int(left.argmax())
+            )
+    return np.array(order, np.intp)
+
+
+def in_order(grouping: NodeGrouping, order: Indices) -> NodeGrouping:
+    """The same groups, in this order."""
+    place = np.empty(len(order), np.intp)
+    place[order] = np.arange(len(order))
+    ids, labels = (tuple(each[at] for at in order.tolist()) for each in (grouping.ids, grouping.labels))
+    return NodeGrouping(ids, labels, place[grouping.group_of])
+
+
+# Group by group: medians, intervals, outliers, and the nodes that are slow towards everybody.
+
+MAX_OUTLIERS = 50
+OUTLIER_FACTOR = 3.0
+OUTLIER_MS = 5.0
+"""An outlier is both: so many times the median of its groups, and so much above it."""
+
+SLOW_MS = 2.0
+SLOW_SHARE = 0.25
+"""A slow node is farther from half of its peers than its group, by both so much and such a share of the median."""
+
+MIN_WINDOWS = 3
+"""Windows below which a node's median says nothing about the node."""
+
+
+class GroupMatrix(Struct, frozen=True, eq=False):
+    """Square arrays by group of the source and of the target, NaN where nothing was measured."""
+
+    median_ms: Floats
+    low_ms: Floats
+    high_ms: Floats
+    measured: Indices
+    lost: Indices
+
+
+def group_matrix(table: DelayTable, grouping: NodeGrouping) -> GroupMatrix:
+    """Of the measured pairs alone."""
+    groups = len(grouping.ids)
+    cell = _cells(table, grouping)
+    median, low, high = (
+        each.reshape(groups, groups)
+        for each in grouped_quantiles(cell, table.rtt_ms, groups * groups, (0.5, 0.05, 0.95))
+    )
+    measured = np.bincount(cell[~table.is_lost], minlength=groups * groups).reshape(groups, groups)
+    lost = np.bincount(cell[table.is_lost], minlength=groups * groups).reshape(groups, groups)
+    return GroupMatrix(median, low, high, measured, lost)
+
+
+def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix, slow: Indices) -> Indices:
+    """The rows of the table that are far above the median of their groups, the farthest first.
+
+    slow: nodes that are far from everybody: their pairs say no more, and would hide the others'.
+    """
+    expected = matrix.median_ms.ravel()[_cells(table, grouping)]
+    excess = np.nan_to_num(table.rtt_ms - expected, nan=0.0)
+    outlying = (excess > OUTLIER_MS) & (table.rtt_ms > OUTLIER_FACTOR * expected)
+    outlying &= ~(np.isin(table.source, slow) | np.isin(table.target, slow))
+    order = np.argsort(-excess, kind="stable")
+    return order[outlying[order]][:MAX_OUTLIERS]
+
+
+def node_excess_ms(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix) -> Floats:
+    """By how much each node is farther from the others than its group is: the median over its windows, in both
+    directions, of the difference to the median of the two groups. NaN with fewer than MIN_WINDOWS."""
+    excess = table.rtt_ms - matrix.median_ms.ravel()[_cells(table, grouping)]
+    ends = np.concatenate([table.source, table.target])
+    both = np.concatenate([excess, excess])
+    result = grouped_median(ends, both, len(table.names))
+    windows = np.bincount(ends[~np.isnan(both)], minlength=len(table.names))
+    return np.where(windows >= MIN_WINDOWS, result, np.nan)
+
+
+def slow_nodes(excess_ms: Floats, node_medians: Floats) -> Indices:
+    """The nodes whose excess is large, the slowest first."""
+    usual = np.maximum(node_medians - excess_ms, 0)
+    slow = (excess_ms > SLOW_MS) & (excess_ms > SLOW_SHARE * usual)
+    order = np.argsort(-np.nan_to_num(excess_ms, nan=-np.inf), kind="stable")
+    return order[slow[order]]
+
+
+def _cells(table: DelayTable, grouping: NodeGrouping) -> Indices:
+    return grouping.group_of[table.source] * len(grouping.ids) + grouping.group_of[table.target]

@@ -1,14 +1,27 @@
 """The OpenAPI document, made of the routes and the types. https://spec.openapis.org/oas/v3.1.0"""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from extender.api.contract.common import ErrorBody
-from extender.api.contract.overview import ChangeEvent
-from extender.api.routes import PREFIX, ROUTES, Route
+from extender.api import decisions, delays, nodes, overview, pairs, rewards
+from extender.api.live import ChangeEvent
+from extender.api.requests import ErrorBody, Route
 from leadsman.runtime.version import VERSION
+
+PREFIX = "/api/v1"
+
+ROUTES: Sequence[Route] = (
+    *overview.ROUTES,
+    *nodes.ROUTES,
+    *delays.ROUTES,
+    *pairs.ROUTES,
+    *decisions.ROUTES,
+    *rewards.ROUTES,
+)
+"""Every path of the API."""
 
 _REFERENCE = "#/components/schemas/{name}"
 _WHOLE_NUMBERS = ("limit", "row_offset", "column_offset", "rows", "columns")

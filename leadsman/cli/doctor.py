@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from extender.api.contract.overview import Overview
+from extender.api.overview import Overview
 from leadsman.cli import doctor_checks, extender_client, kubectl, output
 from leadsman.cli.doctor_checks import ClockReading, ControllerView, Denied, ExtenderView, Finding, Seen, Status
 from leadsman.cli.extender_client import ExtenderApi

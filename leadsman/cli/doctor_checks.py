@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from extender.api.contract.overview import Overview
+from extender.api.overview import Overview
 
 
 class Status(StrEnum):

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from msgspec.structs import replace
 
-from extender.api.contract.decisions import DecisionDetail, DecisionRow, WhatIfRequest
+from extender.api.decisions import DecisionDetail, DecisionRow, WhatIfRequest
 from leadsman.cli import extender_client, output
 from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused
 from leadsman.cli.flags.options import Options

@@ -16,7 +16,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import msgspec
 from msgspec import Struct
 
-from extender.api.contract.common import ErrorBody, ListPage
+from extender.api.requests import ErrorBody, ListPage
 from leadsman.cli import kubectl, output
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL

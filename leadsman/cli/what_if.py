@@ -9,8 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from extender.api.contract.decisions import DecisionDetail
-from extender.api.decision_pages import decision_detail
+from extender.api.decisions import DecisionDetail, decision_detail, decision_row
 from extender.api.what_if import decide_on_pod, pod_json, read_pod_json
 from extender.body_limits import RequestRefused
 from extender.decider import DecisionCore
@@ -43,7 +42,7 @@ def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail
         entry = decide_on_pod(read_pod_json(manifest), sorted(read.cluster.nodes), inputs, DecisionCore(asked))
     except (RequestRefused, MalformedResponse) as error:
         raise ValueError(f"{source}: {error}") from error
-    return decision_detail(entry, "", lambda _: time.time(), inputs.now, filter_nodes=asked)
+    return decision_detail(entry, decision_row(entry, "", lambda _: time.time()), inputs.now, filter_nodes=asked)
 
 
 def _as_kube_scheduler_asks(cluster: Cluster, pod: ClusterPod) -> Judge:

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from extender.api.access import LOOPBACK_HOSTS
+from extender.api.requests import LOOPBACK_HOSTS
 from leadsman.cli.main import build_parser
 from tests.daemonset.conftest import MANIFESTS, ROOT, Objects, helm, objects_named, run_template
 from tests.daemonset.test_pod_security import violations

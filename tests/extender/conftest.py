@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from extender.api.contract.decisions import DecisionDetail
-from extender.api.server import ApiServer
-from extender.api.sources import ApiSources
+from extender.api.app import ApiServer
+from extender.api.decisions import DecisionDetail
+from extender.api.live import ApiSources
 from extender.app import create_app, create_ops_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics

@@ -1,7 +1,6 @@
 """The reference of the API has every path and type of its OpenAPI document."""
 
-from extender.api.openapi import openapi_document
-from extender.api.routes import PREFIX, ROUTES
+from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from website.api_page import api_page
 
 

@@ -1,7 +1,5 @@
-import { element } from "./dom.js";
-import { shortNumber } from "./format.js";
-import { css, inkOn } from "./scale.js";
-import { color, onThemeChange } from "./theme.js";
+import { color, css, inkOn, onThemeChange } from "./colors.js";
+import { element, shortNumber } from "./dom.js";
 
 const FONT = "ui-sans-serif, Inter, system-ui, sans-serif";
 const LARGEST = 860;
@@ -116,6 +114,7 @@ function paint(
     void: color("void"),
     faint: color("beyond"),
     lost: color("lost"),
+    lostSoft: color("bad-soft"),
     page: color("surface"),
   };
   const gap = size > 12 ? 1 : size > 5 ? 0.5 : 0;
@@ -134,7 +133,7 @@ function paint(
 /** Measured fills its cell, an estimate is smaller and paler, lost is crossed out, unknown is a hatch. */
 function paintCell(context, x, y, size, gap, { kind, value, marks = {} }, scale, colors) {
   const inner = size - gap;
-  context.fillStyle = colors.void;
+  context.fillStyle = kind === "lost" ? colors.lostSoft : colors.void;
   context.fillRect(x, y, inner, inner);
   const rgb = value === null || kind === "self" ? null : scale.color(value);
   if (rgb) {
@@ -147,11 +146,11 @@ function paintCell(context, x, y, size, gap, { kind, value, marks = {} }, scale,
   if (kind === "unknown" && size >= 7)
     stroke(context, colors.faint, 1.2, [[x + inner * 0.3, y + inner * 0.7, x + inner * 0.7, y + inner * 0.3]]);
   if (kind === "lost") cross(context, x, y, inner, colors.lost);
-  if (rgb && size >= 34) paintNumber(context, x, y, inner, kind, value, rgb, colors);
+  if (rgb && size >= 34) paintNumber(context, x, y, inner, kind, value, rgb, colors, marks);
   if (marks.asymmetric && size >= 9)
     triangle(context, x + inner, y, Math.min(9, size * 0.34), kind === "estimate" ? colors.ink : inkOn(rgb));
   if (marks.lost && size >= 9) {
-    const part = Math.min(inner * 0.45, 14);
+    const part = size >= 34 ? Math.min(inner * 0.26, 12) : inner * 0.45; // Below the number where there is one.
     context.fillStyle = colors.page;
     context.fillRect(x + inner - part, y + inner - part, part, part);
     cross(context, x + inner - part, y + inner - part, part, colors.lost);
@@ -163,7 +162,7 @@ function paintCell(context, x, y, size, gap, { kind, value, marks = {} }, scale,
   }
 }
 
-function paintNumber(context, x, y, inner, kind, value, rgb, colors) {
+function paintNumber(context, x, y, inner, kind, value, rgb, colors, marks) {
   const faint = kind === "estimate";
   context.fillStyle = faint
     ? inkOn(rgb.map((channel, i) => channel * 0.72 + 0.28 * hexChannels(colors.void)[i]))
@@ -171,7 +170,7 @@ function paintNumber(context, x, y, inner, kind, value, rgb, colors) {
   context.font = `${faint ? "italic " : "500 "}${Math.min(15, Math.max(10, inner * 0.28))}px ${FONT}`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(shortNumber(value), x + inner / 2, y + inner / 2 + 0.5);
+  context.fillText(shortNumber(value), x + inner / 2, y + inner / 2 + (marks.lost ? -inner * 0.08 : 0.5));
 }
 
 function hexChannels(hex) {

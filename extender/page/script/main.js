@@ -1,23 +1,13 @@
-import { get } from "./api.js";
-import { change } from "./change.js";
-import { decisionById, podDecision } from "./decision.js";
-import { delays, delaysTile } from "./delays.js";
-import { anchor, drawing, element, link, panel } from "./dom.js";
-import { moment } from "./format.js";
+import { change, delays, delaysTile, lostLinks } from "./delays.js";
+import { anchor, currentPlace, drawing, element, link, match, moment, panel } from "./dom.js";
+import { emptyStrip, GO_KEYS, helpDialog, otherProblems, searchBox, strip } from "./header.js";
 import { health } from "./health.js";
-import { GO_KEYS, helpDialog } from "./help.js";
-import { follow } from "./live.js";
-import { node } from "./node.js";
-import { nodes } from "./nodes.js";
+import { follow, get } from "./api.js";
+import { applyTheme, chosenTheme, nextTheme } from "./colors.js";
+import { node, nodes } from "./nodes.js";
 import { pair } from "./pair.js";
-import { pods } from "./pods.js";
-import { policies } from "./policies.js";
+import { decisionById, podDecision, pods, whatIf } from "./pods.js";
 import { rewards } from "./rewards.js";
-import { currentPlace, match } from "./router.js";
-import { searchBox } from "./search.js";
-import { emptyStrip, strip } from "./strip.js";
-import { applyTheme, chosenTheme, nextTheme } from "./theme.js";
-import { whatIf } from "./what_if.js";
 import { within, withinAny } from "./within.js";
 
 /**
@@ -27,6 +17,7 @@ import { within, withinAny } from "./within.js";
 const ROUTES = [
   ["delays", delays],
   ["delays/change", change],
+  ["delays/lost", lostLinks],
   ["delays/tile/:row/:column", delaysTile],
   ["delays/:a/:b", pair],
   ["within", withinAny],
@@ -38,10 +29,17 @@ const ROUTES = [
   ["nodes", nodes],
   ["nodes/:name", node],
   ["rewards", rewards],
-  ["policies", policies],
   ["health", health],
 ];
-const VIEWS = ["Delays", "Within", "Pods", "Nodes", "Rewards", "Policies", "Health"];
+/** Tabs: the first segment of the address, and the name. */
+const VIEWS = new Map([
+  ["delays", "Delays"],
+  ["within", "Near a node"],
+  ["pods", "Pods"],
+  ["nodes", "Nodes"],
+  ["rewards", "Rewards"],
+  ["health", "Health"],
+]);
 const TAB_OF = { decisions: "pods", "what-if": "pods" };
 /** Sections of an event that a view shows, by the first segment of its address. */
 const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], decisions: [], "what-if": [] };
@@ -91,12 +89,12 @@ function painted() {
 
 function showError(error) {
   const again = element("button", { type: "button", on: { click: showPlace } }, "Try again");
-  const allowed = error.detail?.allowed
+  const allowed = error.status === 400 && error.detail?.allowed
     ? element("p", { class: "quiet" }, `${error.detail.field}: ${error.detail.value}; allowed: ${error.detail.allowed}`)
     : null;
   view.replaceChildren(
     panel(
-      error.status === 404 ? "Not there" : "This could not be shown",
+      error.status === 404 ? "Not found" : "This could not be shown",
       { class: "failure" },
       element("p", {}, error.message),
       allowed,
@@ -115,7 +113,7 @@ function markTab(first) {
     each.setAttribute("aria-current", "page");
     each.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
-  const title = VIEWS.find((name) => name.toLowerCase() === tab);
+  const title = VIEWS.get(tab);
   document.title = title ? `${title} · Leadsman` : "Leadsman";
 }
 
@@ -145,9 +143,7 @@ function buildBar() {
     drawing("path", { d: "M16 5v13", class: "logo-line" }),
     drawing("path", { d: "M12.4 18h7.2l1.8 9H10.6z", class: "logo-lead" }),
   );
-  const tabs = VIEWS.map((name) =>
-    element("a", { href: link([name.toLowerCase()]), "data-tab": name.toLowerCase() }, name),
-  );
+  const tabs = [...VIEWS].map(([tab, name]) => element("a", { href: link([tab]), "data-tab": tab }, name));
   const helpButton = element(
     "button",
     { type: "button", class: "quiet-button", "aria-label": "Keys", on: { click: () => help.showModal() } },
@@ -170,7 +166,7 @@ async function showOverview() {
   const overview = await get("/overview");
   const cards = document.getElementById("strip");
   cards.replaceChildren(...strip(overview));
-  const notices = overview.problems.map((problem) =>
+  const notices = otherProblems(overview).map((problem) =>
     element(
       "p",
       { class: `problem ${problem.severity}` },
@@ -206,7 +202,8 @@ function changed(sections) {
   showOverview().catch(keepOld);
   const first = currentPlace().segments[0];
   const shown = SECTIONS[first] ?? [first];
-  const typing = view.contains(document.activeElement) && document.activeElement.matches("textarea");
+  // What somebody types in, or has come to by keys, is not replaced below them.
+  const typing = view.querySelector("textarea:focus, a:focus-visible, button:focus-visible") !== null;
   if (
     !typing &&
     !view.hasAttribute("aria-busy") &&
@@ -219,6 +216,7 @@ function changed(sections) {
 let afterG = false;
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, textarea, select")) return;
+  if (document.querySelector("dialog[open]")) return;
   const go = afterG && GO_KEYS[event.key];
   afterG = event.key === "g";
   if (go) location.hash = link([go]);

@@ -1,10 +1,9 @@
 import { get, path, post } from "./api.js";
-import { anchor, element, empty, panel } from "./dom.js";
-import { duration, ms, orUnknown, percent } from "./format.js";
-import { historyLine } from "./sparkline.js";
+import { historyLine } from "./controls.js";
+import { anchor, duration, element, empty, ms, orUnknown, panel, percent, range } from "./dom.js";
 
 const DIRECTION_ROWS = [
-  ["Round trip, median", (way) => orUnknown(way.rtt_ms, ms)],
+  ["Round trip, median", (way) => (way.sent && !way.received ? element("b", { class: "bad" }, `no reply, 0 of ${way.sent}`) : orUnknown(way.rtt_ms, ms))],
   ["95th percentile", (way) => orUnknown(way.p95_ms, ms)],
   ["Least", (way) => orUnknown(way.min_ms, ms)],
   ["Jitter", (way) => orUnknown(way.jitter_ms, ms)],
@@ -14,7 +13,7 @@ const DIRECTION_ROWS = [
       way.sent ? `${way.received} of ${way.sent} probes (${percent(way.received / way.sent)})` : orUnknown(null),
   ],
   ["Age", (way) => orUnknown(way.age_seconds, duration)],
-  ["Source", (way) => `${way.source}, by ${way.reporter}`],
+  ["Measured by", (way) => `the agent of ${way.reporter}`],
 ];
 
 /** All that is measured and estimated of one pair: #/delays/<a>/<b>. */
@@ -102,7 +101,7 @@ function estimate({ estimate: estimated }) {
     "Estimated",
     {},
     element("p", { class: "headline" }, element("b", {}, ms(estimated.rtt_ms))),
-    element("p", {}, `between ${ms(estimated.low_ms)} and ${ms(estimated.high_ms)}.${coverage}`),
+    range(estimated.low_ms, estimated.high_ms) && element("p", {}, `${range(estimated.low_ms, estimated.high_ms)}.${coverage}`),
     element("p", { class: "quiet" }, "A bound without a measurement is judged by the upper end."),
   );
 }

@@ -1,7 +1,5 @@
 import { get } from "./api.js";
-import { element, empty, link, panel } from "./dom.js";
-import { percent, plural } from "./format.js";
-import { keepInAddress } from "./router.js";
+import { element, empty, keepInAddress, link, panel, percent, plural } from "./dom.js";
 
 /** Pod types × nodes: how well pods of a type ran, and how sure that is: #/rewards?search=…. */
 export function rewards(root, _parameters, signal, query) {
@@ -37,7 +35,7 @@ export function rewards(root, _parameters, signal, query) {
       element(
         "p",
         { class: "quiet" },
-        "1 is best: nothing speaks against the node for pods of this type. The worst nodes first; the bar says how sure that is. Trials fade with time, and “no trial” is not a reward of 0.",
+        "How many runs of each pod type failed on each node, the worst nodes first. A reward of 1 is best; the bar says how sure it is. Old runs fade, and “no run” is not a reward of 0.",
       ),
       element("div", { class: "controls" }, search),
       body,
@@ -48,8 +46,8 @@ export function rewards(root, _parameters, signal, query) {
 }
 
 function matrix({ pod_types: types, nodes, cells }) {
-  if (!types.length) return empty("No reward yet: agents write one once pods of a type have run on their node.");
-  if (!nodes.items.length) return empty("No node matches.");
+  if (!types.length) return empty("No reward yet. An agent writes one when pods with a label podtype, app or name have run on its node for some minutes.");
+  if (!nodes.items.length) return empty("No node or pod type matches: try a shorter part of its name.");
   const head = element(
     "tr",
     {},
@@ -72,15 +70,15 @@ function matrix({ pod_types: types, nodes, cells }) {
 }
 
 function rewardCell(cell) {
-  if (!cell) return element("td", { class: "no-trial" }, element("span", { class: "unknown" }, "no trial"));
+  if (!cell) return element("td", { class: "no-trial" }, element("span", { class: "unknown" }, "no run"));
   const bad = `color-mix(in srgb, var(--lost) ${Math.round(45 * (1 - cell.value))}%, var(--void))`;
   const confidence = Math.max(0, 1 - (cell.upper_ratio - cell.lower_ratio));
   const sure = element("i", { style: { width: `${100 * confidence}%` } });
   return element(
     "td",
     { style: { background: bad } },
-    element("span", {}, cell.value.toFixed(2)),
-    element("span", { class: "trials" }, `${trialsText(cell)}, ${percent(confidence)} sure`),
+    element("span", {}, trialsText(cell)),
+    element("span", { class: "trials" }, `reward ${cell.value.toFixed(2)}, ${percent(confidence)} sure`),
     element("span", { class: "confidence", "aria-hidden": "true" }, sure),
   );
 }
@@ -88,8 +86,8 @@ function rewardCell(cell) {
 /** Trials fade with time, so there are fractions of them. */
 function trialsText({ healthy, failed }) {
   const trials = healthy + failed;
-  const short = (value) => Number(value.toPrecision(2));
-  return failed ? `${short(failed)} of ${short(trials)} failed` : plural(short(trials), "trial");
+  const short = (value) => (value < 1 ? Number(value.toPrecision(1)) : Math.round(value));
+  return failed ? `${short(failed)} of ${short(trials)} failed` : plural(short(trials), "run");
 }
 
 function pageButtons({ next }, asked, load) {

@@ -1,10 +1,7 @@
 import { get } from "./api.js";
-import { anchor, element, empty, link, panel } from "./dom.js";
-import { count, ms, orUnknown, plural, shortNumber } from "./format.js";
-import { nodeInput } from "./node_input.js";
-import { table } from "./table.js";
-import { extent } from "./within_extent.js";
-import { withinMap } from "./within_map.js";
+import { nodeInput, table } from "./controls.js";
+import { anchor, count, element, empty, link, ms, orUnknown, panel, plural, shortNumber } from "./dom.js";
+import { extent, withinMap } from "./within_map.js";
 
 const LEAST_MS = 0.1;
 const MOST_MS = 500;
@@ -90,7 +87,7 @@ export function withinAny(root, _parameters, signal) {
   return async () => {
     const { items } = load ? {} : await get("/nodes", { limit: 1, sort: "name" }, signal);
     if (items && !items.length)
-      return root.replaceChildren(panel("Who is near?", {}, empty("No node has reported yet.")));
+      return root.replaceChildren(panel("Who is near?", {}, empty("No node has reported yet: see that agents run (kubectl get pods -A -l app.kubernetes.io/component=agent).")));
     if (items) {
       window.history.replaceState(null, "", link(["within", items[0].name, 10]));
       root.replaceChildren();

@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from extender.api.app import create_api_app
-from extender.api.live import LiveState
-from extender.api.sources import ApiSources
+from extender.api.live import ApiSources, LiveState
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool

@@ -9,11 +9,9 @@ import jsonschema
 import msgspec
 import pytest
 
-from extender.api.access import POSTS_AT_ONCE
-from extender.api.change_streams import MAX_BEHIND, MAX_STREAMS, ChangeStreams, TooManyStreams
-from extender.api.contract.overview import ChangeEvent
-from extender.api.openapi import openapi_document
-from extender.api.routes import PREFIX, ROUTES, Route
+from extender.api.live import MAX_BEHIND, MAX_STREAMS, ChangeEvent, ChangeStreams, TooManyStreams
+from extender.api.openapi import PREFIX, ROUTES, openapi_document
+from extender.api.requests import POSTS_AT_ONCE, Route
 from leadsman.sources.delay.delay_sources import DelaySources
 from tests.extender.api.conftest import Api, ApiStarter
 from tests.page_server import SLOW_MS

@@ -44,10 +44,10 @@ async def test_it_is_a_problem_a_failing_check_in_a_list_and_on_both_nodes(start
         text = f"{A} → {B}: no reply, 0 of 30; the other way "
         _, overview = await api.get("/overview")
         (problem,) = [each for each in overview["problems"] if text in each["text"]]
-        assert (problem["check"], problem["severity"]) == ("every link answers", "error")
+        assert (problem["name"], problem["severity"]) == ("every link answers", "error")
         assert overview["pairs"]["lost"] == 1
         _, health = await api.get("/health")
-        assert [each["ok"] for each in health["checks"] if each["name"] == problem["check"]] == [False]
+        assert [each["ok"] for each in health["checks"] if each["name"] == problem["name"]] == [False]
         _, lost = await api.get("/delays/lost")
         assert [(each["source"], each["target"], each["sent"]) for each in lost["items"]] == [(A, B, 30)]
         assert lost["items"][0]["text"].startswith(text)

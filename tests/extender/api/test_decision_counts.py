@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from extender.api.decision_counts import FORGET_SECONDS, TriedPod, quantile_ms, tried_pods
+from extender.api.live import FORGET_SECONDS, TriedPod, quantile_ms, tried_pods
 from extender.journal import JournalEntry
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.model import PodInfo, Refusal

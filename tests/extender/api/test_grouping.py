@@ -7,9 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.delay_table import DelayTable, delay_table, grouped_quantiles
-from extender.api.group_delays import group_matrix, node_excess_ms, outlier_rows, slow_nodes
-from extender.api.grouping import MAX_GROUPS, chain, group_by_delay, group_by_zone
+from extender.api.delay_table import (
+    MAX_GROUPS,
+    DelayTable,
+    chain,
+    delay_table,
+    group_by_delay,
+    group_by_zone,
+    group_matrix,
+    grouped_quantiles,
+    node_excess_ms,
+    outlier_rows,
+    slow_nodes,
+)
 from tests.extender.api.conftest import NOW, invented_snapshot
 from tests.page_server import InventedCluster
 

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
-from extender.api import history_rings
 from extender.api.delay_table import DelayTable
-from extender.api.history import DelayHistory
-from extender.api.history_rings import HALF_HOURS, MINUTES, NodeRing, PairRing
+from extender.api.history import HALF_HOURS, MINUTES, DelayHistory, NodeRing, PairRing
+from extender.api.requests import from_iso
 
 BEGAN = 1_700_000_000.0 // 3600 * 3600
 
@@ -52,7 +51,7 @@ def test_a_node_has_an_hour_of_minutes_and_48_hours_of_half_hours() -> None:
         history.add(BEGAN + 60 * minute, table(6, 5))
     moments = [moment.at for moment in history.of_node("edge-3")]
     assert moments == sorted(moments)
-    assert moments[-1] - moments[0] == pytest.approx(48 * 3600, abs=3600)
+    assert from_iso(moments[-1]) - from_iso(moments[0]) == pytest.approx(48 * 3600, abs=3600)
     assert len(moments) <= MINUTES + HALF_HOURS
     assert all(moment.rtt_ms is not None for moment in history.of_node("edge-3"))
 
@@ -69,15 +68,20 @@ def test_of_a_pair_the_slower_direction_is_kept_for_an_hour() -> None:
     assert history.of_pair("edge-1", "nobody") == []
 
 
-def test_two_moments_are_the_nearest_that_are_kept() -> None:
-    history = DelayHistory(BEGAN)
-    assert history.medians_at(BEGAN) is None
-    for minute in range(5):
-        history.add(BEGAN + 60 * minute, table(6, 5, minute))
-    medians = history.medians_at(BEGAN + 130)
-    assert medians is not None
-    assert medians.at == BEGAN + 120
-    assert set(medians.by_node) == {f"edge-{at}" for at in range(6)}
+@pytest.mark.parametrize("minutes_apart", [1, 30])
+def test_between_two_moments_one_slow_node_accuses_itself_alone(minutes_apart: int) -> None:
+    """Also where only half-hours are kept. By medians over peers all ten would seem to have moved."""
+    history, moved = DelayHistory(BEGAN), 5
+    assert history.compare(BEGAN, BEGAN) is None
+    for minute in range(10):
+        history.add(BEGAN + 60 * minutes_apart * minute, table(10, 9, 35.0 * (minute >= moved)))
+    found = history.compare(BEGAN + 60 * minutes_apart * (moved - 1) + 20, BEGAN + 3600 * 90)
+    assert found is not None
+    begin, end, by_node = found
+    assert (begin, end) == (BEGAN + 60 * minutes_apart * (moved - 1), BEGAN + 60 * minutes_apart * 9)
+    assert by_node.keys() == {f"edge-{at}" for at in range(10)}
+    changes = {node: change for node, (_, _, change) in by_node.items() if abs(change or 0) >= 0.1}
+    assert changes == {"edge-0": pytest.approx(35, rel=0.01)}
 
 
 def test_it_takes_at_most_30_mib_at_5000_nodes() -> None:
@@ -87,9 +91,8 @@ def test_it_takes_at_most_30_mib_at_5000_nodes() -> None:
     assert 20 << 20 < history.held_bytes <= 30 << 20
 
 
-def test_a_pair_that_was_measured_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_rings, "MAX_PAIRS", 100)
-    ring = PairRing(1000)
+def test_a_pair_that_was_measured_longest_ago_makes_room() -> None:
+    ring = PairRing(1000, MINUTES, 100)
     for minute in range(3):
         source = np.arange(60) + 60 * minute
         ring.add(float(minute), source, source + 500, np.full(60, 10.0 + minute))
@@ -98,16 +101,15 @@ def test_a_pair_that_was_measured_longest_ago_makes_room(monkeypatch: pytest.Mon
     assert ring.of(99, 599)[1] == pytest.approx(11.0, rel=0.001), "younger ones stay while there is room"
 
 
-def test_more_pairs_than_there_is_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_rings, "MAX_PAIRS", 100)
-    ring, source = PairRing(1000), np.arange(150)
+def test_more_pairs_than_there_is_room_for_are_left_out() -> None:
+    ring, source = PairRing(1000, MINUTES, 100), np.arange(150)
     ring.add(0.0, source, source + 500, np.full(150, 10.0))
     assert ring.of(99, 599)[0] == pytest.approx(10.0, rel=0.001)
     assert np.isnan(ring.of(100, 600)).all()
 
 
 def test_a_round_trip_is_kept_to_a_thirtieth_of_a_percent() -> None:
-    ring = PairRing(10)
+    ring = PairRing(10, MINUTES, 100)
     for at, rtt_ms in enumerate((0.001, 0.0513, 1.0, 35.2, 59_999.0)):
         ring.add(float(at), np.array([1]), np.array([2]), np.array([rtt_ms]))
         assert ring.of(1, 2)[-1] == pytest.approx(rtt_ms, rel=0.0002)

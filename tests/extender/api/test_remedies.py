@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from extender.api.remedies import remedies
+from extender.api.what_if import remedies
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.model import PodInfo, Refusal
 from tests.extender.api.conftest import Api, ApiStarter

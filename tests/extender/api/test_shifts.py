@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.shifts import began_at, is_notable, node_shifts_ms, shift_text
+from extender.api.history import NodeShift, began_at, is_notable, node_shifts_ms
 
 
 @given(nodes=st.integers(5, 30), shift_ms=st.floats(-80, 80), seed=st.integers(0, 1000))
@@ -69,5 +69,5 @@ def test_a_shift_counts_from_a_millisecond_and_a_tenth_on() -> None:
 
 
 def test_a_shift_is_said_in_one_sentence() -> None:
-    assert shift_text("edge-7", 35.2, "14:02") == "edge-7 is 35.2 ms farther from everybody since 14:02"
-    assert shift_text("edge-7", -3.0, "14:02") == "edge-7 is 3 ms nearer to everybody since 14:02"
+    assert NodeShift("edge-7", 35.2, 0.0).text == "edge-7 is 35.2 ms farther from everybody since 00:00 UTC"
+    assert NodeShift("edge-7", -3.0, 0.0).text == "edge-7 is 3 ms nearer to everybody since 00:00 UTC"

@@ -1,51 +1,60 @@
 """The page in a real browser, in front of a real extender, at 10 nodes and at the numbers that PAGE_NODES lists."""
 
 import asyncio
-import itertools
 import json
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import aiohttp
+import numpy as np
 import pytest
-import pytest_asyncio
+from numpy.typing import NDArray
 
 from tests.browser import Tab
+from tests.extender.page.conftest import DESK, PHONE, Show
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
 from tests.page_server import GRAFANA_URL, HOSTILE, PageUrl, page_server
 
 VIEW_TEXT = "document.getElementById('view').innerText"
+MARKUP = "document.querySelectorAll('img, iframe, object').length"
+A, B = "edge-a-0000", "edge-f-0007"
+"""The link without a reply."""
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def small(tab: Tab, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
-    """10 nodes whose free texts are markup."""
-    async with page_server(10, tmp_path_factory.mktemp("small"), hostile=True) as url:
-        yield url
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 
-@pytest.fixture(autouse=True)
-def no_complaints(tab: Tab) -> None:
-    tab.complaints.clear()
+_CRUSHED = """[...document.querySelectorAll('#view td')].filter(
+  (td) => td.innerText.length > 30 && td.clientWidth && td.clientWidth < 100
+).map((td) => td.innerText)"""
+_SEEN_TAB = """(() => {
+  const box = document.querySelector('nav a[aria-current]').getBoundingClientRect();
+  return box.left >= 0 && box.right <= innerWidth;
+})()"""
 
 
-async def walk(tab: Tab, url: PageUrl) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{url.page}/#/delays")
-    assert 0 < tab.received_bytes < LARGEST_BYTES
-    for place in places(url):
-        await tab.go(place)
+async def test_each_view_is_drawn_by_its_deep_link_runs_no_markup_reads_in_both_themes_and_fits_a_phone(
+    tab: Tab, small: PageUrl, shows: Show, axe: str
+) -> None:
+    """One visit a view: what axe calls serious, in light and dark; on a phone no view is too wide, no sentence a column
+    of words, and the tab of the view is seen."""
+    await tab.navigate(f"{small.page}/#/delays")
+    for place in places(small):
+        await shows(place)
         assert (place, await failed(tab)) == (place, None)
         assert (place, await tab.evaluate("document.querySelectorAll('#view .panel').length > 0")) == (place, True)
+        assert (place, await tab.evaluate(MARKUP)) == (place, 0)
+        for scheme in ("dark", "light") if axe else ():
+            await tab.prefer(scheme)
+            assert (place, scheme, await serious_findings(tab, axe)) == (place, scheme, [])
+        await tab.size(*PHONE, mobile=True)
+        assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, PHONE[0])
+        assert (place, await tab.evaluate(_CRUSHED)) == (place, [])
+        assert (place, await tab.evaluate(_SEEN_TAB)) == (place, True)
+        await tab.size(*DESK)
+    assert await tab.evaluate("document.title") != "hacked"
     assert tab.complaints == []
-
-
-async def test_each_view_of_10_nodes_is_drawn_by_its_deep_link_without_a_complaint(tab: Tab, small: PageUrl) -> None:
-    await walk(tab, small)
 
 
 @pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "5000").split(",")])
@@ -53,34 +62,18 @@ async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_compl
     tab: Tab, tmp_path: Path, nodes: int
 ) -> None:
     async with page_server(nodes, tmp_path) as url:
-        await walk(tab, url)
+        await tab.navigate(f"{url.page}/#/delays")
+        assert 0 < tab.received_bytes < LARGEST_BYTES
+        tab.complaints.clear()
+        for place in places(url):
+            await tab.go(place)
+            assert (place, await failed(tab)) == (place, None)
         if nodes == 1000:  # At 5,000 the estimates put the 35 ms into the node's height, not its place.
             await tab.go(f"#/within/{url.nodes[0]}/10")
             outside = "document.querySelector('section[aria-label^=Beyond]')?.innerText ?? ''"
             assert url.slow_node in await tab.evaluate(outside)
+        assert tab.complaints == []
         await tab.command("Page.navigate", url="about:blank")  # A page whose server ended complains in the next test.
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_serious(tab: Tab, small: PageUrl, axe: str, scheme: str) -> None:
-    await tab.size(1400, 900)
-    await tab.prefer(scheme)
-    await tab.navigate(f"{small.page}/#/delays")
-    for place in places(small):
-        await tab.go(place)
-        assert (place, await serious_findings(tab, axe)) == (place, [])
-
-
-async def test_markup_in_texts_of_the_cluster_is_shown_and_never_run(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/delays")
-    shown = []
-    for place in places(small):
-        await tab.go(place)
-        shown.append(await tab.evaluate("document.body.textContent"))
-        assert await tab.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
-    assert any(HOSTILE in text for text in shown)
-    assert await tab.evaluate("document.title") != "hacked"
-    assert tab.complaints == []
 
 
 _HOSTILE_ANSWERS = f"""
@@ -96,7 +89,7 @@ Response.prototype.json = async function () {{ return hostile(await json.call(th
 """
 
 
-async def test_markup_in_any_text_of_any_answer_is_shown_and_never_run(tab: Tab, small: PageUrl) -> None:
+async def test_markup_in_any_text_of_any_answer_is_shown_and_never_run(tab: Tab, small: PageUrl, shows: Show) -> None:
     """Also where the extender admits none today: names of nodes, metrics, plugins, policies; reasons and problems."""
     added = await tab.command("Page.addScriptToEvaluateOnNewDocument", source=_HOSTILE_ANSWERS)
     try:
@@ -105,47 +98,59 @@ async def test_markup_in_any_text_of_any_answer_is_shown_and_never_run(tab: Tab,
             await tab.go(place)
             assert (place, await failed(tab)) == (place, None)
             assert HOSTILE in await tab.evaluate("document.body.textContent")
-            assert await tab.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+            assert await tab.evaluate(MARKUP) == 0
         assert await tab.evaluate("document.title") != "hacked"
         assert tab.complaints == []
     finally:
         await tab.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
+        await tab.command("Page.navigate", url="about:blank")
 
 
-_CRUSHED = """[...document.querySelectorAll('#view td')].filter(
-  (td) => td.innerText.length > 30 && td.clientWidth && td.clientWidth < 100
-)"""
-_SEEN_TAB = """(() => {
-  const box = document.querySelector('nav a[aria-current]').getBoundingClientRect();
-  return box.left >= 0 && box.right <= innerWidth;
-})()"""
-
-
-async def test_on_a_phone_no_view_is_too_wide_no_sentence_a_column_of_words_and_the_tab_is_seen(
-    tab: Tab, small: PageUrl
+async def test_a_dead_link_and_a_slow_node_are_named_in_words_above_the_map_on_a_phone(
+    tab: Tab, small: PageUrl, shows: Show
 ) -> None:
-    await tab.size(390, 844, mobile=True)
-    await tab.navigate(f"{small.page}/#/delays")
-    for place in places(small):
-        await tab.go(place)
-        assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, 390)
-        assert (place, await tab.evaluate(f"{_CRUSHED}.map((td) => td.innerText)")) == (place, [])
-        assert (place, await tab.evaluate(_SEEN_TAB)) == (place, True)
+    await shows("#/delays")
+    for text in (f"{A} → {B}: no reply, 0 of 30", f"{small.slow_node} is 3"):
+        await tab.wait_for(f"{VIEW_TEXT}.includes({json.dumps(text)})")
+    await tab.size(*PHONE, mobile=True)
+    top = "document.querySelector('{}').getBoundingClientRect().top"
+    assert await tab.evaluate(f"{top.format('.findings')} < {top.format('.heatmap')}")
 
 
-async def test_a_pairs_card_has_its_last_hour_and_leads_to_grafana_for_more(tab: Tab, small: PageUrl) -> None:
+async def test_health_names_a_failing_check_for_each_red_card(tab: Tab, shows: Show) -> None:
+    await shows("#/health")
+    red = await tab.evaluate("[...document.querySelectorAll('.card.warn .card-title')].map((each) => each.innerText)")
+    assert {"Lost links", "Pods waiting", "Worst change"} == set(red)
+    said = await tab.evaluate(VIEW_TEXT)
+    assert re.match(r"\d of \d+ checks fail", said)
+    for check in ("every link answers", "pods with bounds find nodes", "no node moved away"):
+        assert f"fails\n{check}" in said
+
+
+async def test_nodes_with_problems_come_first_and_a_phone_shows_them(tab: Tab, small: PageUrl, shows: Show) -> None:
+    await shows("#/nodes")
+    await tab.size(*PHONE, mobile=True)
+    first = await tab.evaluate("document.querySelector('#view tbody tr').innerText")
+    assert f"{small.slow_node} is" in first
+    assert "farther from everybody" in first
+
+
+async def test_a_pairs_card_has_its_last_hour_and_leads_to_grafana_for_more(
+    tab: Tab, small: PageUrl, shows: Show
+) -> None:
     a, b = small.nodes[:2]
-    await tab.navigate(f"{small.page}/#/delays/{a}/{b}")
+    await shows(f"#/delays/{a}/{b}")
     await tab.wait_for("document.querySelector('.spark')")
     links = await tab.evaluate("[...document.querySelectorAll('#view a[rel=noreferrer]')].map((each) => each.href)")
     assert links == [GRAFANA_URL.replace("{a}", a).replace("{b}", b)]
+    await tab.evaluate("void document.querySelector('.panel-aside button').click()")
+    await tab.wait_for(f"{VIEW_TEXT}.includes('The agent of {a} is asked')")
 
 
 async def test_a_decision_shows_the_points_of_each_part_and_finds_a_refused_node_with_its_delay(
-    tab: Tab, small: PageUrl
+    tab: Tab, shows: Show
 ) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{small.page}/#/pods/shop/cart-6")
+    await shows("#/pods/shop/cart-6")
     assert re.search(r"nearest \d\.\d, pressure \d\.\d", await tab.evaluate(VIEW_TEXT))
     await tab.evaluate("void document.querySelector('#view input[type=search]').focus()")
     await tab.command("Input.insertText", text="a-0000")
@@ -154,29 +159,8 @@ async def test_a_decision_shows_the_points_of_each_part_and_finds_a_refused_node
     assert re.search(r"edge-a-0000\s+refused\s+delay to edge-e-0006 over 30 ms: [\d.]+ ms from edge-e-0006", refused)
 
 
-async def test_the_strip_counts_as_many_refused_nodes_as_the_decisions_list(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/pods")
-    async with aiohttp.ClientSession() as session:
-        decisions = await (await session.get(f"{small.page}/api/v1/decisions")).json()
-    refused = sum(each["asked"] - each["passed"] for each in decisions["items"])
-    await tab.navigate(f"{small.page}/#/pods")
-    card = "[...document.querySelectorAll('.card')].find((each) => each.innerText.startsWith('Nodes refused'))"
-    await tab.wait_for(f"{card}?.querySelector('.card-value').innerText === {json.dumps(f'{refused:,}')}")
-
-
-async def test_measure_now_says_who_is_asked(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/delays/{small.nodes[0]}/{small.nodes[1]}")
-    await tab.evaluate("void document.querySelector('.panel-aside button').click()")
-    await tab.wait_for(f"{VIEW_TEXT}.includes('The agent of {small.nodes[0]} is asked')")
-
-
-async def test_what_if_begins_with_a_node_that_exists(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/what-if")
-    assert f"delay_{small.nodes[0]}:" in await tab.evaluate("document.querySelector('textarea').value")
-
-
-async def test_a_page_without_its_extender_says_so_in_words_and_keeps_what_it_shows(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/nodes")
+async def test_a_page_without_its_extender_says_so_in_words_and_keeps_what_it_shows(tab: Tab, shows: Show) -> None:
+    await shows("#/nodes")
     shown = await tab.evaluate("document.querySelectorAll('#view tbody tr').length")
     await set_offline(tab, is_offline=True)
     await see(tab, is_hidden=True)
@@ -194,9 +178,8 @@ async def set_offline(tab: Tab, *, is_offline: bool) -> None:
     await tab.command("Network.emulateNetworkConditions", offline=is_offline, **limits)
 
 
-async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{small.page}/#/pods")
+async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl, shows: Show) -> None:
+    await shows("#/pods")
     pod = {"metadata": {"namespace": "shop", "name": "newcomer", "uid": "uid-new", "labels": {}}}
     async with aiohttp.ClientSession(small.scheduler) as session:
         body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(small.nodes)})
@@ -205,9 +188,11 @@ async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, 
     await tab.wait_for("document.getElementById('view').textContent.includes('shop/newcomer')")
 
 
-async def test_keys_open_views_and_walk_the_heatmap(tab: Tab, small: PageUrl) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{small.page}/#/delays")
+async def test_keys_open_views_walk_the_heatmap_and_do_nothing_behind_their_list(
+    tab: Tab, small: PageUrl, shows: Show
+) -> None:
+    await shows("#/delays")
+    await tab.wait_for("document.querySelector('.heatmap canvas')")
     await tab.evaluate("void document.querySelector('.heatmap canvas').focus()")
     await tab.press("ArrowRight")
     await tab.press("ArrowRight")
@@ -220,50 +205,48 @@ async def test_keys_open_views_and_walk_the_heatmap(tab: Tab, small: PageUrl) ->
     await tab.wait_for("location.hash === '#/nodes'")
     await tab.press("?")
     await tab.wait_for("document.querySelector('dialog').open")
+    for key in "gri":
+        await tab.press(key)
+    assert await tab.evaluate("location.hash") == "#/nodes"
+    await tab.evaluate("void document.querySelector('dialog').close()")
 
 
-async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Tab, small: PageUrl) -> None:
-    await tab.size(1400, 900)
-    await tab.navigate(f"{small.page}/#/delays")
+async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Tab, small: PageUrl, shows: Show) -> None:
+    await shows("#/delays")
     await tab.press("/")
+    await tab.wait_for("document.activeElement.matches('.go-to input')")
     await tab.command("Input.insertText", text="cart-7")
     await tab.wait_for("document.querySelectorAll('#go-to li').length === 1")
     await tab.press("Enter")
-    await tab.wait_for(f"location.hash === '#/pods/shop/cart-7' && {VIEW_TEXT}.includes('{small.nodes[7]}')")
-    for link in (f"#/nodes/{small.nodes[7]}", f"#/within/{small.nodes[7]}/10"):
+    node = small.nodes[7]
+    await tab.wait_for(f"location.hash === '#/pods/shop/cart-7' && {VIEW_TEXT}.includes('{node}')")
+    for link in (f"#/nodes/{node}", f"#/within/{node}/10"):
         await tab_to(tab, link)
         await tab.press("Enter")
         await tab.wait_for(f"location.hash === {json.dumps(link)} && !document.querySelector('#view[aria-busy]')")
     await tab.evaluate("void document.querySelector('#view input[type=range]').focus()")
     for _ in range(10):
         await tab.press("ArrowRight")
-    await tab.wait_for(f"location.hash !== '#/within/{small.nodes[7]}/10'")
+    await tab.wait_for(f"location.hash !== '#/within/{node}/10'")
 
 
 async def tab_to(tab: Tab, link: str) -> None:
-    """By the Tab key, from where the focus is."""
-    for _ in range(100):
+    """By the Tab key, from where the focus is, once the link is there."""
+    await tab.wait_for(f"document.querySelector('#view a[href={json.dumps(link)}]')")
+    for _ in range(150):
         await tab.press("Tab")
-        if await tab.evaluate(f"document.activeElement.hash === {json.dumps(link)}"):
+        if await tab.evaluate(f"document.activeElement?.hash === {json.dumps(link)}"):
             return
     raise AssertionError(f"the Tab key does not reach {link}")
 
 
-async def test_a_page_that_nobody_sees_keeps_no_event_stream(tab: Tab, small: PageUrl) -> None:
+async def test_a_page_that_nobody_sees_keeps_no_event_stream(tab: Tab, small: PageUrl, shows: Show) -> None:
     """Chromium opens six connections to a host, and pages that wait behind "Back" share them: a request waited 43 s."""
     await tab.navigate(f"{small.page}/#/what-if")
     await streams_are(small, 1)
-    await see(tab, is_hidden=True)
-    await streams_are(small, 0)
-    await see(tab, is_hidden=False)
-    await streams_are(small, 1)
-
-
-async def see(tab: Tab, *, is_hidden: bool) -> None:
-    await tab.evaluate(
-        f"void Object.defineProperty(document, 'hidden', {{value: {json.dumps(is_hidden)}, writable: true}})"
-    )
-    await tab.evaluate("void document.dispatchEvent(new Event('visibilitychange'))")
+    for is_hidden in (True, False):
+        await see(tab, is_hidden=is_hidden)
+        await streams_are(small, not is_hidden)
 
 
 async def streams_are(url: PageUrl, number: int) -> None:
@@ -272,15 +255,24 @@ async def streams_are(url: PageUrl, number: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_pasted_pod_is_decided_and_a_bad_one_is_refused_with_the_reason(tab: Tab, small: PageUrl) -> None:
-    await tab.navigate(f"{small.page}/#/what-if")
-    pod = (
-        f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: tried\n  labels: {{delay_{small.nodes[0]}: '12'}}\nspec: {{}}\n"
-    )
-    await decide(tab, pod)
-    await tab.wait_for("document.querySelector('.funnel') !== null")
+async def see(tab: Tab, *, is_hidden: bool) -> None:
+    """A page that is seen has its own word for it again, or it would keep its stream when the next one is opened."""
+    hide = "Object.defineProperty(document, 'hidden', {value: true, configurable: true})"
+    await tab.evaluate(f"void ({hide if is_hidden else 'delete document.hidden'})")
+    await tab.evaluate("void document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def test_a_pasted_pod_is_decided_and_a_bad_one_is_refused_with_the_reason_alone(
+    tab: Tab, small: PageUrl, shows: Show
+) -> None:
+    await shows("#/what-if")
+    await tab.wait_for(f"document.querySelector('textarea').value.includes('delay_{small.nodes[0]}:')")
+    labels = f"{{delay_{small.nodes[0]}: '12', delay_no: '1'}}"
+    await decide(tab, f"kind: Pod\nmetadata: {{name: tried, labels: {labels}}}\n")
+    await tab.wait_for(f"{VIEW_TEXT}.includes('no such node no')")
     await decide(tab, "[")
     await tab.wait_for("document.querySelector('#view .problem')?.hidden === false")
+    assert await tab.evaluate("document.querySelector('.funnel')") is None, "the last pod's decision is gone"
 
 
 async def decide(tab: Tab, yaml: str) -> None:
@@ -288,17 +280,38 @@ async def decide(tab: Tab, yaml: str) -> None:
     await tab.evaluate("void document.querySelector('button.primary').click()")
 
 
-@pytest.mark.parametrize(("scheme", "sign"), [("light", -1), ("dark", 1)])
-async def test_the_color_scale_reads_by_lightness_alone(tab: Tab, small: PageUrl, scheme: str, sign: int) -> None:
-    """So that it reads without telling hues apart; the farther, the more it stands out from the page."""
-    await tab.prefer(scheme)
-    await tab.navigate(f"{small.page}/#/delays")
-    pixels = await tab.evaluate(
-        "[...document.querySelector('.legend-bar').getContext('2d').getImageData(0, 0, 256, 1).data]"
-    )
-    lightness = [
-        0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in zip(*[pixels[at::4] for at in range(3)], strict=True)
-    ]
-    steps = [sign * (after - before) for before, after in itertools.pairwise(lightness)]
-    assert min(steps) > -0.5  # rounding of channels
-    assert sign * (lightness[-1] - lightness[0]) > 150
+DICHROMACIES: Mapping[str, Sequence[Sequence[float]]] = {
+    "all colors": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
+}
+"""What is seen of linear RGB: Machado, Oliveira, Fernandes, IEEE TVCG 15 (2009), severity 1."""
+
+STEPS, LEAST_DIFFERENCE = 8, 6.0
+"""So many equal steps of the scale differ by so much of CIE 1976, where 2.3 is just seen."""
+
+
+async def test_far_is_brighter_in_both_themes_and_reads_without_telling_hues_apart(tab: Tab, shows: Show) -> None:
+    await shows("#/delays")
+    bar = "[...document.querySelector('.legend-bar').getContext('2d').getImageData(0, 0, 256, 1).data]"
+    await tab.wait_for("document.querySelector('.legend-bar')")
+    pixels = await tab.evaluate(bar)
+    await tab.prefer("dark")
+    assert await tab.evaluate(bar) == pixels, "a color means the same in both themes"
+    linear = _linear(np.array(pixels, float).reshape(256, 4)[:, :3] / 255)
+    for kind, seen in DICHROMACIES.items():
+        lab = _lab(np.clip(linear @ np.array(seen).T, 0, 1))[:: 255 // STEPS]
+        assert np.diff(lab[:, 0]).min() > 0, kind
+        assert np.linalg.norm(np.diff(lab, axis=0), axis=1).min() > LEAST_DIFFERENCE, kind
+
+
+def _linear(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def _lab(linear: NDArray[np.float64]) -> NDArray[np.float64]:
+    """CIELAB under D65."""
+    xyz = linear @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
+    f = np.cbrt(xyz / [0.9505, 1.0, 1.089])
+    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)

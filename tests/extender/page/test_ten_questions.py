@@ -6,17 +6,17 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from msgspec import Struct
 
 from tests.browser import Tab
-from tests.page_server import PageUrl, page_server
+from tests.extender.page.conftest import Show
+from tests.page_server import PageUrl
 
-pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="session")]
 
 DOCUMENT = Path(__file__).parents[3] / "docs/page.md"
 MOST_CLICKS = 3
@@ -46,21 +46,14 @@ QUESTIONS = _questions()
 each_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 
 
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
-    async with page_server(10, tmp_path_factory.mktemp("etcd")) as started:
-        yield started
-
-
 async def test_there_are_ten() -> None:
     assert len(QUESTIONS) == 10
 
 
 @each_question
-async def test_the_page_answers_in_at_most_three_clicks(tab: Tab, url: PageUrl, question: Question) -> None:
+async def test_the_page_answers_in_at_most_three_clicks(tab: Tab, shows: Show, question: Question) -> None:
     assert 1 <= len(question.clicks) <= MOST_CLICKS
-    await tab.size(1400, 900)
-    await tab.navigate(f"{url.page}/#/policies")
+    await shows("#/what-if")
     for label in question.clicks:
         await click(tab, label)
     await tab.wait_for(f"document.getElementById('view').innerText.includes({json.dumps(question.answer)})")
@@ -84,10 +77,10 @@ async def click(tab: Tab, label: str) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
 @each_question
-async def test_its_command_answers_in_one_line(url: PageUrl, question: Question, tmp_path: Path) -> None:
+async def test_its_command_answers_in_one_line(small: PageUrl, question: Question, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "PAGE": url.page, "LEADSMAN_EXTENDER": url.page}
+    environ = {**os.environ, "PATH": path, "PAGE": small.page, "LEADSMAN_EXTENDER": small.page}
     process = await asyncio.create_subprocess_exec(
         "bash", "-c", question.command, cwd=tmp_path, env=environ, stdout=asyncio.subprocess.PIPE
     )

@@ -22,6 +22,7 @@ def places(url: PageUrl) -> Sequence[str]:
         "#/delays",
         "#/delays/tile/0/1",
         "#/delays/change",
+        "#/delays/lost",
         f"#/delays/{first}/{url.nodes[1]}",
         f"#/delays/{first}/{last}",
         f"#/within/{first}/10",
@@ -32,7 +33,6 @@ def places(url: PageUrl) -> Sequence[str]:
         "#/nodes",
         f"#/nodes/{url.slow_node}",
         "#/rewards",
-        "#/policies",
         "#/health",
     )
 

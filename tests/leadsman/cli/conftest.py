@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.api.server import ApiServer
-from extender.api.sources import ApiSources
+from extender.api.app import ApiServer
+from extender.api.live import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import msgspec
 import pytest
 
-from extender.api.contract.common import ListPage
-from extender.api.contract.decisions import DecisionRow
+from extender.api.decisions import DecisionRow
+from extender.api.requests import ListPage
 from leadsman.cli.main import EXIT_BROKEN_PIPE, build_parser, main
 
 LEADSMAN = [sys.executable, "-m", "leadsman.cli.main"]
@@ -22,7 +22,7 @@ class LongPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        row = DecisionRow("1", "2026-01-31T14:02:00Z", "e", "shop/cart", "u", "filter", 1, 1, [], [], "")
+        row = DecisionRow("1", "2026-01-31T14:02:00Z", "e", "shop/cart", "u", "filter", 1, 1, {}, [], "")
         self.wfile.write(msgspec.json.encode(ListPage([row] * 20_000, None, 20_000)))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from extender.api.contract.cluster import RewardCell, RewardMatrix
-from extender.api.contract.common import ListPage
+from extender.api.requests import ListPage
+from extender.api.rewards import RewardCell, RewardMatrix
 from leadsman.cli import views
 from leadsman.cli.main import main
 from tests.leadsman.cli.conftest import Called, Started

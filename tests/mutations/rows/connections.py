@@ -64,14 +64,14 @@ MUTATIONS = (
     ),
     Mutation(
         "the page answers for loopback's names alone",
-        "extender/api/access.py",
+        "extender/api/requests.py",
         "if name not in LOOPBACK_HOSTS:",
         "if False:",
         "extender/api/test_app.py::test_a_request_for_another_host_is_refused[evil.example]",
     ),
     Mutation(
         "a POST to the page comes from the page",
-        "extender/api/access.py",
+        "extender/api/requests.py",
         'if sender != "same-origin":',
         "if False:",
         "extender/api/test_app.py::test_a_post_from_another_page_is_refused[cross-site]",

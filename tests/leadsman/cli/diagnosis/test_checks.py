@@ -5,16 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from extender.api.contract.common import Problem
-from extender.api.contract.overview import (
-    CertificateDays,
-    DecisionRates,
-    Features,
-    NodeCounts,
-    Overview,
-    PairCounts,
-    WaitingPods,
-)
+from extender.api.live import CertificateDays, DecisionRates, WaitingPods
+from extender.api.overview import Check, NodeCounts, Overview, PairCounts
 from leadsman.cli.doctor_checks import (
     ClockReading,
     ControllerView,
@@ -55,13 +47,12 @@ def overview(**changed: Any) -> Overview:
         WaitingPods(0, None, None),
         [CertificateDays("server", 300.0)],
         [],
-        Features(rewards=False, measure=True, what_if=True),
     )
     return replace(sound, **changed)
 
 
 def decisions(decided: int, neutral: int) -> DecisionRates:
-    return DecisionRates(0.0, None, None, 0, [], decided, neutral)
+    return DecisionRates(0.0, None, None, 0, None, {}, decided, neutral)
 
 
 def ending_in(days: float) -> list[CertificateDays]:
@@ -84,7 +75,7 @@ SOUND = Seen(
     [view()],
     [ControllerView("controller-a", False), ControllerView("controller-b", True)],
 )
-REFUSED = Problem("policy file", "error", "policy file: scores: got 3", "run leadsman policy check")
+REFUSED = Check("policy file", False, "error", "policy file: scores: got 3", "run leadsman policy check")
 STALE = {"nodes": NodeCounts(0, 0, 1, 0), "problems": [REFUSED]}
 
 

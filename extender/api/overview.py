@@ -1,17 +1,20 @@
-"""The checks of what this process needs; a failing one says what to do."""
+"""The overview, made of what the other parts know."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+from aiohttp import web
 from msgspec import Struct
 
-from extender.api.cluster_view import ClusterView
-from extender.api.contract.overview import HealthCheckResult, HealthChecks, WaitingPods
 from extender.api.history import NodeShift
-from extender.api.moments import time_of_day
-from extender.api.shifts import shift_text
-from extender.api.sources import ApiSources
+from extender.api.live import ApiSources, CertificateDays, DecisionRates, LiveState, WaitingPods
+from extender.api.nodes import STATUS
+from extender.api.requests import Route, iso
+from extender.api.view import ClusterView
 from extender.dead_links import DeadLink
+from extender.metrics import state_age_seconds
+from leadsman.runtime.version import VERSION
 from leadsman.state.snapshot import Freshness
 
 ERROR, WARNING = "error", "warning"
@@ -35,23 +38,76 @@ class Check(Struct, frozen=True):
     what_to_do: str = ""
 
 
-def health(sources: ApiSources, view: ClusterView, waiting: WaitingPods, shifts: Sequence[NodeShift]) -> HealthChecks:
-    """The failing ones first."""
-    checks = sorted(run_checks(sources, view, waiting, shifts), key=lambda check: check.ok)
-    return HealthChecks([HealthCheckResult(each.name, each.ok, each.text, each.what_to_do) for each in checks])
+class HealthChecks(Struct, frozen=True):
+    """All checks, the failing ones first."""
+
+    checks: Sequence[Check]
 
 
-def run_checks(
-    sources: ApiSources, view: ClusterView, waiting: WaitingPods, shifts: Sequence[NodeShift]
-) -> Sequence[Check]:
-    """All checks. What the page shows in red fails one of them, and what fails none is not red."""
+class NodeCounts(Struct, frozen=True):
+    """Nodes by what their data are worth. unknown: without a heartbeat."""
+
+    fresh: int
+    provisional: int
+    stale: int
+    unknown: int
+
+
+class PairCounts(Struct, frozen=True):
+    """Pairs of nodes, and links that are lost: directions of which every probe got no reply. estimated: not measured,
+    with an estimate."""
+
+    measured: int
+    estimated: int
+    lost: int
+
+
+class WorstChange(Struct, frozen=True):
+    """The node whose distance to all others changed most within an hour."""
+
+    node: str
+    change_ms: float
+    since: str
+    text: str
+
+
+class Overview(Struct, frozen=True):
+    """The strip above everything.
+
+    cluster, revision: of the state in etcd; "": none was read. newest_report_seconds: since any node's last report.
+    history_since: where the delay history begins; it is lost at each start.
+    """
+
+    at: str
+    replica: str
+    version: str
+    cluster: str
+    revision: int
+    newest_report_seconds: float | None
+    history_since: str
+    nodes: NodeCounts
+    pairs: PairCounts
+    worst_change: WorstChange | None
+    decisions: DecisionRates
+    waiting: WaitingPods
+    certificates: Sequence[CertificateDays]
+    problems: Sequence[Check]
+
+
+def run_checks(live: LiveState, view: ClusterView) -> list[Check]:
+    """All checks, the failing ones first. What the page shows in red fails one of them."""
+    return sorted(_checks(live, view), key=lambda check: check.ok)
+
+
+def _checks(live: LiveState, view: ClusterView) -> Iterable[Check]:
+    sources = live.sources
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     return [
         _agents_report(counts),
         _no_agent_stopped(counts),
         _links_answer(view.dead_links),
-        _pods_find_nodes(waiting),
-        _nodes_stand_still(shifts),
+        _pods_find_nodes(live.decisions.waiting()),
+        _nodes_stand_still(live.history.shifts),
         _certificates_last(sources),
         _records_readable(view),
         _estimates_fitted(view),
@@ -102,8 +158,7 @@ def _nodes_stand_still(shifts: Sequence[NodeShift]) -> Check:
     worst = next((shift for shift in shifts if shift.shift_ms > 0), None)
     if worst is None:
         return Check("no node moved away", True, WARNING, "no node's round trips to all others grew within the hour")
-    text = shift_text(worst.node, worst.shift_ms, time_of_day(worst.since))
-    return Check("no node moved away", False, WARNING, text, "look at the node's link and its load")
+    return Check("no node moved away", False, WARNING, worst.text, "look at the node's link and its load")
 
 
 def _certificates_last(sources: ApiSources) -> Check:
@@ -157,3 +212,59 @@ def _threads_free(sources: ApiSources) -> Check:
         return Check("decisions end in time", True, ERROR, "no worker thread is past its deadline")
     what_to_do = "look for a slow plugin in the extender's log"
     return Check("decisions end in time", False, ERROR, f"{overdue} worker threads are past it", what_to_do)
+
+
+def _node_counts(view: ClusterView) -> NodeCounts:
+    counts = Counter(STATUS[state.freshness(view.inputs.now)] for state in view.snapshot.nodes.values())
+    return NodeCounts(**{status: counts[status] for status in STATUS.values()})
+
+
+def _pair_counts(view: ClusterView) -> PairCounts:
+    """Unordered pairs; lost: directions. A pair that either end measured is measured."""
+    table = view.table
+    low, high = np.minimum(table.source, table.target), np.maximum(table.source, table.target)
+    pairs = low.astype(np.int64) * len(table.names) + high
+    measured = np.unique(pairs[~table.is_lost])
+    return PairCounts(len(measured), max(0, view.estimates.pairs - len(measured)), len(view.dead_links))
+
+
+def _worst_change(shifts: Sequence[NodeShift]) -> WorstChange | None:
+    if not shifts:
+        return None
+    worst = shifts[0]
+    return WorstChange(worst.node, round(worst.shift_ms, 3), iso(worst.since), worst.text)
+
+
+async def overview(live: LiveState, _: web.Request) -> Overview:
+    view = await live.view()
+
+    def make() -> Overview:
+        sources = live.sources
+        return Overview(
+            at=iso(view.at),
+            replica=sources.replica,
+            version=VERSION,
+            cluster=view.snapshot.cluster_id,
+            revision=view.snapshot.revision,
+            newest_report_seconds=state_age_seconds(view.snapshot, view.inputs.now),
+            history_since=iso(live.history.since),
+            nodes=_node_counts(view),
+            pairs=_pair_counts(view),
+            worst_change=_worst_change(live.history.shifts),
+            decisions=live.decisions.rates(),
+            waiting=live.decisions.waiting(),
+            certificates=sources.certificates,
+            problems=[check for check in run_checks(live, view) if not check.ok],
+        )
+
+    return await live.on_worker(make)
+
+
+async def health(live: LiveState, _: web.Request) -> HealthChecks:
+    return HealthChecks(run_checks(live, await live.view()))
+
+
+ROUTES = (
+    Route("/overview", overview, Overview, "What the cards above everything show."),
+    Route("/health", health, HealthChecks, "Checks of this process, the failing ones first."),
+)

@@ -9,9 +9,18 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from extender.api.delay_table import DelayTable, delay_table
-from extender.api.group_delays import GroupMatrix, group_matrix, node_excess_ms
-from extender.api.grouping import NodeGrouping, chain, group_by_delay, group_by_zone, in_order
+from extender.api.delay_table import (
+    DelayTable,
+    GroupMatrix,
+    NodeGrouping,
+    chain,
+    delay_table,
+    group_by_delay,
+    group_by_zone,
+    group_matrix,
+    in_order,
+    node_excess_ms,
+)
 from extender.dead_links import DeadLink, DeadLinkFinder
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.network.embedding import EnsembleMember

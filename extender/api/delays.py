@@ -1,27 +1,127 @@
-"""Delays of a view: groups, tiles, and what changed between two moments."""
+"""Delays between nodes and groups of nodes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from aiohttp import web
+from msgspec import Struct
 
-from extender.api.cluster_view import ClusterView
-from extender.api.contract.delays import (
-    DelayCells,
-    DelayChanges,
-    DelayGroup,
-    GroupDelays,
-    NodeChange,
-    OutlierPair,
-    SlowNode,
-)
-from extender.api.delay_table import grouped_median
-from extender.api.group_delays import outlier_rows, slow_nodes
+from extender.api.delay_table import grouped_median, outlier_rows, slow_nodes
 from extender.api.history import DelayHistory, NodeShift
-from extender.api.moments import iso, time_of_day
-from extender.api.node_rows import number_or_none
-from extender.api.parameters import ListQuery, RequestError
-from extender.api.shifts import shift_text
+from extender.api.live import LiveState
+from extender.api.nodes import number_or_none
+from extender.api.requests import (
+    PAGED,
+    ListQuery,
+    NumberGrid,
+    RequestError,
+    Route,
+    iso,
+    moment,
+    whole_number,
+)
+from extender.api.view import ClusterView
 from leadsman.network.measured_pairs import Floats, Indices
+
+NodeNameGroups = Sequence[Sequence[str]]
+"""Groups of nodes in which every two are within a delay."""
+
+
+class DelayGroup(Struct, frozen=True):
+    """Nodes that are near each other. nodes: how many."""
+
+    id: str
+    label: str
+    nodes: int
+
+
+class OutlierPair(Struct, frozen=True):
+    """A measured pair far from the median of its groups. source_group, target_group: places in `groups`."""
+
+    source: str
+    target: str
+    source_group: int
+    target_group: int
+    rtt_ms: float
+    expected_ms: float
+
+
+class SlowNode(Struct, frozen=True):
+    """A node that is farther from everybody than the nodes of its group. since: null: longer than the history."""
+
+    node: str
+    excess_ms: float
+    since: str | None
+    text: str
+
+
+class GroupDelays(Struct, frozen=True):
+    """Group by group. At most 64 groups.
+
+    median_ms: of measured pairs, else of estimates; low_ms, high_ms: 5th and 95th percentile, or the estimate's 90 %
+    interval; measured, lost: pairs; where measured is 0, the numbers are estimates. Rows are the side that measured.
+    """
+
+    groups: Sequence[DelayGroup]
+    median_ms: NumberGrid
+    low_ms: NumberGrid
+    high_ms: NumberGrid
+    measured: Sequence[Sequence[int]]
+    lost: Sequence[Sequence[int]]
+    outliers: Sequence[OutlierPair]
+    slow_nodes: Sequence[SlowNode]
+
+
+class DelayCells(Struct, frozen=True):
+    """A tile of the node by node matrix, nodes in the order of their groups.
+
+    row_groups, column_groups: id of each row's and column's group.
+    kind: "measured", "estimate", "lost" (rtt_ms is then null), "self" or "unknown". Rows are the side that measured.
+    """
+
+    total_nodes: int
+    row_offset: int
+    column_offset: int
+    row_names: Sequence[str]
+    column_names: Sequence[str]
+    row_groups: Sequence[str]
+    column_groups: Sequence[str]
+    rtt_ms: NumberGrid
+    kind: Sequence[Sequence[str]]
+    low_ms: NumberGrid
+    high_ms: NumberGrid
+
+
+class NodeLayers(Struct, frozen=True):
+    """Groups of nodes within so many ms of each other. layers: as "5 ms" → groups; {}: no layers are asked for."""
+
+    layers: Mapping[str, NodeNameGroups]
+
+
+class NodeChange(Struct, frozen=True):
+    """The node's median round trip at two moments. change_ms: by how much it moved away from all others itself, by its
+    pairs; null: too few of them were measured at both."""
+
+    node: str
+    before_ms: float
+    after_ms: float
+    change_ms: float | None
+
+
+class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
+    """The difference between two moments of the history, largest first.
+
+    from, to: the moments that were compared.
+    """
+
+    from_: str
+    to: str
+    items: Sequence[NodeChange]
+    next: str | None
+    total: int
+
+
+# Delays of a view: groups, tiles, and what changed between two moments.
 
 MAX_TILE = 128
 SAMPLED_NODES = 5
@@ -88,7 +188,7 @@ def _outliers(view: ClusterView) -> list[OutlierPair]:
 def _slow_nodes(view: ClusterView, shifts: Sequence[NodeShift]) -> list[SlowNode]:
     """Those that moved away within the history first, then those that have always been far."""
     moved = [
-        SlowNode(shift.node, round(shift.shift_ms, 3), iso(shift.since), moved_text(shift))
+        SlowNode(shift.node, round(shift.shift_ms, 3), iso(shift.since), shift.text)
         for shift in shifts
         if shift.shift_ms > 0
     ]
@@ -102,10 +202,6 @@ def _slow_nodes(view: ClusterView, shifts: Sequence[NodeShift]) -> list[SlowNode
 def _always_far(node: str, excess_ms: float) -> SlowNode:
     text = f"{node} is {excess_ms:.3g} ms farther from everybody than the nodes of its group"
     return SlowNode(node, round(excess_ms, 3), None, text)
-
-
-def moved_text(shift: NodeShift) -> str:
-    return shift_text(shift.node, shift.shift_ms, time_of_day(shift.since))
 
 
 def delay_cells(view: ClusterView, rows: slice, columns: slice) -> DelayCells:
@@ -149,22 +245,70 @@ def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> I
     return np.asarray(np.where(same, _SELF, kinds))
 
 
-def delay_changes(view: ClusterView, own: DelayHistory, before: float, after: float, query: ListQuery) -> DelayChanges:
+def delay_changes(
+    names: Sequence[str], history: DelayHistory, before: float, after: float, query: ListQuery
+) -> DelayChanges:
     """Nodes that have a median at both moments, the largest change first. before, after: Unix seconds; the kept
     moments nearest to them are compared. RequestError 404 when nothing is kept yet."""
-    begin, end = own.medians_at(before), own.medians_at(after)
-    if begin is None or end is None:
-        raise RequestError(404, "the history has no moment yet: it begins with the extender's start")
-    both = [node for node in view.table.names if node in begin.by_node and node in end.by_node]
-    changes = [_node_change(node, begin.by_node[node], end.by_node[node]) for node in both]
-    page = query.page(sorted(changes, key=lambda each: (-abs(each.change_ms), each.node)))
-    return DelayChanges(iso(begin.at), iso(end.at), page.items, page.next, page.total)
-
-
-def _node_change(node: str, before_ms: float, after_ms: float) -> NodeChange:
-    return NodeChange(node, round(before_ms, 3), round(after_ms, 3), round(after_ms - before_ms, 3))
+    found = history.compare(before, after)
+    if found is None:
+        raise RequestError(404, "no minute is kept yet: the history begins when the page is first opened")
+    begin, end, by_node = found
+    changes = [NodeChange(name, *by_node[name]) for name in names if name in by_node]
+    page = query.page(sorted(changes, key=lambda each: (-abs(each.change_ms or 0), each.node)))
+    return DelayChanges(iso(begin), iso(end), page.items, page.next, page.total)
 
 
 def grid(values: Floats) -> list[list[float | None]]:
     """Rows for JSON."""
     return [number_or_none(row) for row in values]
+
+
+async def groups(live: LiveState, _: web.Request) -> GroupDelays:
+    view, shifts = await live.view(), live.history.shifts
+    return await live.on_worker(lambda: group_delays(view, shifts))
+
+
+async def cells(live: LiveState, request: web.Request) -> DelayCells:
+    view = await live.view()
+    rows, columns = (_tile(request, each, len(view.table.names)) for each in ("row", "column"))
+    return await live.on_worker(lambda: delay_cells(view, rows, columns))
+
+
+def _tile(request: web.Request, side: str, nodes: int) -> slice:
+    size = whole_number(request.query, f"{side}s", MAX_TILE, 1, MAX_TILE)
+    offset = whole_number(request.query, f"{side}_offset", 0, 0, max(0, nodes - 1))
+    return slice(offset, offset + size)
+
+
+async def layers(live: LiveState, _: web.Request) -> NodeLayers:
+    found = live.sources.inputs.delays.groups
+    return NodeLayers(found.named() if found else {})
+
+
+async def change(live: LiveState, request: web.Request) -> DelayChanges:
+    live.keep_history()
+    page, before, after = ListQuery(request.query), *sorted(moment(request.query, each) for each in ("from", "to"))
+    view = await live.view()
+    return await live.on_worker(lambda: delay_changes(view.table.names, live.history, before, after, page))
+
+
+ROUTES = (
+    Route("/delays/groups", groups, GroupDelays, "Delays group by group, outliers and slow nodes."),
+    Route(
+        "/delays/cells",
+        cells,
+        DelayCells,
+        "A tile of at most 128 by 128 of the node by node matrix.",
+        ("row_offset", "column_offset", "rows", "columns"),
+    ),
+    Route("/delays/layers", layers, NodeLayers, "Groups of near nodes, by the layers asked for."),
+    Route(
+        "/delays/change",
+        change,
+        DelayChanges,
+        "By how much each node moved between two moments of the history.",
+        ("from", "to", *PAGED),
+        ("from", "to"),
+    ),
+)

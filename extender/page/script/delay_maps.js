@@ -1,9 +1,73 @@
 import { get } from "./api.js";
-import { element, link } from "./dom.js";
-import { count, ms, percent, plural } from "./format.js";
+import { legend, LogScale } from "./colors.js";
+import { count, element, link, ms, percent, plural, range } from "./dom.js";
 import { heatmap } from "./heatmap.js";
-import { legend } from "./legend.js";
-import { LogScale } from "./scale.js";
+
+/** Groups × groups as a heatmap of medians; a click opens the block of nodes. → {body, draw} */
+export function groupMap(answer, signal) {
+  const { groups, median_ms: median, measured, lost } = answer;
+  const names = groups.map((group) => group.label);
+  const scale = new LogScale(median.flat());
+  const outlierBlocks = blocksOf(answer);
+  const { box, draw } = heatmap(
+    {
+      label: "Median round trips between groups of nodes",
+      rows: names,
+      columns: names,
+      rowGroups: null,
+      columnGroups: null,
+      scale,
+      cell: (i, j) => ({
+        kind: median[i][j] === null ? "unknown" : measured[i][j] ? "measured" : "estimate",
+        value: median[i][j],
+        marks: { lost: isMostlyLost(lost[i][j], measured[i][j]), outlier: outlierBlocks.has(`${i} ${j}`) },
+      }),
+      describe: (i, j) => describeBlock(answer, i, j),
+      open: (i, j) => (location.hash = link(["delays", "tile", i, j])),
+    },
+    signal,
+  );
+  const hint = element(
+    "p",
+    { class: "quiet coverage" },
+    "Each cell is a median over two groups. Open one to see its nodes.",
+  );
+  return { body: element("div", { class: "map-body" }, box, legend(scale, GROUP_MARKS, signal, hint)), draw };
+}
+
+const GROUP_MARKS = [
+  ["measured", "median with measured pairs"],
+  ["estimate", "estimates only"],
+  ["void", "unknown"],
+  ["outlier", "has a pair far above what is expected"],
+  ["lost", "a tenth of its links or more give no reply"],
+];
+
+const LOST_SHARE = 0.1;
+
+/** A single lost link is named in words beside the map; a mark on each block that has one would hide the bad blocks. */
+function isMostlyLost(lost, measured) {
+  return lost > 0 && lost >= LOST_SHARE * (lost + measured);
+}
+
+/** Outliers name nodes; those whose groups are known are ringed in the picture. */
+function blocksOf({ outliers }) {
+  return new Set(
+    outliers
+      .filter((pair) => Number.isInteger(pair.source_group))
+      .map((pair) => `${pair.source_group} ${pair.target_group}`),
+  );
+}
+
+function describeBlock({ groups, median_ms: median, low_ms: low, high_ms: high, measured, lost }, i, j) {
+  const title = i === j ? `within ${groups[i].label}` : `${groups[i].label} → ${groups[j].label}`;
+  const size =
+    i === j ? plural(groups[i].nodes, "node") : `${count(groups[i].nodes)} × ${plural(groups[j].nodes, "node")}`;
+  if (median[i][j] === null) return [title, "unknown: no pair is measured or estimated", size];
+  const between = [range(low[i][j], high[i][j])].filter(Boolean).map((text) => `, ${text}`);
+  const losses = lost[i][j] ? [`${plural(lost[i][j], "link")} without a reply`] : [];
+  return [title, `median ${ms(median[i][j])}${between}`, `${plural(measured[i][j], "pair")} measured`, ...losses, size];
+}
 
 /** Nodes up to which every pair is a cell of the first picture. */
 export const MOST_CELLS = 300;
@@ -44,7 +108,7 @@ export async function nodeMap({ nodes, rowOffset = 0, columnOffset = 0, rows = n
 const NODE_MARKS = [
   ["measured", "measured"],
   ["estimate", "estimate, paler"],
-  ["lost", "probe lost"],
+  ["lost", "no reply"],
   ["void", "unknown"],
   ["asymmetric", "the way back differs by over 25 %"],
 ];
@@ -99,8 +163,8 @@ function describeCell(cells, mirrored, i, j) {
   const back = mirrored.rtt[j]?.[i] ?? null;
   const way = back === null ? [] : [`way back ${ms(back)}${mirrored.kind[j][i] === "estimate" ? ", estimate" : ""}`];
   if (cells.kind[i][j] === "measured") return [title, `${ms(value)}, measured`, ...way];
-  const interval = cells.low[i][j] === null ? "" : `, ${ms(cells.low[i][j])} to ${ms(cells.high[i][j])}`;
-  return [title, `${ms(value)}, estimate${interval}`, ...way];
+  const between = [range(cells.low[i][j], cells.high[i][j])].filter(Boolean).map((text) => `, ${text}`);
+  return [title, `${ms(value)}, estimate${between}`, ...way];
 }
 
 function coverage(cells) {

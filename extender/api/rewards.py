@@ -1,15 +1,87 @@
 """Rewards and policies."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from extender.api.contract.cluster import PolicyRow, RewardCell, RewardMatrix
-from extender.api.parameters import ListQuery
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from extender.api.live import LiveState
+from extender.api.requests import PAGED, SEARCHED, ListPage, ListQuery, Route
+from extender.plugins.host import PluginState
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import digest
+from leadsman.decision.policy import Policy, digest
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.aged_trials import faded_trials
 from leadsman.rewards.posterior import NodePosterior
+from leadsman.runtime.redaction import hide_credentials
 from leadsman.state.snapshot import AgedReward
+
+
+class RewardCell(Struct, frozen=True):
+    """How pods of one type fared on one node.
+
+    value: 0..1, what the score uses.
+    reward_ratio: expected success, between lower_ratio and upper_ratio.
+    blame_ratio: probability that the node is at fault.
+    typical_ratio: success on the other nodes.
+    samples: weight of the evidence.
+    healthy, failed: trials, faded to now.
+    kuberl: kubeRL's reward.
+    incidents: cause → how many.
+    age_seconds: since its last change.
+    """
+
+    value: float
+    reward_ratio: float
+    lower_ratio: float
+    upper_ratio: float
+    blame_ratio: float
+    typical_ratio: float
+    samples: float
+    healthy: float
+    failed: float
+    kuberl: float
+    incidents: Mapping[str, int]
+    last_cause: str
+    age_seconds: float
+
+
+class RewardMatrix(Struct, frozen=True):
+    """Pod types by nodes, those with the lowest value or else the most failures first.
+
+    rule: the policy's reward rule.
+    cells: a row for each pod type, with the nodes of this page; null: no evidence.
+    """
+
+    rule: str
+    pod_types: Sequence[str]
+    nodes: ListPage[str]
+    cells: Sequence[Sequence[RewardCell | None]]
+
+
+class PolicyRow(Struct, frozen=True):
+    """A policy. hash: of its content. source: file or object. accepted: whether it is in use. problems: why not."""
+
+    name: str
+    kind: str
+    hash: str
+    source: str
+    accepted: bool
+    problems: Sequence[str]
+
+
+class RunningPolicy(Struct, frozen=True):
+    """The policy that decides now, and what its plugins do.
+
+    hash: as an explanation has it. problem: why the file as it is now is not in use; "" when it is.
+    """
+
+    hash: str
+    problem: str
+    plugins: Sequence[PluginState]
+    policy: Policy
+
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 
@@ -76,3 +148,28 @@ def policy_rows(inputs: DecisionInputs, policy_path: str, policy_problem: str) -
         name, generation = f"{key.namespace}/{key.name}", used.generation if used else 0
         rows.append(PolicyRow(name, TELEMETRY_POLICY, f"generation {generation}", name, not refused, texts))
     return rows
+
+
+async def rewards(live: LiveState, request: web.Request) -> RewardMatrix:
+    inputs, page = live.sources.inputs.current_inputs(), ListQuery(request.query)
+    pod_type, node, search = (request.query.get(name, "") for name in ("type", "node", "search"))
+    return await live.on_worker(lambda: reward_matrix(inputs, pod_type, node, search, page))
+
+
+async def policies(live: LiveState, request: web.Request) -> ListPage[PolicyRow]:
+    sources, page = live.sources, ListQuery(request.query)
+    problem = sources.inputs.policy.problem.text
+    return page.page(policy_rows(sources.inputs.current_inputs(), sources.policy_path, problem))
+
+
+async def policy(live: LiveState, _: web.Request) -> RunningPolicy:
+    used = live.sources.inputs.policy
+    running = RunningPolicy(digest(used.current), used.problem.text, live.sources.plugins(), used.current)
+    return msgspec.json.decode(hide_credentials(msgspec.json.encode(running).decode()), type=RunningPolicy)
+
+
+ROUTES = (
+    Route("/rewards", rewards, RewardMatrix, "Pod types by nodes.", ("type", "node", *SEARCHED)),
+    Route("/policy", policy, RunningPolicy, "The policy that decides now, and what its plugins do."),
+    Route("/policies", policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
+)

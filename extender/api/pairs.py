@@ -5,21 +5,14 @@ from types import MappingProxyType
 from urllib.parse import quote
 
 import numpy as np
+from aiohttp import web
+from msgspec import Struct
 
-from extender.api.cluster_view import ClusterView, source_name
-from extender.api.contract.delays import (
-    DelayEstimate,
-    DirectedDelay,
-    LostLink,
-    NodesWithin,
-    NodeWithin,
-    PairDelays,
-    RttAt,
-    UsedDelay,
-)
-from extender.api.history import DelayHistory
-from extender.api.moments import iso
-from extender.api.node_rows import number_or_none
+from extender.api.history import DelayHistory, Moment
+from extender.api.live import LiveState
+from extender.api.nodes import number_or_none
+from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, one_of, positive_ms, read_body
+from extender.api.view import ClusterView, source_name
 from extender.dead_links import DeadLink
 from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
@@ -29,6 +22,94 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.kube.names import DELAY_LABEL_PREFIX
 from leadsman.network.calibration import COVERAGE
+
+# One pair of nodes with its last hour, and every node against one bound: both judged by the functions that decide.
+
+
+class DirectedDelay(Struct, frozen=True):
+    """One direction of a pair, as its agent measured it. source: "agents". reporter: the node that measured."""
+
+    rtt_ms: float | None
+    p95_ms: float | None
+    min_ms: float | None
+    jitter_ms: float | None
+    sent: int
+    received: int
+    age_seconds: float | None
+    source: str
+    reporter: str
+
+
+class LostLink(Struct, frozen=True):
+    """A direction of which every probe was lost. back_rtt_ms: the other way; null: lost too, or not probed. text: in
+    words."""
+
+    source: str
+    target: str
+    sent: int
+    is_back_lost: bool
+    back_rtt_ms: float | None
+    text: str
+
+
+class DelayEstimate(Struct, frozen=True):
+    """low_ms..high_ms contain the truth in `coverage` of cases.
+
+    source: "group", "coordinates", "remembered" or "measured".
+    """
+
+    rtt_ms: float
+    low_ms: float
+    high_ms: float
+    coverage: float
+    source: str
+
+
+class UsedDelay(Struct, frozen=True):
+    """What a decision would use now. reason: where it is from, or why there is none."""
+
+    rtt_ms: float | None
+    reason: str
+
+
+class PairDelays(Struct, frozen=True):
+    """What is known between two nodes.
+
+    history: of the last hour, a value a minute, the newest last.
+    grafana_url: where more of the past is shown; "": nobody said where.
+    """
+
+    a: str
+    b: str
+    forward: DirectedDelay | None
+    backward: DirectedDelay | None
+    estimate: DelayEstimate | None
+    used: UsedDelay
+    history: Sequence[Moment]
+    grafana_url: str
+
+
+class NodeWithin(Struct, frozen=True):
+    """How one node stands to a bound. basis: "measured", "estimate" or "unknown". reason: why it does not pass."""
+
+    name: str
+    rtt_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    basis: str
+    passes: bool
+    reason: str
+    x: float | None
+    y: float | None
+
+
+class NodesWithin(Struct, frozen=True):
+    """Every node, judged by the filter that kube-scheduler's calls go through."""
+
+    node: str
+    bound_ms: float
+    items: Sequence[NodeWithin]
+
 
 _ANY_BOUND_MS = 60_000.0
 """Above every round trip that a record can hold, for what is asked without a bound."""
@@ -48,7 +129,7 @@ def pair_delays(
         _directed(b, a, inputs),
         _estimate(view, a, b),
         _used(a, b, inputs),
-        [RttAt(iso(moment.at), moment.rtt_ms) for moment in own.of_pair(a, b)],
+        own.of_pair(a, b),
         grafana_url.replace("{a}", quote(a, safe="")).replace("{b}", quote(b, safe="")),
     )
 
@@ -145,3 +226,72 @@ def _interval(row: PairRow, places: np.ndarray, nodes: int) -> tuple[list[float 
     if row.estimated is None:
         return [None] * nodes, [None] * nodes
     return number_or_none(row.estimated.low_ms[places]), number_or_none(row.estimated.high_ms[places])
+
+
+class MeasureRequest(Struct, frozen=True):
+    """source: the node that measures."""
+
+    source: str
+    target: str
+
+
+class MeasureResponse(Struct, frozen=True):
+    """reason: why it was not accepted; "" when it was."""
+
+    accepted: bool
+    reason: str
+
+
+async def pair(live: LiveState, request: web.Request) -> PairDelays:
+    a, b = request.match_info["a"], request.match_info["b"]
+    view, inputs = await live.view(), live.sources.inputs.current_inputs()
+    for field, name in (("a", a), ("b", b)):
+        existing(name, field, view.snapshot.nodes, "node")
+    return await live.on_worker(lambda: pair_delays(view, a, b, inputs, live.history, live.sources.grafana_url))
+
+
+async def lost(live: LiveState, request: web.Request) -> ListPage[LostLink]:
+    page, search = ListQuery(request.query), request.query.get("search", "")
+    sort = one_of(request.query, "sort", LINK_SORTS, "worst")
+    return page.page(lost_links((await live.view()).dead_links, search, sort))
+
+
+async def within(live: LiveState, request: web.Request) -> NodesWithin:
+    bound_ms, node = positive_ms(request.query, "bound_ms"), request.query.get("node", "")
+    view, inputs = await live.view(), live.sources.inputs.current_inputs()
+    existing(node, "node", view.snapshot.nodes, "node")
+    return await live.on_worker(lambda: nodes_within(view, node, bound_ms, inputs))
+
+
+async def measure(live: LiveState, request: web.Request) -> MeasureResponse:
+    asked, sources = await read_body(request, MeasureRequest), live.sources
+    for field, name in (("source", asked.source), ("target", asked.target)):
+        existing(name, field, sources.inputs.state.current.nodes, "node")
+    if asked.source == asked.target:
+        return MeasureResponse(False, "source and target are the same node")
+    if sources.request_probes is None:
+        return MeasureResponse(False, "this process asks no agent to measure")
+    sources.request_probes([(asked.source, asked.target)])
+    return MeasureResponse(True, "")
+
+
+ROUTES = (
+    Route("/delays/pairs/{a}/{b}", pair, PairDelays, "One pair of nodes, and its last hour."),
+    Route("/delays/lost", lost, ListPage[LostLink], "Links of which every probe was lost.", ("search", "sort", *PAGED)),
+    Route(
+        "/delays/within",
+        within,
+        NodesWithin,
+        "Every node against a delay bound to one node.",
+        ("node", "bound_ms"),
+        ("node", "bound_ms"),
+    ),
+    Route(
+        "/measure",
+        measure,
+        MeasureResponse,
+        "Asks a node's agent to measure another node now.",
+        takes=MeasureRequest,
+        status=202,
+    ),
+)

@@ -1,22 +1,100 @@
-"""Nodes of a view as rows, and one node with all its details."""
+"""Nodes."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
+from aiohttp import web
+from msgspec import Struct
 
-from extender.api.cluster_view import ClusterView
-from extender.api.contract.common import NamedValue
-from extender.api.contract.nodes import MedianAt, NodeDetail, NodeRow, PeerRow, ReportedNode, ReportedState
-from extender.api.group_delays import slow_nodes
+from extender.api.delay_table import slow_nodes
 from extender.api.history import Moment, NodeShift
-from extender.api.moments import iso
+from extender.api.live import LiveState
+from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, iso, one_of
+from extender.api.view import ClusterView
 from extender.dead_links import DeadLink
-from extender.journal import JournalEntry
+from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.network.measured_pairs import Floats
 from leadsman.state import keys
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
+
+# Nodes.
+
+
+class NodeRow(Struct, frozen=True):
+    """One node.
+
+    group: id of its delay group.
+    address: of its agent; null: unknown.
+    status: "fresh", "provisional", "stale" or "unknown" (no heartbeat).
+    age_seconds: since its last report.
+    median_rtt_ms, jitter_ms: medians over the peers that it measured.
+    shift_ms, shift_since: by how much it moved away from all others within the hour of history, and when;
+    0: it stayed; null: too few pairs were measured to tell.
+    x, y: its place on the map, in ms.
+    bounded_pods: pods with delay bounds that the journal knows to refer to it.
+    """
+
+    name: str
+    group: str
+    zone: str
+    rack: str
+    address: str | None
+    status: str
+    age_seconds: float | None
+    peers_measured: int
+    peers_lost: int
+    median_rtt_ms: float | None
+    jitter_ms: float | None
+    shift_ms: float | None
+    shift_since: str | None
+    x: float | None
+    y: float | None
+    problems: Sequence[str]
+    bounded_pods: int
+
+
+class ReportedNode(Struct, frozen=True):
+    """What a node's agent last reported. peers_p50_ms: peer → median round trip; null: probed, and none was timed."""
+
+    status: str
+    age_seconds: float | None
+    address: str | None
+    zone: str
+    peers_p50_ms: Mapping[str, float | None]
+    hardware: Mapping[str, float]
+
+
+class ReportedState(Struct, frozen=True):
+    """All that agents last reported, at one revision of etcd."""
+
+    cluster: str
+    revision: int
+    nodes: Mapping[str, ReportedNode]
+
+
+class PeerRow(Struct, frozen=True):
+    """What the node measured to one peer. lost: probes without a reply in the window."""
+
+    name: str
+    rtt_ms: float | None
+    p95_ms: float | None
+    jitter_ms: float | None
+    lost: int
+    age_seconds: float | None
+
+
+class NodeDetail(NodeRow, frozen=True):
+    """A node with all that is known of it. implausible: peers to which it reports a delay that cannot be true."""
+
+    hardware: Mapping[str, float]
+    peers: Sequence[PeerRow]
+    implausible: Sequence[str]
+    history: Sequence[Moment]
+
+
+# Nodes of a view as rows, and one node with all its details.
 
 STATUS = {
     Freshness.FRESH: "fresh",
@@ -24,6 +102,9 @@ STATUS = {
     Freshness.STALE: "stale",
     Freshness.SILENT: "unknown",
 }
+
+
+_LINKS_NAMED = 2
 
 
 def node_rows(
@@ -55,8 +136,10 @@ def node_rows(
         problems += silent.get(name, ())
         if state.reachability and state.reachability.local_fault:
             problems.append(f"its probes say nothing about its peers: {state.reachability.local_fault}")
-        if at in slow:
+        if at in slow and shift is None:
             problems.append(f"{view.excess_ms[at]:.3g} ms farther from others than the nodes of its group")
+        if shift and shift.shift_ms > 0:
+            problems.append(shift.text)
         if name in contradicted:
             problems.append(contradicted[name])
         rows.append(
@@ -84,14 +167,9 @@ def node_rows(
 
 
 def _gravity(row: NodeRow) -> tuple[object, ...]:
-    """Stopped agents first, then nodes with most problems, then those that moved or lost most."""
-    return (
-        row.status not in ("stale", "unknown"),
-        -len(row.problems),
-        -row.peers_lost,
-        -abs(row.shift_ms or 0),
-        row.name,
-    )
+    """Stopped agents first, then nodes that moved away, then those with most problems."""
+    stopped = row.status in ("stale", "unknown")
+    return (not stopped, -max(0.0, row.shift_ms or 0.0), -len(row.problems), -row.peers_lost, row.name)
 
 
 SORTS: Mapping[str, Callable[[NodeRow], tuple[object, ...]]] = {
@@ -124,7 +202,7 @@ def node_detail(row: NodeRow, state: NodeState, implausible: Sequence[str], hist
     hardware = state.hardware.values if state.hardware else {}
     return NodeDetail(
         **{field: getattr(row, field) for field in row.__struct_fields__},
-        hardware=[NamedValue(name, value) for name, value in sorted(hardware.items())],
+        hardware=dict(sorted(hardware.items())),
         peers=[
             PeerRow(
                 name,
@@ -137,7 +215,7 @@ def node_detail(row: NodeRow, state: NodeState, implausible: Sequence[str], hist
             for name, window in sorted(peers.items())
         ],
         implausible=implausible,
-        history=[MedianAt(iso(moment.at), moment.rtt_ms) for moment in history],
+        history=history,
     )
 
 
@@ -182,22 +260,21 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _silent_links(view: ClusterView) -> Mapping[str, Sequence[str]]:
-    """Node → its links without a reply, in words: the link itself where there is one, else how many."""
-    out, into = Counter[str](), Counter[str]()
-    only = dict[str, DeadLink]()
+    """Node → its links without a reply in words: each of them where they are few, else how many."""
+    links = dict[str, list[DeadLink]]()
     for link in view.dead_links:
-        out[link.source] += 1
-        into[link.target] += 1
-        only |= {link.source: link, link.target: link}
-    problems = dict[str, Sequence[str]]()
-    for node, link in only.items():
-        if out[node] + into[node] == 1:
-            problems[node] = [link.text]
-            continue
-        probing = f"no reply from {out[node]} of the nodes that it probes" if out[node] else ""
-        probed = f"{into[node]} nodes that probe it get no reply" if into[node] else ""
-        problems[node] = [text for text in (probing, probed) if text]
-    return problems
+        for node in (link.source, link.target):
+            links.setdefault(node, []).append(link)
+    return {node: _silence(node, each) for node, each in links.items()}
+
+
+def _silence(node: str, links: Sequence[DeadLink]) -> Sequence[str]:
+    if len(links) <= _LINKS_NAMED:
+        return [link.text for link in links]
+    out = sum(link.source == node for link in links)
+    probing = f"no reply from {out} of the nodes that it probes" if out else ""
+    probed = f"no reply to {len(links) - out} of the nodes that probe it" if len(links) > out else ""
+    return [text for text in (probing, probed) if text]
 
 
 def _record_problems(view: ClusterView) -> Mapping[str, list[str]]:
@@ -206,3 +283,41 @@ def _record_problems(view: ClusterView) -> Mapping[str, list[str]]:
         node, _, kind = key.removeprefix(keys.NODES_PREFIX).partition("/")
         problems.setdefault(node, []).append(f"record {kind}: {problem}" if kind else problem)
     return problems
+
+
+async def nodes(live: LiveState, request: web.Request) -> ListPage[NodeRow]:
+    query, page = request.query, ListQuery(request.query)
+    sort, status = one_of(query, "sort", SORTS, "name"), one_of(query, "status", STATUS.values())
+    search, group = query.get("search", ""), query.get("group", "")
+    view = await live.view()
+    return await live.on_worker(lambda: page.page(select_nodes(_rows(live, view), search, group, status, sort)))
+
+
+async def node(live: LiveState, request: web.Request) -> NodeDetail:
+    name, view = request.match_info["name"], await live.view()
+    state: NodeState = existing(name, "name", view.snapshot.nodes, "node")
+
+    def detail() -> NodeDetail:
+        row = _rows(live, view)[view.table.index[name]]
+        implausible = live.sources.inputs.delays.implausible.get(name, ())
+        return node_detail(row, state, implausible, live.history.of_node(name))
+
+    return await live.on_worker(detail)
+
+
+async def state(live: LiveState, _: web.Request) -> ReportedState:
+    inputs = live.sources.inputs
+    return await live.on_worker(lambda: reported_state(inputs.state.current, inputs.clock()))
+
+
+def _rows(live: LiveState, view: ClusterView) -> list[NodeRow]:
+    sources, history = live.sources, live.history
+    pods = bounded_pods_by_node(sources.journal.newest(MAX_PODS), view.snapshot.nodes)
+    return node_rows(view, history.shifts, history.steady, pods, sources.inputs.delays.contradicted)
+
+
+ROUTES = (
+    Route("/nodes", nodes, ListPage[NodeRow], "All nodes.", ("search", "group", "status", "sort", *PAGED)),
+    Route("/nodes/{name}", node, NodeDetail, "One node, with its peers and history."),
+    Route("/state", state, ReportedState, "All that agents last reported, as it is now."),
+)

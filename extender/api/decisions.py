@@ -1,0 +1,235 @@
+"""Decisions on pods, and the two requests that a person can make."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from heapq import nlargest
+
+from aiohttp import web
+from msgspec import Struct
+from msgspec.structs import replace
+
+from extender.api.delays import NodeNameGroups
+from extender.api.live import LiveState
+from extender.api.requests import (
+    PAGED,
+    SEARCHED,
+    ListPage,
+    ListQuery,
+    RequestError,
+    Route,
+    existing,
+    iso,
+    one_of,
+    read_body,
+)
+from extender.api.what_if import ALLOWED, FilterNodes, decide_what_if, remedies
+from extender.body_limits import RequestRefused
+from extender.journal import MAX_PODS, JournalEntry
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.explain import Explanation, explain
+from leadsman.published.backups import PodBackup
+
+# Decisions on pods, and the two requests that a person can make.
+
+
+class NodeScore(Struct, frozen=True):
+    """score: 0..10."""
+
+    node: str
+    score: int
+
+
+class DecisionRow(Struct, frozen=True):
+    """One decision.
+
+    kind: "filter" (nodes were refused or passed) or "prioritize" (and scored).
+    asked, passed: nodes.
+    best: the first few nodes by score.
+    neutral: why all scores are alike; "" when they are not.
+    """
+
+    id: str
+    at: str
+    replica: str
+    pod: str
+    pod_uid: str
+    kind: str
+    asked: int
+    passed: int
+    refused_by_reason: Mapping[str, int]
+    best: Sequence[NodeScore]
+    neutral: str
+
+
+class DecisionDetail(Struct, frozen=True):
+    """A decision with its explanation.
+
+    seconds_ago: since it was made; replicas' clocks may differ.
+    explanation: its nodes are a page of all, the best first; with `search` of those whose name or reason has the text.
+    next: the cursor of the next page; null: this is the last. total: nodes of all pages.
+    fixes: what would let the pod pass.
+    node_groups: layer, as "5 ms" → groups of the nodes that passed. backup: of the pod; null: nothing is known of it.
+    Both are as they are now, not when it was decided.
+    """
+
+    decision: DecisionRow
+    seconds_ago: float
+    explanation: Explanation
+    next: str | None
+    total: int
+    fixes: Sequence[str]
+    node_groups: Mapping[str, NodeNameGroups] = {}
+    backup: PodBackup | None = None
+
+
+class WhatIfRequest(Struct, frozen=True):
+    """yaml: a pod, or a workload with a pod template."""
+
+    yaml: str
+
+
+FILTER, PRIORITIZE = "filter", "prioritize"
+BEST_SHOWN = 3
+
+WallTime = Callable[[float], float]
+"""Monotonic seconds → Unix seconds."""
+
+
+def decision_id(entry: JournalEntry) -> str:
+    """The same for an entry as long as it stays as it is."""
+    pod = entry.pod
+    text = f"{pod.namespace}/{pod.name}/{pod.uid}/{entry.decided_at!r}"
+    return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> DecisionRow:
+    decision = entry.decision
+    refused = Counter(refusal.reason for refusal in decision.refused.values())
+    best = nlargest(BEST_SHOWN, decision.scores.items(), key=lambda each: each[1])
+    return DecisionRow(
+        id=decision_id(entry),
+        at=iso(wall_time(entry.decided_at)),
+        replica=replica,
+        pod=f"{entry.pod.namespace}/{entry.pod.name}",
+        pod_uid=entry.pod.uid,
+        kind=PRIORITIZE if entry.score_result else FILTER,
+        asked=len(decision.kept) + len(decision.refused),
+        passed=len(decision.kept),
+        refused_by_reason=dict(refused.most_common()),
+        best=[NodeScore(*each) for each in best],
+        neutral=decision.neutral if entry.score_result else "",
+    )
+
+
+def select_decisions(rows: Sequence[DecisionRow], search: str, kind: str) -> list[DecisionRow]:
+    """Rows whose pod, best nodes or reasons have the text; "" for all."""
+    text = search.lower()
+    return [row for row in rows if (not kind or row.kind == kind) and (not text or text in _searched(row))]
+
+
+def _searched(row: DecisionRow) -> str:
+    words = [row.pod, *(each.node for each in row.best), *row.refused_by_reason]
+    return "\n".join(words).lower()
+
+
+def decision_detail(
+    entry: JournalEntry,
+    row: DecisionRow,
+    now: float,
+    search: str = "",
+    query: ListQuery | None = None,
+    filter_nodes: FilterNodes = filter_nodes,
+) -> DecisionDetail:
+    """Some 10 ms at 5,000 nodes. now: monotonic seconds. search: nodes whose name or reason has the text; "" for all.
+
+    query: None: all of them, on one page. filter_nodes: what a remedy is tried with.
+    """
+    inputs = entry.score_inputs or entry.filter_inputs
+    assert inputs
+    explanation, text = explain(entry.decision, inputs, entry.filter_inputs), search.lower()
+    found = [node for node in explanation.nodes if text in f"{node.node}\n{node.reason}".lower()]
+    page = query.page(found) if query else ListPage(found, None, len(found))
+    return DecisionDetail(
+        row,
+        now - entry.decided_at,
+        replace(explanation, nodes=tuple(page.items)),
+        page.next,
+        page.total,
+        [] if entry.decision.kept else remedies(entry.pod, entry.nodes, entry.filter_inputs or inputs, filter_nodes),
+    )
+
+
+def _row(live: LiveState, entry: JournalEntry) -> DecisionRow:
+    return decision_row(entry, live.sources.replica, live.sources.wall_time)
+
+
+async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) -> DecisionDetail:
+    """With the pod's backup and the groups of its nodes as they are now."""
+    page, search, sources = ListQuery(request.query), request.query.get("search", ""), live.sources
+    groups, backups = sources.inputs.delays.groups, sources.inputs.backups
+    backup = backups.of_pod(entry.pod.uid) if backups else None
+
+    def make() -> DecisionDetail:
+        now, filter_nodes = sources.inputs.clock(), sources.core.filter_nodes
+        detail = decision_detail(entry, _row(live, entry), now, search, page, filter_nodes)
+        return replace(detail, node_groups=groups.among(entry.decision.kept) if groups else {}, backup=backup)
+
+    return await live.on_worker(make)
+
+
+async def decisions(live: LiveState, request: web.Request) -> ListPage[DecisionRow]:
+    query, page = request.query, ListQuery(request.query)
+    kind, search = one_of(query, "kind", (FILTER, PRIORITIZE)), query.get("search", "")
+    entries = live.sources.journal.newest(MAX_PODS)
+    return await live.on_worker(
+        lambda: page.page(select_decisions([_row(live, each) for each in entries], search, kind))
+    )
+
+
+async def decision(live: LiveState, request: web.Request) -> DecisionDetail:
+    entries = {decision_id(each): each for each in live.sources.journal.newest(MAX_PODS)}
+    return await _detail(live, request, existing(request.match_info["id"], "id", entries, "decision"))
+
+
+async def pod(live: LiveState, request: web.Request) -> DecisionDetail:
+    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    entry = live.sources.journal.get(namespace, name)
+    if entry is None:
+        why = (
+            f"no decision on {namespace}/{name} is kept here: it may be misspelt, not asked about yet, placed long ago"
+            " or decided by another replica; leadsman explain asks them all"
+        )
+        raise RequestError(404, why, "name", f"{namespace}/{name}", "what GET /decisions lists")
+    return await _detail(live, request, entry)
+
+
+async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
+    asked = await read_body(request, WhatIfRequest)
+    inputs, core = live.sources.inputs.current_inputs(), live.sources.core
+    try:
+        entry = await live.on_worker(lambda: decide_what_if(asked.yaml, inputs.snapshot.nodes, inputs, core))
+    except RequestRefused as error:
+        raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
+    return await _detail(live, request, entry)
+
+
+ROUTES = (
+    Route(
+        "/decisions",
+        decisions,
+        ListPage[DecisionRow],
+        "The decisions that are kept, the newest first.",
+        ("search", "kind", *PAGED),
+    ),
+    Route("/decisions/{id}", decision, DecisionDetail, "One decision; nodes are paged.", SEARCHED),
+    Route("/pods/{namespace}/{name}", pod, DecisionDetail, "The newest decision on a pod.", SEARCHED),
+    Route(
+        "/what-if",
+        what_if,
+        DecisionDetail,
+        "What would be decided on a pasted pod. Nothing is kept.",
+        SEARCHED,
+        takes=WhatIfRequest,
+    ),
+)
