@@ -12,7 +12,8 @@ from extender.api.history import DelayHistory, Moment
 from extender.api.live import LiveState
 from extender.api.nodes import number_or_none
 from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, one_of, positive_ms, read_body
-from extender.api.view import ClusterView, source_name
+from extender.api.view import ClusterView
+from extender.api.what_if import LONGEST_BOUND_MS, source_name
 from extender.dead_links import DeadLink
 from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
@@ -111,10 +112,6 @@ class NodesWithin(Struct, frozen=True):
     items: Sequence[NodeWithin]
 
 
-_ANY_BOUND_MS = 60_000.0
-"""Above every round trip that a record can hold, for what is asked without a bound."""
-
-
 def pair_delays(
     view: ClusterView, a: str, b: str, inputs: DecisionInputs, own: DelayHistory, grafana_url: str
 ) -> PairDelays:
@@ -189,7 +186,7 @@ def _estimate(view: ClusterView, a: str, b: str) -> DelayEstimate | None:
 
 def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
     """By the evidence of a pod with a bound to `a` that asks about `b`."""
-    pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{_ANY_BOUND_MS:.0f}"}))
+    pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{LONGEST_BOUND_MS:.0f}"}))
     distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
     return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")
 

@@ -23,6 +23,7 @@ from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
+from leadsman.state.records import LONGEST_PROBE_SECONDS
 from leadsman.state.snapshot import Freshness
 
 MAX_YAML_BYTES = 256 << 10
@@ -139,8 +140,8 @@ FilterNodes = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 _TRIED_NODES = 8
 """Of each bound, nodes that a looser one is tried for, the nearest first."""
 
-_ANY_MS = 60_000.0
-"""Above every round trip that a record can hold."""
+LONGEST_BOUND_MS = 1e3 * LONGEST_PROBE_SECONDS
+"""No bound may be larger, and no round trip that is measured is."""
 
 _NAMED_NODES = 3
 
@@ -181,13 +182,13 @@ def _looser_bounds(
     """For each bound that alone stands in the way of some node, the least change that lets one pass."""
     found = list[tuple[float, str]]()
     for reference, bound_ms in {bound.reference: bound.ms for bound in bounds}.items():
-        without = _with_bound(pod, reference, _ANY_MS)
+        without = _with_bound(pod, reference, LONGEST_BOUND_MS)
         kept = filter_nodes(without, nodes, inputs).kept
         reached = [
             (decisive_ms, node)
             for node, distances in delay_evidence(without, kept, inputs).distances.items()
             for each in distances
-            if each.bound_ms == _ANY_MS and (decisive_ms := _decisive_ms(each)) is not None
+            if each.bound_ms == LONGEST_BOUND_MS and (decisive_ms := _decisive_ms(each)) is not None
         ]
         for decisive_ms, node in sorted(reached)[:_TRIED_NODES]:
             needed_ms = max(ceil(decisive_ms), 1)

@@ -129,7 +129,7 @@ async def test_the_pod_is_looked_for_in_the_namespace_of_the_context(started: St
         kubectl({"pods": pods}, {"extender-a": ports}, {"config view": "shop"})
         code, _, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
     assert code == 1
-    assert "this replica keeps no decision on pod shop/cap-00000" in err
+    assert "no decision on shop/cap-00000 is kept here" in err
 
 
 async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Started) -> None:
