@@ -12,8 +12,8 @@ from extender.api.history import DelayHistory, Moment
 from extender.api.live import LiveState
 from extender.api.nodes import number_or_none
 from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, one_of, positive_ms, read_body
-from extender.api.view import ClusterView
-from extender.api.what_if import LONGEST_BOUND_MS, source_name
+from extender.api.view import ClusterView, source_name
+from extender.api.what_if import LONGEST_BOUND_MS
 from extender.dead_links import DeadLink
 from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows

@@ -12,13 +12,13 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.api.rewards import RewardCell, RewardMatrix
-from extender.api.requests import ListPage
 from extender.api.decisions import DecisionRow
 from extender.api.delays import NodeLayers, NodeNameGroups
-from extender.api.pairs import DirectedDelay, PairDelays
 from extender.api.nodes import NodeDetail, NodeRow
 from extender.api.overview import Overview
+from extender.api.pairs import DirectedDelay, PairDelays
+from extender.api.requests import ListPage
+from extender.api.rewards import RewardCell, RewardMatrix
 from leadsman.cli import extender_client, kubectl, output
 from leadsman.cli.extender_client import API_PORT, MAX_LIMIT, ExtenderApi, extender_pods, forwarded
 from leadsman.cli.flags.options import CommandFailed, Options
