@@ -32,7 +32,7 @@ from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
-from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.state.snapshot import Snapshot
 
 T = TypeVar("T")

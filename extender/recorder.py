@@ -17,8 +17,7 @@ from queue import Empty, SimpleQueue
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from leadsman.sources.recording.decided_request import PRIORITIZE, DecidedRequest
-from leadsman.sources.recording.messages import RequestEncoder, join
+from leadsman.sources.recording.messages import PRIORITIZE, DecidedRequest, RequestEncoder
 from leadsman.sources.recording.segments import SegmentRing
 
 log = logging.getLogger(__name__)
@@ -132,11 +131,11 @@ class Recorder:
         return len(self._waiting) >= MAX_QUEUED // 2 or self._clock() - self._caught_up_at >= FLUSH_SECONDS
 
     def _write(self, request: DecidedRequest) -> None:
-        begins = self._ring.is_state_due or self._encoder.is_full
+        begins = self._ring.is_full or self._encoder.is_full
         if begins:
             self._flush()
-            self._ring.begin_state()
-            self._add(self._encoder.begin(self._clock(), time.time()))
+            self._ring.begin_segment()
+            self._encoder.begin()
         for number, message in enumerate(self._encoder.encode(request)):
             self._add(message)
             if number >= MESSAGES_WITHOUT_PAUSE:
@@ -157,5 +156,5 @@ class Recorder:
     def _flush(self) -> None:
         self._flushed_at = self._clock()
         if self._block:
-            self._ring.write(join(self._block))
+            self._ring.write(self._encoder.block(self._block, self._flushed_at, time.time()))
             self._block, self._block_bytes = [], 0

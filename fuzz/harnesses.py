@@ -52,7 +52,7 @@ from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapshot_chunks
 from leadsman.sources.delay.goldpinger import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
-from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
+from leadsman.sources.recording.reader import BadRecording, RequestDecoder
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
 from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
@@ -252,9 +252,7 @@ def _move_plan(text: bytes) -> None:
 
 def _recording(block: bytes) -> None:
     """An unpacked block of a segment: `leadsman replay` reads what others recorded."""
-    decoder = RequestDecoder()
-    for request in decoder.decode(block):
-        decoder.unix_seconds(request.inputs.now)
+    list(RequestDecoder().decode(block))
 
 
 _NOT_TEXT = (UnicodeDecodeError,)

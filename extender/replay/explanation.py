@@ -10,7 +10,7 @@ from extender.replay.report import rfc3339
 from leadsman.decision import explain
 from leadsman.decision.decide import FilterResult, ScoreResult, score_nodes
 from leadsman.decision.policy import Policy
-from leadsman.sources.recording.decided_request import PREEMPT, DecidedRequest
+from leadsman.sources.recording.messages import PREEMPT, DecidedRequest
 from leadsman.sources.recording.reader import RecordedRequest
 
 
@@ -21,7 +21,7 @@ def explain_pod(recorded: Iterable[RecordedRequest], pod: str, policy: Policy | 
     """
     journal, pods, decided_at = Journal(), dict[str, None](), ""
     namespace, _, name = pod.partition("/")
-    for request, at, _ in recorded:
+    for request, at, *_ in recorded:
         each = request.pod
         pods[f"{each.namespace}/{each.name}"] = None
         if (each.namespace, each.name) == (namespace, name):

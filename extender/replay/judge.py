@@ -11,14 +11,70 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from extender import responses
-from extender.replay.difference import why_other_node
-from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
+from leadsman.decision.decide import (
+    FilterResult,
+    ScoreResult,
+    counted_scores,
+    filter_nodes,
+    plugin_values,
+    score_nodes,
+    weighted_totals,
+)
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes
+from leadsman.decision.model import CandidateNodes, PluginScore
 from leadsman.decision.policy import Policy
 from leadsman.decision.self_healing import PROTECTED, protected_placeholders
 from leadsman.runtime.lru import LruCache
-from leadsman.sources.recording.decided_request import PREEMPT, PRIORITIZE, DecidedRequest
+from leadsman.sources.recording.messages import PREEMPT, PRIORITIZE, DecidedRequest
+
+# Which plugin or weight makes other nodes the first ones.
+
+
+def why_other_node(before: ScoreResult, after: ScoreResult, old_first: Sequence[str], new_first: Sequence[str]) -> str:
+    """The plugin that brought a new node to the front or an old one from there, with its weights and values.
+
+    Both results are of the same nodes. old_first, new_first: those with the best score, which are not the same.
+    """
+    risen = _best([node for node in new_first if node not in old_first] or new_first, after)
+    fallen = _best([node for node in old_first if node not in new_first] or old_first, before)
+    leads_before, leads_after = _leads(before, risen, fallen), _leads(after, risen, fallen)
+    plugins = dict.fromkeys([*leads_before, *leads_after])
+    if not plugins:
+        return f"no score counts any more: {after.neutral}" if after.neutral else "no score counted before"
+    plugin = max(plugins, key=lambda each: leads_after.get(each, 0.0) - leads_before.get(each, 0.0))
+    return f"{plugin}: {_state(plugin, before, risen, fallen)}; now {_state(plugin, after, risen, fallen)}"
+
+
+def _best(nodes: Sequence[str], result: ScoreResult) -> str:
+    """The one with the largest total, which the rounded scores do not tell."""
+    counted = counted_scores(result.plugin_scores)
+    totals = weighted_totals(counted, nodes) if counted else [0.0] * len(nodes)
+    return max(zip(totals, nodes, strict=True), key=lambda each: each[0])[1]
+
+
+def _leads(result: ScoreResult, risen: str, fallen: str) -> dict[str, float]:
+    """Plugin → by how much it puts the one before the other. Not divided by the sum of the weights: that orders no
+    node, and would give each plugin a part in what another one's weight did."""
+    return {
+        score.plugin: score.weight * (_value(score, result, risen) - _value(score, result, fallen))
+        for score in counted_scores(result.plugin_scores)
+    }
+
+
+def _value(score: PluginScore, result: ScoreResult, node: str) -> float:
+    nodes = list(result.scores)
+    return float(plugin_values(score, nodes)[nodes.index(node)])
+
+
+def _state(plugin: str, result: ScoreResult, risen: str, fallen: str) -> str:
+    counted = counted_scores(result.plugin_scores)
+    score = next((each for each in counted if each.plugin == plugin), None)
+    if score is None:
+        return "does not count"
+    share = score.weight / sum(each.weight for each in counted)
+    values = f"{risen} {_value(score, result, risen):.2f}, {fallen} {_value(score, result, fallen):.2f}"
+    return f"weight {score.weight:g}, {share:.0%} of the score ({values})"
+
 
 MAX_PENDING = 1024
 """Pods of which filter was judged, and prioritize may follow."""
@@ -30,7 +86,8 @@ class Result(StrEnum):
     """What becomes of one answer. Of several, the first that applies."""
 
     UNDECIDED = "undecided"
-    """The extender answered without a decision, at its deadline or after an error: there is nothing to compare."""
+    """The extender answered without a decision, at its deadline or after an error, or its inputs are damaged in the
+    recording: there is nothing to compare."""
     FAILED = "failed"
     """It could not be judged: a plugin raised an error."""
     NEWLY_REFUSED = "newly_refused"
@@ -104,11 +161,17 @@ class Judge:
         self.policy = policy
         self._filtered: LruCache[tuple[str, str, str], tuple[DecidedRequest, FilterResult]] = LruCache(MAX_PENDING)
 
-    def judge(self, request: DecidedRequest) -> Judgement:
-        """Never raises: what a plugin raises is a result, as it is for the extender."""
+    def judge(self, request: DecidedRequest, is_whole: bool = True) -> Judgement:
+        """Never raises: what a plugin raises is a result, as it is for the extender.
+
+        is_whole: whether the recording is, up to this request. Where it is not, only a request counts whose recorded
+        answer comes out again under its own policy.
+        """
         base = Judgement(request.verb, f"{request.pod.namespace}/{request.pod.name}", Result.AGREE)
         if request.fault:
             return structs.replace(base, result=Result.UNDECIDED, why=request.fault)
+        if not is_whole and Judge().judge(request).result is not Result.AGREE:
+            return structs.replace(base, result=Result.UNDECIDED, why="some of its inputs are damaged in the recording")
         plugins = (self.policy or request.inputs.policy).plugins
         if plugins.are_used:
             first = [*plugins.filters, *plugins.scores][0]

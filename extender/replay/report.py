@@ -80,8 +80,8 @@ class Replay:
         self._first_at, self._last_at = "", ""
 
     def add(self, recorded: RecordedRequest) -> None:
-        request, at, version = recorded
-        judgement = self._judge.judge(request)
+        request, at, version, is_whole = recorded
+        judgement = self._judge.judge(request, is_whole)
         self.requests += 1
         self._results[judgement.result, judgement.verb] += 1
         if judgement.result in CHANGED:

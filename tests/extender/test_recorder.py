@@ -19,7 +19,7 @@ from msgspec import structs
 from extender.recorder import FLUSH_SECONDS, MAX_QUEUED, Recorder
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.model import CandidateNodes
-from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.sources.recording.reader import Recording
 from leadsman.sources.recording.segments import SegmentRing
 from tests.changing_inputs import NODES, changing_inputs, random_pod
@@ -46,9 +46,9 @@ class HeldRing(SegmentRing):
 
     go_on = threading.Event()
 
-    def begin_state(self) -> None:
+    def begin_segment(self) -> None:
         self.go_on.wait(10)
-        super().begin_state()
+        super().begin_segment()
 
 
 def sample(recorder: Recorder, name: str) -> float:

@@ -1,11 +1,14 @@
-"""What a recording says: three kinds of messages, which the encoder makes of decided requests and the decoder reads.
+"""What a recording says, and how the encoder says it of decided requests.
 
-    Begin     a reader may begin here: all inputs follow
+    Head      begins each block: format, clock, and the names of nodes that the block before brought
     Change    keys of one table of the inputs (`tables`) that changed since they were last written
     Request   a decided request and its answer; its inputs are what the changes so far say
 
-Rows of other delay sources and of the estimates are written when a request first asks for them: all rows of 5,000 nodes
-are 25 million pairs. Nodes' names in requests are numbers: 5,000 candidates are 60 KB as strings and some 100 bytes so.
+A segment begins with all inputs. Behind that a change names its table and keys and says what they are now, so that a
+block that is lost takes its own requests and changes with it and nothing else: a key is right again when it changes.
+Names of nodes are numbers in requests (5,000 candidates are 60 KB as strings and some 100 bytes so), and each new name
+is written in two blocks. Rows of other delay sources and of the estimates are written when a request first asks for
+them: all rows of 5,000 nodes are 25 million pairs.
 """
 
 from collections import defaultdict
@@ -17,13 +20,14 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct, structs
 
+from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
 from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView, Readings
 from leadsman.decision.model import PodInfo, Refusal
+from leadsman.kube import names
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.runtime.version import VERSION
-from leadsman.sources.recording.decided_request import READ_ANNOTATIONS, DecidedRequest
 from leadsman.sources.recording.tables import (
     FIELDS,
     Table,
@@ -32,7 +36,23 @@ from leadsman.sources.recording.tables import (
 )
 from leadsman.state.snapshot import NodeState
 
-FORMAT = 1
+FORMAT = 2
+
+FILTER, PRIORITIZE, PREEMPT = "filter", "prioritize", "preempt"
+
+READ_ANNOTATIONS = {
+    names.ACCELERATOR_ANNOTATION,
+    names.BANDWIDTH_ANNOTATION,
+    names.DELAY_ANNOTATION,
+    names.DEVICE_MEMORY_ANNOTATION,
+    names.EGRESS_BANDWIDTH_KEY,
+    names.ESTIMATE_ANNOTATION,
+    names.GAS_ALLOW_KEY,
+    names.GAS_DENY_KEY,
+    names.GAS_SINGLE_NUMA_KEY,
+    names.REPLICAS_ANNOTATION,
+}
+"""Of a pod's annotations, those that decisions read. PodInfo has a few more, and nothing else of them is recorded."""
 
 KEYS_PER_MESSAGE = 32
 """Of a table, so that encoding a message keeps the interpreter for some 0.3 ms, however large the cluster is."""
@@ -50,13 +70,36 @@ ESTIMATES = "estimates"
 """Stands among the places of the other delay sources."""
 
 
-class Begin(Struct, frozen=True, array_like=True, tag=0):
-    """at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock."""
+class DecidedRequest(Struct, frozen=True):
+    """One of kube-scheduler's requests, the inputs that it was decided on, and the answer.
+
+    nodes: the candidates, each once.
+    answer: what filter and preempt answered, or prioritize: node → score.
+    fault: why it was answered without a decision (deadline, a plugin's error); "": it was decided.
+    victims: of preempt, node → UIDs of the pods that would be evicted there.
+    """
+
+    verb: str
+    pod: PodInfo
+    nodes: Sequence[str]
+    inputs: DecisionInputs
+    answer: FilterResult | Mapping[str, int]
+    fault: str = ""
+    victims: Mapping[str, Sequence[str]] = {}
+
+
+class Head(Struct, frozen=True, array_like=True, tag=0):
+    """at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock.
+
+    names: those that the block before brought; the first of them has the number first_name.
+    """
 
     format: int
     leadsman: str
     at_seconds: float
     at_unix_seconds: float
+    first_name: int
+    names: list[str]
 
 
 class Change(Struct, frozen=True, array_like=True, tag=1):
@@ -79,7 +122,7 @@ class ReadChange(Change, frozen=True, tag=1):
 class Request(Struct, frozen=True, array_like=True, tag=2):
     """A decided request.
 
-    new_names: which later lists of nodes give by their number, counted from the Begin on.
+    new_names: names without a number so far; the first of them gets first_name.
     candidates: the nodes asked about. victims: of preempt, node → UIDs.
     fault: why it was answered without a decision; "": it was decided.
     refusals: the distinct ones. refused: the refused nodes in the order of the answer, and the place of each one's
@@ -89,6 +132,7 @@ class Request(Struct, frozen=True, array_like=True, tag=2):
     verb: str
     at_seconds: float
     pod: PodInfo
+    first_name: int
     new_names: list[str]
     candidates: bytes
     victims: dict[str, list[str]]
@@ -121,25 +165,28 @@ def _plain(value: object) -> object:
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
-def join(encoded: Sequence[bytes]) -> bytes:
-    """Encoded messages as a block: a MessagePack array of 32-bit length."""
-    return b"".join((b"\xdd", len(encoded).to_bytes(4, "big"), *encoded))
-
-
 class RequestEncoder:
-    """Encodes one stream of requests. `begin` before the first, and wherever a reader may begin.
+    """Encodes one stream of requests. Call `begin` before the first, and wherever a segment begins.
 
-    Each message is a value of `encode`'s iterator, made when it is asked for.
+    Each message is a value of `encode`'s iterator, made when it is asked for; `block` joins those that are made.
     """
 
-    def begin(self, now: float, unix_now: float) -> bytes:
+    def begin(self) -> None:
         """Forgets what was written, so that the next request brings all of its inputs."""
         self._numbers: dict[str, int] = {}
+        self._names: list[str] = []
+        self._first_new = self._first_restated = 0
         self._lists: dict[int, tuple[Sequence[str], bytes]] = {}
         self._fields: dict[str, Any] = {}
         self._tables: dict[str, Table] = {}
         self._rows: defaultdict[str, set[str]] = defaultdict(set)
-        return _ENCODER.encode(Begin(FORMAT, VERSION, now, unix_now))
+
+    def block(self, messages: Sequence[bytes], now: float, unix_now: float) -> bytes:
+        """The messages as a block: a MessagePack array of 32-bit length, which begins with a Head."""
+        restated = self._names[self._first_restated : self._first_new]
+        head = _ENCODER.encode(Head(FORMAT, VERSION, now, unix_now, self._first_restated, restated))
+        self._first_restated, self._first_new = self._first_new, len(self._names)
+        return b"".join((b"\xdd", (len(messages) + 1).to_bytes(4, "big"), head, *messages))
 
     @property
     def is_full(self) -> bool:
@@ -202,8 +249,12 @@ class RequestEncoder:
                     yield _ENCODER.encode(Change(f"rows/{place}", {reference: view.row(reference)}))
 
     def _request(self, request: DecidedRequest) -> Request:
+        first_name = len(self._names)
         new_names, candidates = self._candidates(request.nodes)
         scores, refusals, refused = None, dict[Refusal, int](), list[str]()
+        pod = request.pod
+        labels = {key: value for key, value in pod.labels.items() if BoundedLabels.is_read(key)}
+        annotations = {key: value for key, value in pod.annotations.items() if key in READ_ANNOTATIONS}
         places: Sequence[int] = ()
         if isinstance(request.answer, tuple):
             refused = list(request.answer.refused)
@@ -213,7 +264,8 @@ class RequestEncoder:
         return Request(
             request.verb,
             request.inputs.now,
-            _recorded_pod(request.pod),
+            structs.replace(pod, labels=labels, annotations=annotations),
+            first_name,
             new_names,
             candidates,
             {node: list(uids) for node, uids in request.victims.items()},
@@ -229,7 +281,8 @@ class RequestEncoder:
         if id(nodes) in self._lists:
             return [], self._lists[id(nodes)][1]
         new_names = [name for name in dict.fromkeys(nodes) if name not in self._numbers]
-        self._numbers.update(zip(new_names, count(len(self._numbers)), strict=False))
+        self._numbers.update(zip(new_names, count(len(self._names)), strict=False))
+        self._names += new_names
         if len(self._lists) >= MAX_LISTS:
             del self._lists[next(iter(self._lists))]
         self._lists[id(nodes)] = nodes, self._pack(nodes)
@@ -262,9 +315,3 @@ def _places(refusals: Collection[Refusal], distinct: dict[Refusal, int]) -> Sequ
         key: distinct.setdefault(each, len(distinct)) for key, each in dict(zip(ids, refusals, strict=True)).items()
     }
     return list(map(by_id.__getitem__, ids))
-
-
-def _recorded_pod(pod: PodInfo) -> PodInfo:
-    labels = {key: value for key, value in pod.labels.items() if BoundedLabels.is_read(key)}
-    annotations = {key: value for key, value in pod.annotations.items() if key in READ_ANNOTATIONS}
-    return structs.replace(pod, labels=labels, annotations=annotations)

@@ -1,30 +1,83 @@
-"""Reads a recording: the requests of all segments in a folder, in their order, also while it is being written."""
+"""Reads a recording: the decided requests of all segments in a folder, in their order, also while it is being written.
+
+What is damaged costs its block: the reader goes on with the next one that is whole. Behind it some inputs may be older
+than those that were decided on, up to the next segment, and the requests there say so.
+"""
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+import msgspec
+import numpy as np
+from msgspec import Raw, structs
+
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import FilterResult
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, Readings, SourceRow
+from leadsman.decision.model import CandidateNodes
+from leadsman.decision.policy import Policy
 from leadsman.runtime.decode_errors import UNREADABLE
-from leadsman.sources.recording.decided_request import DecidedRequest
-from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
-from leadsman.sources.recording.segments import BEGINS, GOES_ON, HEAD, LARGEST_BLOCK_BYTES, segment_paths
+from leadsman.runtime.version import VERSION
+from leadsman.sources.recording.messages import (
+    ESTIMATES,
+    FORMAT,
+    MAX_LISTS,
+    NODE_FIELDS,
+    DecidedRequest,
+    Head,
+    Key,
+    ReadChange,
+    RecordedReadings,
+    RecordedView,
+    Request,
+)
+from leadsman.sources.recording.segments import HEAD, LARGEST_BLOCK_BYTES, MARK, segment_paths
+from leadsman.sources.recording.tables import FIELD_TYPES, ROW_TYPES, apply_changes, field_of
+from leadsman.state.snapshot import NodeState, Snapshot
 
 _SEARCHED_BYTES = 1 << 20
-"""Read at a time when the next beginning is searched for behind a damaged block."""
+"""Read at a time when the next whole block is searched for behind a damaged one."""
+
+
+class BadRecording(ValueError):
+    """The recording cannot be read: what is wrong with it, and what would do."""
+
+
+class NotRecorded(LookupError):
+    """A decision asks for a delay that the recorded one did not turn on."""
 
 
 class RecordedRequest(NamedTuple):
-    """at_unix_seconds: when it was decided. leadsman: the version that decided it."""
+    """at_unix_seconds: when it was decided. leadsman: the version that decided it.
+
+    is_whole: no block before it in its segment is damaged, so its inputs are those that it was decided on.
+    """
 
     request: DecidedRequest
     at_unix_seconds: float
     leadsman: str
+    is_whole: bool = True
 
 
-class DamagedBlock(ValueError):
-    """What stands there is no block."""
+class RecordedDelays:
+    """A DelayView, or an EstimateView, of which only the rows are there that recorded decisions turned on."""
+
+    def __init__(self, view: RecordedView) -> None:
+        self.source, names, self.read_at, self.fresh_until = view
+        self.nodes = dict.fromkeys(names).keys()
+        self.made_at = self.read_at or 0.0
+        self.rows: dict[str, Any] = {}
+
+    def row(self, reference: str) -> Any:
+        """NotRecorded."""
+        if reference not in self.rows:
+            what = f"delays of {self.source}" if self.source else "estimated delays"
+            raise NotRecorded(f"the {what} to {reference} are not in the recording")
+        return self.rows[reference]
 
 
 class Recording:
@@ -38,7 +91,7 @@ class Recording:
         """All requests, and with `wait` those that are written meanwhile.
 
         wait: waits where the recording ends; whether to look for more of it then.
-        BadRecording: there is none to read, or it is whole and of a format that cannot be read.
+        BadRecording: there is none to read, or it is of a format that cannot be read.
         """
         if wait is None and not segment_paths(self._folder):
             raise BadRecording(
@@ -54,7 +107,7 @@ class Recording:
                 return
 
     def _segment(self, path: Path, wait: Callable[[], bool] | None) -> Iterator[RecordedRequest]:
-        decoder = RequestDecoder()
+        decoder, damages = RequestDecoder(), len(self.torn)
         try:
             file = path.open("rb")
         except FileNotFoundError:
@@ -63,28 +116,22 @@ class Recording:
         with file:
             for block in self._blocks(path, file, wait):
                 try:
-                    for request in decoder.decode(block):
-                        assert decoder.begin
-                        yield RecordedRequest(request, decoder.unix_seconds(request.inputs.now), decoder.begin.leadsman)
-                except BadRecording as error:
-                    raise BadRecording(f"{path}: {error}") from error
+                    for read in decoder.decode(block):
+                        yield read._replace(is_whole=len(self.torn) == damages and not decoder.left_out)
                 except UNREADABLE as error:
-                    raise BadRecording(f"{path}: {error}; it may be another version's recording") from error
+                    self.torn.append(f"{path}: a block is left out: {error!r}")
+        if decoder.left_out:
+            self.torn.append(f"{path}: {decoder.left_out:,} requests and changes are left out: {decoder.why}")
 
     def _blocks(self, path: Path, file: BinaryIO, wait: Callable[[], bool] | None) -> Iterator[bytes]:
-        """The blocks of a segment, without what is damaged; behind that, from the next full state on."""
+        """The blocks of the segment that are whole."""
         at, is_over = 0, wait is None
         while True:
-            try:
-                found = _block_at(file, at)
-            except DamagedBlock:
-                found = None
-            if found:
+            if found := _block_at(file, at):
                 block, at = found
                 yield block
-            elif (beginning := _next_beginning(file, at + 1)) is not None:
-                left_out = f"{beginning - at:,} bytes are left out, up to the next full state"
-                self.torn.append(f"{path}: damaged at byte {at:,}; {left_out}")
+            elif (beginning := _next_block(file, at + 1)) is not None:
+                self.torn.append(f"{path}: damaged at byte {at:,}; {beginning - at:,} bytes are left out")
                 at = beginning
             elif is_over:
                 size = os.fstat(file.fileno()).st_size
@@ -97,43 +144,150 @@ class Recording:
 
 
 def _block_at(file: BinaryIO, at: int) -> tuple[bytes, int] | None:
-    """The block there, unpacked, and where it ends; None: the file ends before it does. DamagedBlock."""
+    """The block there, unpacked, and where it ends; None: it is damaged, or the file ends before it does."""
     file.seek(at)
     head = file.read(HEAD.size)
     if len(head) < HEAD.size:
         return None
     mark, length = HEAD.unpack(head)
-    if mark not in (BEGINS, GOES_ON) or length > LARGEST_BLOCK_BYTES:
-        raise DamagedBlock
-    packed = file.read(length)
-    if len(packed) < length:
+    if mark != MARK or length > LARGEST_BLOCK_BYTES:
         return None
     unpacker = zlib.decompressobj()
     try:
-        block = unpacker.decompress(packed, LARGEST_BLOCK_BYTES)
-    except zlib.error as error:
-        raise DamagedBlock from error
+        block = unpacker.decompress(file.read(length), LARGEST_BLOCK_BYTES)
+    except zlib.error:
+        return None
     if not unpacker.eof or unpacker.unused_data:
-        raise DamagedBlock
+        return None
     return block, at + HEAD.size + length
 
 
-def _next_beginning(file: BinaryIO, at: int) -> int | None:
-    """Where the next whole block stands that a reader can begin at."""
+def _next_block(file: BinaryIO, at: int) -> int | None:
+    """Where the next whole block stands."""
     file.seek(at)
     while data := file.read(_SEARCHED_BYTES):
-        found = data.find(BEGINS)
+        found = data.find(MARK)
         while found >= 0:
-            if _is_block(file, at + found):
+            if _block_at(file, at + found):
                 return at + found
-            found = data.find(BEGINS, found + 1)
-        at += max(1, len(data) - len(BEGINS) + 1)
+            found = data.find(MARK, found + 1)
+        at += max(1, len(data) - len(MARK) + 1)
         file.seek(at)
     return None
 
 
-def _is_block(file: BinaryIO, at: int) -> bool:
-    try:
-        return _block_at(file, at) is not None
-    except DamagedBlock:
-        return False
+_BLOCK = msgspec.msgpack.Decoder(list[Head | ReadChange | Request])
+_NODE = msgspec.msgpack.Decoder(dict[str, Raw])
+_NODE_DECODERS = {name: msgspec.msgpack.Decoder(kind) for name, kind in NODE_FIELDS.items()}
+_FIELD_DECODERS = {
+    table: {key: msgspec.msgpack.Decoder(kind) for key, kind in types.items()} for table, types in FIELD_TYPES.items()
+}
+_ROW_DECODERS: Mapping[str, msgspec.msgpack.Decoder[Any]] = {
+    name: msgspec.msgpack.Decoder(kind)
+    for name, kind in {
+        **ROW_TYPES,
+        "telemetry.columns": RecordedReadings,
+        "views": RecordedView,
+        "rows": SourceRow,
+    }.items()
+}
+_ESTIMATED_ROW = msgspec.msgpack.Decoder(EstimatedRow)
+
+
+class RequestDecoder:
+    """Decodes the blocks of one segment.
+
+    left_out: requests and changes that cannot be read, because a block that they build on is not there. why: the first.
+    """
+
+    def __init__(self) -> None:
+        self.left_out, self.why = 0, ""
+        self._names: dict[int, str] = {}
+        self._lists: dict[bytes, CandidateNodes] = {}
+        self._tables: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
+        self._changed = set[str]()
+        self._inputs: dict[str, Any] = {"snapshot": Snapshot(), "policy": Policy(), "cache": DecisionCache()}
+
+    def decode(self, block: bytes) -> Iterator[RecordedRequest]:
+        """The requests in a block. BadRecording: of another format; UNREADABLE."""
+        head, *messages = _BLOCK.decode(block)
+        if not isinstance(head, Head):
+            raise BadRecording("a block does not say of which format it is")
+        if head.format != FORMAT:
+            raise BadRecording(
+                f"the recording has format {head.format}, written by leadsman {head.leadsman}; leadsman"
+                f" {VERSION} reads format {FORMAT}: replay it with that version"
+            )
+        self._names.update(enumerate(head.names, head.first_name))
+        for message in messages:
+            try:
+                if isinstance(message, ReadChange):
+                    self._apply(message)
+                elif isinstance(message, Request):
+                    at_unix_seconds = message.at_seconds - head.at_seconds + head.at_unix_seconds
+                    yield RecordedRequest(self._request(message), at_unix_seconds, head.leadsman)
+            except (LookupError, ValueError, TypeError, *UNREADABLE) as error:
+                kind = "request" if isinstance(message, Request) else "change"
+                self.left_out, self.why = self.left_out + 1, self.why or f"a {kind} does not follow: {error!r}"
+
+    def _apply(self, change: ReadChange) -> None:
+        name, before = change.table, self._tables[change.table]
+        if name.startswith("rows/"):
+            place = name.removeprefix("rows/")
+            decoder = _ESTIMATED_ROW if place == ESTIMATES else _ROW_DECODERS["rows"]
+            rows = {reference: decoder.decode(raw) for reference, raw in change.changed.items()}
+            self._tables["views"][place].rows.update(rows)
+            return
+        rows = {key: _read_row(name, before.get(key), key, raw) for key, raw in change.changed.items()}
+        self._tables[name] = apply_changes(before, rows, change.gone, change.order)
+        self._changed.add(name.partition(".")[0])
+
+    def _request(self, message: Request) -> DecidedRequest:
+        for field in self._changed - {"views"}:
+            self._inputs[field] = field_of(field, self._tables)
+        if "views" in self._changed:
+            views = dict(self._tables["views"])
+            self._inputs["estimates"] = views.pop(ESTIMATES, None)
+            self._inputs["delay_views"] = tuple(views.values())
+        self._changed.clear()
+        self._names.update(enumerate(message.new_names, message.first_name))
+        nodes = self._candidates(message.candidates)
+        answer: FilterResult | Mapping[str, int]
+        if message.scores is None:
+            answer = self._filter_result(nodes, message)
+        else:
+            answer = dict(zip(nodes, message.scores, strict=True))
+        inputs = DecisionInputs(**self._inputs, now=message.at_seconds)
+        return DecidedRequest(message.verb, message.pod, nodes, inputs, answer, message.fault, message.victims)
+
+    def _filter_result(self, nodes: CandidateNodes, message: Request) -> FilterResult:
+        places = np.frombuffer(message.refusal_of, "<u4").tolist()
+        names = self._unpack(message.refused)
+        refused = {node: message.refusals[place] for node, place in zip(names, places, strict=True)}
+        kept = nodes if not refused else CandidateNodes(node for node in nodes if node not in refused)
+        return FilterResult(kept, refused)
+
+    def _candidates(self, packed: bytes) -> CandidateNodes:
+        """The same object for the same list, as it is while requests are decided: caches are keyed by it."""
+        if packed not in self._lists:
+            if len(self._lists) >= MAX_LISTS:
+                self._lists.clear()
+            self._lists[packed] = CandidateNodes(self._unpack(packed))
+        return self._lists[packed]
+
+    def _unpack(self, packed: bytes) -> list[str]:
+        return [self._names[number] for number in np.cumsum(np.frombuffer(packed, "<i4")).tolist()]
+
+
+def _read_row(table: str, before: Any, key: Key, raw: Raw) -> Any:
+    if table == "snapshot.nodes":
+        fields = {name: _NODE_DECODERS[name].decode(each) for name, each in _NODE.decode(raw).items()}
+        return structs.replace(before or NodeState(), **fields)
+    if table in _FIELD_DECODERS:
+        return _FIELD_DECODERS[table][str(key)].decode(raw)
+    name = table.partition("/")[0]
+    value = _ROW_DECODERS[name].decode(raw)
+    if name == "telemetry.columns":
+        values, read_at, oldest_read_at = value
+        return Readings({node: int(text) for node, text in values.items()}, read_at, oldest_read_at)
+    return RecordedDelays(value) if name == "views" else value

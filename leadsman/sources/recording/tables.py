@@ -142,9 +142,9 @@ def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> TableChanges:
 def apply_changes(
     before: Mapping[K, V], changed: Mapping[K, V], gone: Sequence[K], order: Sequence[K] | None
 ) -> dict[K, V]:
-    """The table after the changes, as a new one."""
+    """The table after the changes, as a new one. Where a block is missing, keys of `order` may be too."""
     after = dict(before)
     for key in gone:
         after.pop(key, None)
     after.update(changed)
-    return after if order is None else {key: after[key] for key in order}
+    return after if order is None else {key: after[key] for key in order if key in after}

@@ -14,7 +14,7 @@ from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_n
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import NearestPolicy, Policy, PressurePolicy, ScoresPolicy, parse
-from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -179,6 +179,15 @@ def test_an_answer_that_this_version_would_not_give_is_told(inputs: DecisionInpu
     judgement = Judge().judge(request)
     assert judgement.result is Result.OTHER_NODE
     assert judgement.first_before == (FAR_AND_IDLE,)
+
+
+def test_behind_a_damaged_block_only_what_still_gives_its_own_answer_counts(inputs: DecisionInputs) -> None:
+    sound = DecidedRequest("filter", POD, CANDIDATES, inputs, filter_nodes(POD, CANDIDATES, inputs))
+    unsound = structs.replace(sound, answer=FilterResult((), {}))
+    assert [Judge(Policy()).judge(each, is_whole=False).result for each in (sound, unsound)] == [
+        Judge(Policy()).judge(sound).result,
+        Result.UNDECIDED,
+    ]
 
 
 def test_preempt_keeps_what_it_kept(inputs: DecisionInputs) -> None:

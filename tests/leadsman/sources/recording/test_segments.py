@@ -16,12 +16,11 @@ from msgspec import structs
 
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.model import CandidateNodes
-from leadsman.sources.recording.decided_request import DecidedRequest
-from leadsman.sources.recording.messages import RequestEncoder, join
-from leadsman.sources.recording.reader import Recording
+from leadsman.sources.recording.messages import DecidedRequest, RequestEncoder
+from leadsman.sources.recording.reader import RecordedRequest, Recording
 from leadsman.sources.recording.segments import (
-    BEGINS,
     HEAD,
+    MARK,
     RingFolderError,
     RingTooSmall,
     SegmentRing,
@@ -38,20 +37,18 @@ class Writer:
 
     def __init__(self, folder: Path, ring_bytes: int = 1 << 20, noise_bytes: int = 0) -> None:
         self.ring, self._encoder, self.number = SegmentRing(folder, ring_bytes), RequestEncoder(), 0
-        self.states, self._noise_bytes = 0, noise_bytes
+        self._noise_bytes = noise_bytes
         self._inputs = next(changing_inputs(random.Random(1), 1))
 
     def write(self, count: int = 1) -> None:
         for _ in range(count):
-            begins, block = self.ring.is_state_due, list[bytes]()
-            if begins:
-                self.ring.begin_state()
-                block.append(self._encoder.begin(1.0, 2.0))
-                self.states += 1
+            if begins := self.ring.is_full:
+                self.ring.begin_segment()
+                self._encoder.begin()
             pod = structs.replace(random_pod(random.Random(self.number), self.number), uid=self._noise())
             nodes = CandidateNodes(NODES)
             request = DecidedRequest("filter", pod, nodes, self._inputs, FilterResult(nodes, {}))
-            self.ring.write(join([*block, *self._encoder.encode(request)]))
+            self.ring.write(self._encoder.block(list(self._encoder.encode(request)), 1.0, 2.0))
             if begins:
                 self.ring.end_state()
             self.number += 1
@@ -66,14 +63,11 @@ def read(folder: Path) -> list[int]:
 
 
 def numbers(recording: Recording) -> list[int]:
-    return [int(each.request.pod.name.removeprefix("pod-")) for each in recording.requests()]
+    return list(map(name, recording.requests()))
 
 
-def test_requests_come_back_in_their_order(tmp_path: Path) -> None:
-    writer = Writer(tmp_path)
-    writer.write(200)
-    assert read(tmp_path) == list(range(200))
-    assert writer.states > 1
+def name(recorded: RecordedRequest) -> int:
+    return int(recorded.request.pod.name.removeprefix("pod-"))
 
 
 def test_the_oldest_go_and_the_size_is_kept(tmp_path: Path) -> None:
@@ -99,20 +93,19 @@ def test_a_second_run_appends_and_drops_the_first_one_s_oldest(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A segment with the full state at several places."""
+    """A segment in which each request is a block."""
     folder = tmp_path_factory.mktemp("ring")
-    writer = Writer(folder, 16 << 20, noise_bytes=2_000)
-    writer.write(REQUESTS)
-    assert writer.states > 2
-    return segment_paths(folder)[0].read_bytes()
+    Writer(folder, 16 << 20, noise_bytes=2_000).write(REQUESTS)
+    (segment,) = segment_paths(folder)
+    return segment.read_bytes()
 
 
-def blocks(data: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where each begins and ends, and whether a reader can begin at it."""
+def blocks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each begins and ends."""
     at = 0
     while at < len(data):
-        mark, length = HEAD.unpack_from(data, at)
-        yield at, at + HEAD.size + length, mark == BEGINS
+        _, length = HEAD.unpack_from(data, at)
+        yield at, at + HEAD.size + length
         at += HEAD.size + length
 
 
@@ -128,7 +121,7 @@ def test_wherever_it_is_cut_all_whole_blocks_before_are_read(
 ) -> None:
     cut = int(share * len(written))
     recording = recorded(tmp_path_factory.mktemp("cut"), written[:cut])
-    ends = [end for _, end, _ in blocks(written)]
+    ends = [end for _, end in blocks(written)]
     assert numbers(recording) == list(range(sum(end <= cut for end in ends)))
     assert bool(recording.torn) == (cut not in {0, *ends})
 
@@ -137,24 +130,23 @@ def test_wherever_it_is_cut_all_whole_blocks_before_are_read(
     hit=st.integers(0, REQUESTS - 1), offset=st.integers(0, HEAD.size) | st.integers(0, 1_000), flip=st.integers(1, 255)
 )
 @settings(max_examples=100)
-def test_a_damaged_byte_costs_what_follows_it_up_to_the_next_full_state(
+def test_a_damaged_byte_costs_its_block_alone(
     tmp_path_factory: pytest.TempPathFactory, written: bytes, hit: int, offset: int, flip: int
 ) -> None:
     """hit: the block that is damaged; offset: where in it, as often in its head as anywhere else."""
-    data, places = bytearray(written), list(blocks(written))
-    start, end, _ = places[hit]
+    data = bytearray(written)
+    start, end = list(blocks(written))[hit]
     data[min(start + offset, end - 1)] ^= flip
     recording = recorded(tmp_path_factory.mktemp("damaged"), bytes(data))
-    beginnings = [number for number, (_, _, begins) in enumerate(places) if begins and number > hit]
-    after = beginnings[0] if beginnings else len(places)
-    assert numbers(recording) == [*range(hit), *range(after, len(places))]
-    assert len(recording.torn) == 1
+    read = list(recording.requests())
+    assert [*map(name, read)] == [*range(hit), *range(hit + 1, REQUESTS)]
+    assert [each.is_whole for each in read] == [number < hit for number in range(REQUESTS - 1)]
     assert f"at byte {start:,}" in recording.torn[0]
 
 
-@pytest.mark.parametrize("length", [2**32 - 1, 1 << 30])
+@pytest.mark.parametrize("length", [2**32 - 1, 1 << 30])  # 4 GiB, and one that a file could have.
 def test_a_length_costs_no_memory(tmp_path: Path, written: bytes, length: int) -> None:
-    recording = recorded(tmp_path, written + HEAD.pack(BEGINS, length) + written)
+    recording = recorded(tmp_path, written + HEAD.pack(MARK, length) + written)
     tracemalloc.start()
     read_back = numbers(recording)
     _, peak = tracemalloc.get_traced_memory()
@@ -183,7 +175,7 @@ def test_what_is_written_meanwhile_is_read_through_all_segments_and_the_end_ends
         return looks[0] <= 30
 
     recording = Recording(tmp_path)
-    followed = [int(each.request.pod.name.removeprefix("pod-")) for each in recording.requests(wait)]
+    followed = list(map(name, recording.requests(wait)))
     assert followed == list(range(90))
     assert len(segment_paths(tmp_path)) > 5
     assert not recording.torn
@@ -206,7 +198,7 @@ def test_a_block_that_is_half_written_is_waited_for(tmp_path: Path, written: byt
 
 def test_a_state_that_fills_the_ring_alone_is_an_error_that_names_the_flag(tmp_path: Path) -> None:
     ring = SegmentRing(tmp_path, 1 << 20)
-    ring.begin_state()
+    ring.begin_segment()
     ring.write(NOISE[:1_000_000])
     with pytest.raises(RingTooSmall, match="raise --record-bytes"):
         ring.write(NOISE[:100_000])
