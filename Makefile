@@ -10,7 +10,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
 .PHONY: help demo demo-rewards demo-failover test e2e image-test check integration torture failover-table mutations bench fuzz format \
-	reference lock wheels sbom release clean
+	reference lock wheels sbom release release-files clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -107,6 +107,17 @@ sbom: .venv/.release  ## write a CycloneDX SBOM of each image's packages into bu
 # It commits and tags here, and pushes nothing.
 release: $(BIN)/python  ## make a release: VERSION=0.2.0; ARGS=--notes prints its lines of the changelog
 	@$(BIN)/python -m release $(VERSION) $(ARGS)
+
+VERSION_NOW = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' leadsman/runtime/version.py)
+
+# What a release's page has beside the images, which CI builds for two machines and pushes by digest. The wheel is the same bytes each time.
+release-files: .venv/.release sbom  ## wheel, chart, SBOMs, notes and checksums of this version, into build/release; needs helm
+	rm -rf build/release && mkdir -p build/release
+	SOURCE_DATE_EPOCH=315532800 $(BIN)/pip wheel --quiet --no-deps --wheel-dir build/release .
+	helm package --destination build/release charts/leadsman >/dev/null 2>&1
+	for lock in leadsman agent; do cp build/sbom/$$lock.cdx.json build/release/$$lock-$(VERSION_NOW).cdx.json; done
+	$(BIN)/python -m release $(VERSION_NOW) --notes >build/release/NOTES.md
+	cd build/release && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS . && cat SHA256SUMS
 
 clean:  ## remove .venv and what was built
 	rm -rf .venv build *.egg-info

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str], root: Path, date: str) -> int:
     args = parser.parse_args(arguments)
     changelog = root / "CHANGELOG.md"
     if args.notes:
-        print(notes(changelog.read_text(), f"## {args.version}"))
+        print(notes(changelog.read_text(), UNRELEASED if ".dev" in args.version else f"## {args.version}"))
         return 0
     old = current_version(root)
     _check(root, args.version, old)
