@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from leadsman.cluster.devices.cards import prepare_cards
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import DevicesPolicy, Policy
+from leadsman.decision.view import Views
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -74,7 +74,7 @@ def measure(count: int, requests: int) -> None:
     nodes = CandidateNodes(f"node-{number}" for number in range(count))
     table = {node: node_devices(at) for at, node in enumerate(nodes)}
     snapshot = Snapshot(dict.fromkeys(nodes, node_state()))
-    caches = {name: DecisionCache() for name in WAYS}
+    views = {name: Views() for name in WAYS}
     milliseconds: dict[str, list[float]] = {name: [] for name in WAYS}
     print(f"{count:>6,} nodes  prepared after a start in {prepare(table.values()):.0f} ms")
     for turn in range(requests):
@@ -85,7 +85,7 @@ def measure(count: int, requests: int) -> None:
             reservations = tuple(Reservation(f"reserved-{at}", PART) for at in range(reserved))
             followed = DeviceInputs(followed=True, nodes=table, reservations=reservations)
             seen = DeviceInputs() if name == NOTHING else followed
-            inputs = DecisionInputs(snapshot, POLICY, NOW, caches[name], devices=seen)
+            inputs = DecisionInputs(snapshot, POLICY, NOW, views[name], devices=seen)
             pod = PodInfo("shop", "web", devices=demand)
             began = time.thread_time()
             kept, _ = filter_nodes(pod, nodes, inputs)

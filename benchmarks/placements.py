@@ -191,7 +191,7 @@ def reported(world: KnownNetwork, reporter: str, peer: str) -> Iterator[float | 
 
 def highest(world: KnownNetwork, reference: str, node: str) -> float | None:
     estimates: EstimateView | None = world.facts.estimates
-    row = world.facts.cache.per_object(estimates, ("checked", reference), lambda: table(estimates, reference))
+    row = world.facts.views.lasting.once(("checked", reference), lambda: table(estimates, reference), estimates)
     return row.get(node)
 
 

@@ -18,7 +18,7 @@ from controller.keeper import Keeper, Tools, counter, gauge
 from controller.placeholders import PlaceholderWriter
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.cache import DecisionCache
+from leadsman.decision.view import Views
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import Resource
@@ -80,7 +80,7 @@ class BackupKeeper(Keeper):
         self._healed, settings = healed, healed.settings
         self._writer = PlaceholderWriter(tools, settings.placeholders)
         self._memory, self._next_write_at = Memory(tools, BACKUPS, BackupMemory()), 0.0
-        self._cache, self._resize = DecisionCache(), False
+        self._views, self._resize = Views(), False
         self._notes: dict[str, str] = {}
         self._bound_placeholders: dict[str, tuple[str, ClusterPod]] = {}
 
@@ -96,7 +96,7 @@ class BackupKeeper(Keeper):
             await self._remember()
         await self._count_lost(cluster)
         unhealthy = self._healed.unhealthy
-        situation = await self.tools.situation(cluster, self._cache)
+        situation = await self.tools.situation(cluster, self._views)
         plan, memory = await self.make_plan(lambda: self._plan(situation, unhealthy))
         if not self.tools.is_dry_run:
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}

@@ -19,9 +19,9 @@ from msgspec import Struct, structs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.cluster.model import Cluster
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.view import Views
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavailable
 from leadsman.kube.events import EventWriter
@@ -72,9 +72,9 @@ class Tools(Struct, frozen=True):
         inputs = self.inputs()
         return await self.with_reservations(inputs) if self.with_reservations else inputs
 
-    async def situation(self, cluster: Cluster, cache: DecisionCache) -> Situation:
-        """The cluster with all else that an extender decides on. cache: the keeper's own, as it plans on a thread."""
-        return Situation(cluster, structs.replace(await self.reserved_inputs(), cache=cache), self.judge())
+    async def situation(self, cluster: Cluster, views: Views) -> Situation:
+        """The cluster with all else that an extender decides on. views: the keeper's own, as it plans on a thread."""
+        return Situation(cluster, structs.replace(await self.reserved_inputs(), views=views), self.judge())
 
     def tell(
         self,

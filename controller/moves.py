@@ -19,7 +19,7 @@ from controller.keeper import Actions, Keeper, Tools, counter, gauge
 from controller.placeholders import placeholder_body
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
-from leadsman.decision.cache import DecisionCache
+from leadsman.decision.view import Views
 from leadsman.kube.client import ApiRequest
 from leadsman.kube.errors import Conflict, TooManyRequests
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
@@ -159,7 +159,7 @@ class Replacement(Keeper):
         self.plan: ReplacementPlan | None = None
         self.actions = MoveActions(tools, healed)
         self.ended: Counter[MoveResult] = Counter()
-        self._healed, self._settings, self._cache = healed, settings, DecisionCache()
+        self._healed, self._settings, self._views = healed, settings, Views()
         self._state = Memory(tools, MOVES, MoverState())
         self._plan_object = DocumentObject(tools.client, tools.namespace, MOVE_PLAN)
         self._memory: ReplacementMemory | None = None
@@ -294,7 +294,7 @@ class Replacement(Keeper):
     async def _plan(
         self, cluster: Cluster, before: ReplacementMemory, handed_over: HandedOverPlan | None
     ) -> ReplacementPlan:
-        situation = await self.tools.situation(cluster, self._cache)
+        situation = await self.tools.situation(cluster, self._views)
         limits = self._healed.settings.move_plans or MovePlanLimits()
         now, avoid = self.tools.wall_clock(), self._healed.unhealthy
         return await self.make_plan(
@@ -374,7 +374,7 @@ class Rebalancer(Keeper):
         self.plan: MovePlan | None = None
         self.plans = 0
         self._healed, self._replacement, self._settings = healed, replacement, settings
-        self._object, self._cache = DocumentObject(tools.client, tools.namespace, MOVE_PLAN), DecisionCache()
+        self._object, self._views = DocumentObject(tools.client, tools.namespace, MOVE_PLAN), Views()
         self._due_at = tools.clock() + self.every_seconds
 
     async def keep(self) -> None:
@@ -417,7 +417,7 @@ class Rebalancer(Keeper):
     async def _plan(self, cluster: Cluster) -> MovePlan:
         carried_out = self._replacement.plan
         departures = carried_out.memory.state.departures if carried_out else ()
-        situation, now = await self.tools.situation(cluster, self._cache), self.tools.wall_clock()
+        situation, now = await self.tools.situation(cluster, self._views), self.tools.wall_clock()
         backups, unhealthy = self._healed.settings.backups, self._healed.unhealthy
         return await self.make_plan(
             lambda: plan_rebalance(situation, departures, self._settings, backups, now, now, unhealthy)

@@ -25,7 +25,7 @@ def reward_metrics(inputs: DecisionInputs) -> Iterator[Metric]:
 
 def _failed(by_node: Mapping[str, AgedReward], inputs: DecisionInputs) -> float:
     """Failures on all nodes as last reported, not faded to now: good enough to choose which types are shown."""
-    return inputs.cache.per_object(by_node, "failed", lambda: sum(each.reward.failed for each in by_node.values()))
+    return inputs.views.lasting.once("failed", lambda: sum(each.reward.failed for each in by_node.values()), by_node)
 
 
 def _gauges(names: list[str], inputs: DecisionInputs) -> Iterator[Metric]:

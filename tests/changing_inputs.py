@@ -10,7 +10,6 @@ from msgspec import Struct, structs
 from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import (
     AskedDevices,
     DecisionInputs,
@@ -40,6 +39,7 @@ from leadsman.decision.policy import (
     ScoresPolicy,
 )
 from leadsman.decision.telemetry.taspolicy import Operator, PolicyKey, Rule, Strategy, TasPolicy
+from leadsman.decision.view import Views
 from leadsman.kube.quantity import NANO
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
@@ -81,8 +81,8 @@ class Estimates(Struct, frozen=True, eq=False):
         return EstimatedRow(nodes, doubts, lows, highs, sources, [0.5] * len(nodes), [0.1] * len(nodes))
 
 
-def first_inputs(rng: random.Random, cache: DecisionCache | None = None) -> DecisionInputs:
-    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, cache or DecisionCache())
+def first_inputs(rng: random.Random, views: Views | None = None) -> DecisionInputs:
+    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, views or Views())
     for change in CHANGES:
         inputs = change(rng, inputs)
     return inputs

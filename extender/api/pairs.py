@@ -18,9 +18,10 @@ from extender.dead_links import DeadLink
 from leadsman.decision.delay.bounds import DelayBound, Target
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
 from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
-from leadsman.decision.delay.rtt_table import Outcome, peer_windows, reason
+from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
+from leadsman.decision.view import peer_windows
 from leadsman.kube.names import DELAY_LABEL_PREFIX
 from leadsman.network.calibration import COVERAGE
 
@@ -156,7 +157,7 @@ def lost_links(links: Sequence[DeadLink], search: str, sort: str) -> list[LostLi
 
 
 def _directed(reporter: str, target: str, inputs: DecisionInputs) -> DirectedDelay | None:
-    window = peer_windows(reporter, inputs).get(target)
+    window = peer_windows(inputs.snapshot.nodes.get(reporter)).get(target)
     if window is None:
         return None
     age = inputs.snapshot.nodes[reporter].age_seconds(inputs.now)

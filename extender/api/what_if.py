@@ -19,7 +19,6 @@ from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay.bounds import BadBound, DelayBound, NoTarget, TargetName, parse_bounds, resolve_target
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.rtt_table import Outcome, reason
-from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
@@ -234,7 +233,7 @@ def _unmeasured(distances: Mapping[str, Sequence[DelayEvidence]], inputs: Decisi
             " no bound lets such a node pass"
         )
     for reference, nodes in unknown.items():
-        if freshness_of(reference, inputs) is not Freshness.FRESH:
+        if inputs.freshness_of(reference) is not Freshness.FRESH:
             yield f"nothing new is reported by {reference}: see that an agent runs there and reaches etcd"
         else:
             yield (

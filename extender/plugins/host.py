@@ -15,11 +15,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from extender.plugins.events import PluginChanged, no_events
 from extender.plugins.process import Plugin, Round, Unanswered, pod_of_question
 from extender.plugins.worker import Reply
-from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.decide import FILTERS, SCORES, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import FilterPluginPolicy, OnFailure, PluginPolicy, Policy, ScorePluginPolicy
+from leadsman.decision.view import Column, FloatArray
 from leadsman.plugin import FILTERS_GROUP, REFUSE, SCORES_GROUP
 from leadsman.runtime.problem_log import ProblemLog
 

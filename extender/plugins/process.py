@@ -23,8 +23,8 @@ from msgspec import Struct
 from extender.plugins.worker import LENGTH, MAX_REPLY_BYTES, Question, Reply, frame
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo
-from leadsman.decision.node_index import BoolArray, NodeIndex
 from leadsman.decision.policy import PluginPolicy
+from leadsman.decision.view import BoolArray, NodeIndex
 from leadsman.kube import quantity
 from leadsman.plugin import Node, Pod
 from leadsman.state.snapshot import NodeState
@@ -269,8 +269,8 @@ class Plugin:
     def _changes(self, inputs: DecisionInputs) -> tuple[list[Node], list[str]]:
         """Lists the nodes that changed since the last question, and those that are gone."""
         states, labels = inputs.snapshot.nodes, inputs.node_labels
-        index = inputs.cache.index(inputs.snapshot)
-        fresh = inputs.cache.fresh_until(inputs.snapshot, index) > inputs.now
+        view = inputs.view()
+        index, fresh = view.index, view.fresh
         before, gone = self._sent, list[str]()
         if index is not before.index or labels is not before.labels:
             changed, gone = set(states), [name for name in before.states if name not in states]

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import structs
 
-from leadsman.decision.columns import Column, FloatArray, median
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.delay_scores import CloudScore, NearestScore
 from leadsman.decision.devices.device_filter import DeviceFilter
@@ -24,6 +23,7 @@ from leadsman.decision.pressure_score import PressureScore
 from leadsman.decision.rewards.rewards_score import BreakerFilter, RewardsScore
 from leadsman.decision.self_healing import HealingFilter
 from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter, TelemetryScore
+from leadsman.decision.view import Column, FloatArray, median
 
 # Defines what a plugin is, and lists all filters and scores in the order they are called.
 #
@@ -110,7 +110,7 @@ def filter_nodes(
     for each in filters:
         refusals = each.refusals(pod, result.kept, inputs)
         if refusals:
-            result = inputs.cache.per_objects("kept", (*result, refusals), partial(_refuse, result, refusals))
+            result = inputs.view().once("kept", partial(_refuse, result, refusals), *result, refusals)
     return result
 
 
@@ -130,7 +130,7 @@ def score_nodes(
     plugin_scores = tuple(
         _neutral_if_unknown(score, nodes) for each in scores if (score := each.score(pod, nodes, inputs)) is not None
     )
-    return inputs.cache.per_objects("scores", (nodes, *plugin_scores), lambda: _total(nodes, plugin_scores))
+    return inputs.view().once("scores", lambda: _total(nodes, plugin_scores), nodes, *plugin_scores)
 
 
 def _total(nodes: CandidateNodes, plugin_scores: tuple[PluginScore, ...]) -> ScoreResult:

@@ -20,7 +20,6 @@ from leadsman.decision.decide import (
     weighted_totals,
 )
 from leadsman.decision.delay.explain_delay import evidence_text
-from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import digest
@@ -177,7 +176,7 @@ def _explain_kept(
         unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
         measured=_measured(node, evidence),
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
-        freshness=freshness_of(node, inputs).value,
+        freshness=inputs.freshness_of(node).value,
         age_seconds=_age_seconds(node, inputs),
     )
 
@@ -195,7 +194,7 @@ def _explain_refused(
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
         distances=distances,
-        freshness=freshness_of(node, inputs).value,
+        freshness=inputs.freshness_of(node).value,
         age_seconds=_age_seconds(node, inputs),
     )
 

@@ -1,6 +1,7 @@
 """The inputs of a decision besides the pod: one immutable object with everything known at one moment."""
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from math import inf
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -9,12 +10,12 @@ from msgspec import Struct, field
 from leadsman.cluster.devices.claims import ClaimRequests
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.decision.view import View, Views
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.snapshot import Freshness, Snapshot
 
 # What delays are taken from besides the agents' own reports; implemented in `delays`.
 #
@@ -343,7 +344,7 @@ class DecisionInputs(Struct, frozen=True):
     """Everything that a plugin may look at besides the pod.
 
     now: monotonic seconds, of the clock that the snapshot's ages use.
-    cache: of what was computed from earlier inputs; pass the same one each time.
+    views: those of earlier inputs; pass the same one each time.
     workloads: where the pods of each workload run.
     delay_views: RTTs measured by others than our agents; of several the first that knows a pair counts.
     estimates: RTTs of pairs without a measurement; None: there are none.
@@ -359,7 +360,7 @@ class DecisionInputs(Struct, frozen=True):
     snapshot: Snapshot
     policy: Policy
     now: float
-    cache: DecisionCache = field(default_factory=DecisionCache)
+    views: Views = field(default_factory=Views)
     workloads: WorkloadIndex = WorkloadIndex()
     delay_views: tuple[DelayView, ...] = ()
     estimates: EstimateView | None = None
@@ -370,3 +371,19 @@ class DecisionInputs(Struct, frozen=True):
     last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
     node_labels: NodeLabels | None = None
     devices: DeviceInputs = DeviceInputs()
+
+    def view(self, names: Collection[str] = ()) -> View:
+        """What a decision reads of the snapshot. names: of nodes that its index must have."""
+        sources = (self.policy, self.estimates, self.last_round_trips, *self.delay_views)
+        found = self.views.find(self.snapshot, self.now, sources, names)
+        if found is not None:
+            return found
+        known = [names, self.last_round_trips, *(view.nodes for view in self.delay_views)]
+        known += [last.rtt_ms for last in self.last_round_trips.values()]
+        until = min((each.fresh_until for each in self.delay_views if each.fresh_until > self.now), default=inf)
+        return self.views.begin(self.snapshot, self.now, sources, known, until)
+
+    def freshness_of(self, node: str) -> Freshness:
+        """One node's; a node that the state does not know is silent."""
+        state = self.snapshot.nodes.get(node)
+        return Freshness.SILENT if state is None else state.freshness(self.now)

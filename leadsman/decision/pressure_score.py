@@ -8,20 +8,20 @@ over them all (docs/decisions/0008), while one full resource counts in full.
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import compress
 
+import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.columns import missing_nodes, select_column
-from leadsman.decision.freshness import cached_while_fresh, fresh_only, freshness_of, not_fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
+from leadsman.decision.view import Column
 from leadsman.state import metric_names
-from leadsman.state.snapshot import Freshness, NodeState
+from leadsman.state.snapshot import NodeState
 
 NAME = "pressure"
 NO_METRICS_REASON = "no pressure metrics"
-SILENT_REASON = f"the node is {Freshness.SILENT}"
 
 
 class PressureTerm(Struct, frozen=True):
@@ -42,8 +42,7 @@ class PressureScore:
         settings = inputs.policy.scores.pressure
         if not settings.weight:
             return None
-        all_nodes = cached_while_fresh((NAME, settings), lambda: _headrooms(inputs), inputs)
-        return inputs.cache.per_objects(NAME, (nodes, all_nodes), lambda: _score(settings.weight, nodes, all_nodes))
+        return inputs.view().once(NAME, lambda: _score(settings, nodes, inputs), nodes)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """The metrics that count, for every node that reports them, fresh or not."""
@@ -77,27 +76,25 @@ def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
     return 1.0 - weighted / sum(term.weight for term in present)
 
 
-class _Headrooms(Struct, frozen=True):
-    """The headroom of all nodes in the state, or why it is unknown."""
-
-    known: Mapping[str, float]
-    unknown: Mapping[str, str]
+def _headrooms(counted: Sequence[PressureTerm], states: Sequence[NodeState]) -> Sequence[float | None]:
+    return [headroom(counted, state) for state in states]
 
 
-def _score(weight: float, nodes: Sequence[str], all_nodes: _Headrooms) -> PluginScore:
-    values = select_column(nodes, all_nodes.known)
-    missing = missing_nodes(nodes, values, all_nodes.known)
-    return PluginScore(NAME, weight, values, {node: all_nodes.unknown.get(node, SILENT_REASON) for node in missing})
-
-
-def _headrooms(inputs: DecisionInputs) -> _Headrooms:
-    settings, nodes = inputs.policy.scores.pressure, inputs.snapshot.nodes
-    known = fresh_only(
-        inputs.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), inputs.snapshot), inputs
-    )
-    unknown = dict.fromkeys(nodes.keys() - known.keys(), NO_METRICS_REASON)
-    unknown |= {node: f"the node is {freshness_of(node, inputs)}" for node in not_fresh_nodes(inputs)}
-    return _Headrooms(known, unknown)
+def _score(settings: PressurePolicy, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore:
+    view = inputs.view()
+    at = view.index.positions(nodes)
+    headrooms = view.column((NAME, settings), partial(_headrooms, pressure_terms(settings)), np.nan)[at]
+    fresh = view.fresh[at]
+    known = fresh & ~np.isnan(headrooms)
+    if known.all():
+        return PluginScore(NAME, settings.weight, Column(nodes, headrooms))
+    values = Column(list(compress(nodes, known.tolist())), headrooms[known])
+    unknown = {
+        node: NO_METRICS_REASON if is_fresh else f"the node is {inputs.freshness_of(node)}"
+        for node, is_known, is_fresh in zip(nodes, known.tolist(), fresh.tolist(), strict=True)
+        if not is_known
+    }
+    return PluginScore(NAME, settings.weight, values, unknown)
 
 
 def _reported(metric: str, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, float]:

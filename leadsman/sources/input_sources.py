@@ -5,9 +5,9 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import DecisionInputs, NodeLabels, TelemetryInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
+from leadsman.decision.view import Views
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
@@ -47,7 +47,7 @@ class InputSources(Struct, frozen=True):
     policy: PolicySource
     delays: DelaySources
     clock: Callable[[], float]
-    cache: DecisionCache = field(default_factory=DecisionCache)
+    views: Views = field(default_factory=Views)
     workloads: Source[WorkloadIndex] | None = None
     node_roles: Source[Mapping[str, str]] | None = None
     telemetry: Source[TelemetryInputs] | None = None
@@ -62,7 +62,7 @@ class InputSources(Struct, frozen=True):
             self.state.current,
             self.policy.current,
             self.clock(),
-            self.cache,
+            self.views,
             _current(self.workloads, _ABSENT.workloads),
             tuple(view for source in self.delays.sources if (view := source.current) is not None),
             self.delays.estimator.current,

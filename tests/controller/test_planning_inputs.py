@@ -13,7 +13,7 @@ from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.decision.cache import DecisionCache
+from leadsman.decision.view import Views
 from leadsman.kube.access import ApiAccess
 from leadsman.planning.moves.search import Search
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
@@ -43,7 +43,7 @@ def cluster() -> Cluster:
 
 
 async def new_place(parts: ControllerParts) -> str:
-    situation = await parts.tools.situation(cluster(), DecisionCache())
+    situation = await parts.tools.situation(cluster(), Views())
     return await asyncio.to_thread(Search(situation, lambda *_: False).new_place, situation.cluster.pods["web"])
 
 
@@ -67,6 +67,6 @@ async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
 
 async def test_no_planner_gives_away_a_device_while_nobody_says_what_is_reserved() -> None:
     parts = parts_of(devices=True)
-    inputs = (await parts.tools.situation(cluster(), DecisionCache())).inputs
+    inputs = (await parts.tools.situation(cluster(), Views())).inputs
     await parts.store.close()
     assert "etcd does not say what bandwidth and devices are reserved" in inputs.devices.reservations_problem

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from random import Random
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy, PressurePolicy, ScoresPolicy
+from leadsman.decision.view import Views
 from leadsman.rewards import kuberl, reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
@@ -131,7 +131,7 @@ class Leadsman(Spreading):
         self._ledgers: dict[tuple[str, str], Reward] = {}
         self._changed: set[tuple[str, str]] = set()
         self._snapshot, self._revision, self._beats, self._beat_at = Snapshot(), 0, 0, float("-inf")
-        self._memo, self._policy = DecisionCache(), _POLICY
+        self._memo, self._policy = Views(), _POLICY
 
     def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
         self._write_changes(now)

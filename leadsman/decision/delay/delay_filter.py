@@ -10,9 +10,8 @@ from leadsman.decision.delay import explain_delay
 from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
 from leadsman.decision.delay.evaluation import ResolvedBound, evaluate, resolve_bounds
 from leadsman.decision.delay.rtt_table import Outcome, reason
-from leadsman.decision.freshness import cached_while_fresh
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes, Evidence, PodInfo, Refusal
+from leadsman.decision.model import Evidence, PodInfo, Refusal
 
 NAME = "delay"
 
@@ -35,9 +34,8 @@ class DelayFilter:
         if not resolved:
             return {}
         # Pods of one workload come one after another, with the same bounds and the same nodes.
-        asked, bounds = CandidateNodes.of(nodes), tuple(map(_identity, resolved))
-        key = (NAME, asked, inputs.policy.delay, bounds)
-        return cached_while_fresh(key, lambda: _cached_refusals(bounds, resolved, asked, inputs), inputs)
+        bounds = (NAME, *map(_identity, resolved))
+        return inputs.view().once(bounds, lambda: _refusals(resolved, nodes, _verdicts(resolved, nodes, inputs)), nodes)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return explain_delay.delay_evidence(pod, nodes, inputs)
@@ -47,18 +45,8 @@ def _identity(each: ResolvedBound | NoTarget) -> Hashable:
     return each if isinstance(each, NoTarget) else (each.bound, each.target.name, each.target.nodes)
 
 
-def _cached_refusals(
-    bounds: Hashable, resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, inputs: DecisionInputs
-) -> Mapping[str, Refusal]:
-    """Most reports change round trips and no verdict: then it is the same object, and so is all that is made of it, the
-    nodes that pass and the bytes of the answer."""
-    verdicts = _verdicts(resolved, nodes, inputs)
-    key = (NAME, bounds, verdicts.tobytes())
-    return inputs.cache.per_objects(key, (nodes,), lambda: _refusals(resolved, nodes, verdicts))
-
-
 def _verdicts(
-    resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, inputs: DecisionInputs
+    resolved: Sequence[ResolvedBound | NoTarget], nodes: Sequence[str], inputs: DecisionInputs
 ) -> VerdictArray:
     """Of several bounds that refuse a node, the first counts, and once every node is refused the others are not
     evaluated."""
@@ -71,14 +59,14 @@ def _verdicts(
             verdicts[passing] = number * _CODES + Outcome.UNMEASURED
             break
         evaluation = evaluate(*each, inputs)
-        outcomes = evaluation.outcome[inputs.cache.positions(nodes, evaluation.index)]
+        outcomes = evaluation.outcome[evaluation.index.positions(nodes)]
         refuses = passing & (outcomes > Outcome.ACCEPTED_UNKNOWN)
         verdicts[refuses] = number * _CODES + outcomes[refuses].astype(np.int16)
     return verdicts
 
 
 def _refusals(
-    resolved: Sequence[ResolvedBound | NoTarget], nodes: CandidateNodes, verdicts: VerdictArray
+    resolved: Sequence[ResolvedBound | NoTarget], nodes: Sequence[str], verdicts: VerdictArray
 ) -> Mapping[str, Refusal]:
     refused = dict[str, Refusal]()
     for verdict in np.flatnonzero(np.bincount(verdicts)).tolist():

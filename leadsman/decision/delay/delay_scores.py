@@ -8,14 +8,13 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
-from leadsman.decision.cache import DecisionCache
-from leadsman.decision.columns import Column, FloatArray, median
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
 from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import CloudPolicy
+from leadsman.decision.view import Column, FloatArray, median
 from leadsman.state.snapshot import NodeState
 
 # Nearest first, among the nodes that keep a pod's delay bounds.
@@ -42,20 +41,19 @@ class NearestScore:
         if not evaluated:
             return None
         key = (NEAREST, weight, *((each.bound, each.target.name) for each in evaluated))
-        objects = (nodes, *(each.evaluation for each in evaluated))
-        return inputs.cache.per_objects(key, objects, lambda: _score(weight, nodes, evaluated, inputs.cache))
+        return inputs.view().once(
+            key, lambda: _score(weight, nodes, evaluated), nodes, *(each.evaluation for each in evaluated)
+        )
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
 
 
-def _score(
-    weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBound], cache: DecisionCache
-) -> PluginScore:
+def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBound]) -> PluginScore:
     values, causes = np.zeros(len(nodes)), np.zeros(len(nodes), np.int64)
     for number, (_, _, evaluation) in enumerate(evaluated):
-        at = cache.positions(nodes, evaluation.index)
+        at = evaluation.index.positions(nodes)
         rtt_ms = evaluation.rtt_ms[at]
         values += _values(rtt_ms) / len(evaluated)
         missing = np.isnan(rtt_ms)
@@ -119,14 +117,14 @@ def _cloud_nodes(nodes: Sequence[str], settings: CloudPolicy, inputs: DecisionIn
     if settings.nodes:
         found.update(compress(nodes, map(partial(_matches, settings.nodes), nodes)))
     if settings.zones:
-        zoned = inputs.cache.per_node(CLOUD, settings.zones, partial(_in_zone, settings.zones), inputs.snapshot)
-        found.update(filter(zoned.__contains__, nodes))
+        view = inputs.view()
+        zoned = view.column((CLOUD, settings.zones), partial(_are_in_zone, settings.zones), 0.0)
+        found.update(compress(nodes, zoned[view.index.positions(nodes)]))
     return found
 
 
-def _in_zone(patterns: tuple[str, ...], state: NodeState) -> bool | None:
-    """None, as a column leaves it out, when the node's agent names no such zone."""
-    return (state.identity is not None and _matches(patterns, state.identity.zone)) or None
+def _are_in_zone(patterns: tuple[str, ...], states: Sequence[NodeState]) -> Sequence[bool]:
+    return [state.identity is not None and _matches(patterns, state.identity.zone) for state in states]
 
 
 @lru_cache(maxsize=16_384)

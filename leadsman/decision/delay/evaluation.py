@@ -11,15 +11,13 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.columns import FloatArray
 from leadsman.decision.delay import rtt_table
 from leadsman.decision.delay.bounds import DelayBound, NoTarget, ReplicaMode, Target, resolve_target
 from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Outcome, Readings
-from leadsman.decision.freshness import cached_while_fresh
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.node_index import BoolArray, CodeArray, NodeIndex
 from leadsman.decision.policy import EstimateMode
+from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, View
 
 
 class PairRow(Struct, frozen=True):
@@ -38,18 +36,22 @@ class PairRow(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """Of all nodes of an index.
+    """Of all nodes of a view's index.
 
     decides: the place in the target's nodes of the reference whose pair decides for the node.
     outcome, rtt_ms: of that pair.
     reading: of that pair, as it is in MeasuredRow.
     """
 
-    index: NodeIndex
+    view: View
     decides: CodeArray
     outcome: CodeArray
     rtt_ms: FloatArray
     reading: Readings
+
+    @property
+    def index(self) -> NodeIndex:
+        return self.view.index
 
 
 class EvaluatedBound(NamedTuple):
@@ -99,15 +101,15 @@ def evaluate_bounds(
 def evaluate(bound: DelayBound, target: Target, inputs: DecisionInputs) -> Evaluation:
     """For all nodes, once while the inputs stay as they are. `target` has at least one node."""
     mode = bound.estimate or inputs.policy.delay.estimate
-    key = ("bound", target.nodes, target.replicas, bound.ms, mode, inputs.policy.delay)
-    return cached_while_fresh(key, lambda: _evaluate(bound.ms, mode, target, inputs), inputs)
+    key = ("bound", target.nodes, target.replicas, bound.ms, mode)
+    return inputs.view(target.nodes).once(key, lambda: _evaluate(bound.ms, mode, target, inputs))
 
 
 def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: DecisionInputs) -> Evaluation:
-    index = rtt_table.node_index(target.nodes, inputs)
-    rows = _pair_rows(bound_ms, mode, target, index, inputs)
+    view = rtt_table.view_of(target.nodes, inputs)
+    rows = _pair_rows(bound_ms, mode, target, view, inputs)
     first = next(rows)
-    decides, outcome = np.zeros(len(index) + 1, np.int8), first.outcome
+    decides, outcome = np.zeros(len(view.index) + 1, np.int8), first.outcome
     rtt_ms, reading = first.rtt_ms, first.measured.reading
     for number, row in enumerate(rows, 1):
         replaces = _is_worse(row.outcome, row.rtt_ms, outcome, rtt_ms)
@@ -116,22 +118,22 @@ def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: Decis
         decides[replaces] = number
         outcome, rtt_ms = np.where(replaces, row.outcome, outcome), np.where(replaces, row.rtt_ms, rtt_ms)
         reading = np.where(replaces, row.measured.reading, reading)
-    return Evaluation(index, decides, outcome, rtt_ms, reading)
+    return Evaluation(view, decides, outcome, rtt_ms, reading)
 
 
 def pair_rows(each: EvaluatedBound, inputs: DecisionInputs) -> list[PairRow]:
     """Of an evaluation on the same inputs, one for each node of the target. Made again by the few who need them: kept
     with each evaluation, they were most of the memory that bounds take."""
     mode = each.bound.estimate or inputs.policy.delay.estimate
-    return list(_pair_rows(each.bound.ms, mode, each.target, each.evaluation.index, inputs))
+    return list(_pair_rows(each.bound.ms, mode, each.target, each.evaluation.view, inputs))
 
 
 def _pair_rows(
-    bound_ms: float, mode: EstimateMode, target: Target, index: NodeIndex, inputs: DecisionInputs
+    bound_ms: float, mode: EstimateMode, target: Target, view: View, inputs: DecisionInputs
 ) -> Iterator[PairRow]:
     for reference in target.nodes:
         inputs.checkpoint()
-        yield _evaluate_pairs(reference, bound_ms, mode, index, inputs)
+        yield _evaluate_pairs(reference, bound_ms, mode, view, inputs)
 
 
 def _is_worse(outcome: CodeArray, rtt_ms: FloatArray, than: CodeArray, than_ms: FloatArray) -> BoolArray:
@@ -140,10 +142,8 @@ def _is_worse(outcome: CodeArray, rtt_ms: FloatArray, than: CodeArray, than_ms: 
     return worse
 
 
-def _evaluate_pairs(
-    reference: str, bound_ms: float, mode: EstimateMode, index: NodeIndex, inputs: DecisionInputs
-) -> PairRow:
-    measured = rtt_table.measured_row(reference, index, inputs)
+def _evaluate_pairs(reference: str, bound_ms: float, mode: EstimateMode, view: View, inputs: DecisionInputs) -> PairRow:
+    measured = rtt_table.measured_row(reference, view, inputs)
     reading = measured.reading
     unknown = reading < 0
     outcome = np.where(unknown, -reading, (reading > bound_ms) * float(Outcome.MEASURED_OVER)).astype(np.int8)
@@ -153,15 +153,15 @@ def _evaluate_pairs(
         outcome[open_pairs] = Outcome.ACCEPTED_UNKNOWN
     if inputs.estimates is None:
         return PairRow(reference, outcome, rtt_ms, measured, None)
-    estimated = rtt_table.estimate_row(inputs.estimates, reference, index, inputs)
+    estimated = rtt_table.estimate_row(inputs.estimates, reference, view)
     open_pairs &= ~np.isnan(estimated.rtt_ms)
     if mode is not EstimateMode.REJECT:
         by_estimate = _estimated_outcome(estimated, bound_ms, mode)
         counts = open_pairs
         if mode is EstimateMode.UPPER_BOUND:
-            live = rtt_table.live_mask(index, inputs)
+            live = rtt_table.live_mask(view, inputs)
             passes_or_is_all = (by_estimate == Outcome.PASSES) | (reading == rtt_table.UNMEASURED)
-            counts = open_pairs & live & live[index.position(reference)] & passes_or_is_all
+            counts = open_pairs & live & live[view.index.position(reference)] & passes_or_is_all
         outcome[counts] = by_estimate[counts]
     np.copyto(rtt_ms, estimated.rtt_ms, where=open_pairs)
     return PairRow(reference, outcome, rtt_ms, measured, estimated)

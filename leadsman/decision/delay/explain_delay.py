@@ -11,13 +11,13 @@ from leadsman.decision.delay.rtt_table import (
     FIRST_VIEW,
     IMPLAUSIBLE,
     Outcome,
-    peer_windows,
     reason,
     rtt_getter,
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import Direction
+from leadsman.decision.view import peer_windows
 from leadsman.runtime import text_table
 
 # A DelayEvidence as a line: `3 ms from ref (measured by ref's agent, 2 to 5 ms, 1.0 s old), bound 5 ms`.
@@ -124,7 +124,7 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
     if others is None or row.measured.source[at] != BY_AGENTS or not (reading == IMPLAUSIBLE or reading >= 0):
         return ""
     reporter, peer = (node, row.reference) if row.measured.backward[at] else (row.reference, node)
-    window = peer_windows(reporter, inputs).get(peer)
+    window = peer_windows(inputs.snapshot.nodes.get(reporter)).get(peer)
     reported_ms = rtt_getter(inputs.policy.delay.statistic)(window) if window else None
     if reported_ms is None or reported_ms == reading:
         return ""
@@ -156,6 +156,6 @@ def _grounds(row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionIn
     if measured.source[at] != BY_AGENTS:
         view = inputs.delay_views[measured.source[at] - FIRST_VIEW]
         return rtt_ms, rtt_ms, view.source, reporter, None if view.read_at is None else inputs.now - view.read_at
-    window, state = peer_windows(reporter, inputs)[peer], inputs.snapshot.nodes[reporter]
+    window, state = peer_windows(inputs.snapshot.nodes.get(reporter))[peer], inputs.snapshot.nodes[reporter]
     low_ms, high_ms = (rtt_ms if end is None else end for end in (window.min_ms, window.p95_ms))
     return low_ms, high_ms, AGENTS_SOURCE, reporter, state.age_seconds(inputs.now)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leadsman.decision.columns import FloatArray
 from leadsman.decision.delay import rtt_table
 from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds, pair_rows
@@ -20,6 +19,7 @@ from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Direction
+from leadsman.decision.view import FloatArray
 
 MAX_PROBE_PAIRS = 16
 """Pairs that one decision asks for: as many as a node has peers."""
@@ -64,7 +64,8 @@ def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: D
     undecided = np.ones(len(nodes), np.bool_)
     for each in bounds:
         evaluation = each.evaluation
-        at, live = inputs.cache.positions(nodes, evaluation.index), rtt_table.live_mask(evaluation.index, inputs)
+        view = evaluation.view
+        at, live = view.index.positions(nodes), rtt_table.live_mask(view, inputs)
         open_nodes = np.isin(evaluation.outcome, _UNDECIDED)
         for number, row in enumerate(pair_rows(each, inputs)):
             open_nodes |= (evaluation.decides == number) & row.measured.doubted
@@ -76,8 +77,9 @@ def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: D
     """The pairs with live references that nobody measured, or one end alone as less than counts, and whose estimate may
     be within the bound; of each reference the `most` nearest. Where the policy counts one end only, the other cannot
     settle it. nodes: by name, which decides between equal round trips."""
-    index, direction = each.evaluation.index, inputs.policy.delay.direction
-    live, at = rtt_table.live_mask(index, inputs), index.positions(nodes)
+    view, direction = each.evaluation.view, inputs.policy.delay.direction
+    index, live = view.index, rtt_table.live_mask(view, inputs)
+    at = index.positions(nodes)
     for row in pair_rows(each, inputs):
         if live[index.position(row.reference)]:
             unmeasured = row.measured.reading == rtt_table.UNMEASURED

@@ -10,22 +10,19 @@ A reading is one number for a pair: the round trip in ms, or minus the Outcome t
 round trips the larger reading is the longer one, and of two causes the smaller reading says more.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
 from itertools import chain
 from operator import attrgetter
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.columns import FloatArray
-from leadsman.decision.freshness import cached_while_fresh, fresh_mask, freshness_of
 from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
-from leadsman.decision.node_entries import NamedValues
-from leadsman.decision.node_index import ABSENT, BoolArray, CodeArray, NodeIndex
 from leadsman.decision.policy import Direction, Statistic
+from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, View, peer_windows
 from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState
 
@@ -101,8 +98,8 @@ class MeasuredRow(Struct, frozen=True):
     doubted: BoolArray
 
 
-class ViewRow(Struct, frozen=True):
-    """What one view says of a reference and every node of an index. beyond: nodes that the index does not have."""
+class ViewRow(NamedTuple):
+    """What one source says of a reference and every node of an index. beyond: nodes that the index does not have."""
 
     reading: Readings
     backward: BoolArray
@@ -126,53 +123,49 @@ class EstimateRow(Struct, frozen=True):
     beyond: Sequence[str]
 
 
-def node_index(references: tuple[str, ...], inputs: DecisionInputs) -> NodeIndex:
-    """Of all nodes of which anything is known beside these."""
-    named: list[tuple[object, Collection[str]]] = [(references, references)]
-    named += ((view, view.nodes) for view in inputs.delay_views)
-    named += ((peers, peers) for reference in references if (peers := peer_windows(reference, inputs)))
-    named += ((last, last.rtt_ms) for reference in references if (last := inputs.last_round_trips.get(reference)))
-    index = inputs.cache.index(inputs.snapshot, named)
-    rows = [row for reference in references for row in _rows_of_others(reference, index, inputs)]
-    beyond = [(row, row.beyond) for row in rows if row.beyond]
-    return inputs.cache.index(inputs.snapshot, [*named, *beyond]) if beyond else index
+def view_of(references: tuple[str, ...], inputs: DecisionInputs) -> View:
+    """With these, and all nodes to which anything is known from them."""
+    peers = (peer_windows(inputs.snapshot.nodes.get(reference)) for reference in references)
+    names = [*references, *chain.from_iterable(peers)]
+    view, beyond = inputs.view(names), list[str]()
+    for reference in references:
+        for other in inputs.delay_views:
+            beyond += _view_row(other, reference, inputs.policy.delay.direction, view).beyond
+        if inputs.estimates is not None:
+            beyond += estimate_row(inputs.estimates, reference, view).beyond
+    return inputs.view([*names, *beyond]) if beyond else view
 
 
-def _rows_of_others(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Iterator[ViewRow | EstimateRow]:
-    yield from (view_row(view, reference, index, inputs) for view in inputs.delay_views)
-    if inputs.estimates is not None:
-        yield estimate_row(inputs.estimates, reference, index, inputs)
-
-
-def live_mask(index: NodeIndex, inputs: DecisionInputs) -> BoolArray:
+def live_mask(view: View, inputs: DecisionInputs) -> BoolArray:
     """The nodes that somebody vouches for now: an agent's fresh heartbeat, or another source that is fresh. An estimate
     counts only between two of them: of a silent node nobody knows that it can be reached at all."""
-    return cached_while_fresh(("live", index), lambda: _find_live(index, inputs), inputs)
+
+    def find() -> BoolArray:
+        fresh = [each for each in inputs.delay_views if inputs.now < each.fresh_until]
+        live = view.fresh
+        for each in fresh:
+            live = live | view.lasting.once("nodes", partial(view.index.mask, each.nodes), each, view.index)
+        return live
+
+    return view.once("live", find)
 
 
-def _find_live(index: NodeIndex, inputs: DecisionInputs) -> BoolArray:
-    live = fresh_mask(index, inputs)
-    for view in inputs.delay_views:
-        if inputs.now < view.fresh_until:
-            live = live | inputs.cache.per_object(view, ("nodes", index), partial(index.mask, view.nodes))
-    return live
-
-
-def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> MeasuredRow:
-    """`index` has the reference."""
-    direction, nothing = inputs.policy.delay.direction, np.full(len(index) + 1, UNMEASURED)
-    forward = nothing if direction is Direction.BACKWARD else _forward_readings(reference, index, inputs)
-    backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, index, inputs)
+def measured_row(reference: str, view: View, inputs: DecisionInputs) -> MeasuredRow:
+    """The view's index has the reference."""
+    index, direction = view.index, inputs.policy.delay.direction
+    nothing = np.full(len(index) + 1, UNMEASURED)
+    forward = nothing if direction is Direction.BACKWARD else _forward_readings(reference, view, inputs)
+    backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, view, inputs)
     reading, is_backward = _larger(forward, backward)
     doubted = np.zeros(len(index) + 1, np.bool_)
     if inputs.estimates is not None:
-        others = estimate_row(inputs.estimates, reference, index, inputs)
+        others = estimate_row(inputs.estimates, reference, view)
         doubted = ((forward < 0) | (backward < 0)) & (reading >= 0) & (reading < others.expected_ms)
         reading[doubted] = np.where(reading < others.lowest_ms, IMPLAUSIBLE, others.expected_ms)[doubted]
     source = np.zeros(len(index) + 1, np.int8)
-    for number, view in enumerate(inputs.delay_views, FIRST_VIEW):
-        if inputs.now < view.fresh_until:
-            row = view_row(view, reference, index, inputs)
+    for number, other in enumerate(inputs.delay_views, FIRST_VIEW):
+        if inputs.now < other.fresh_until:
+            row = _view_row(other, reference, direction, view)
             adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
             reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
     if last := inputs.last_round_trips.get(reference):
@@ -191,108 +184,77 @@ def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]
     return reading, backward > forward
 
 
-def peer_windows(node: str, inputs: DecisionInputs) -> Mapping[str, PeerLatency]:
-    """Peer → the window that the node's agent measured."""
-    state = inputs.snapshot.nodes.get(node)
-    return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
-
-
-_NO_WINDOWS: Mapping[str, PeerLatency] = MappingProxyType({})
-
-
-def _forward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Readings:
+def _forward_readings(reference: str, view: View, inputs: DecisionInputs) -> Readings:
     """By the reference's agent."""
-    peers, rtt = peer_windows(reference, inputs), rtt_getter(inputs.policy.delay.statistic)
-    readings = inputs.cache.per_object(
-        peers,
-        (inputs.policy.delay.statistic, index),
-        lambda: index.place(peers, _readings(list(peers.values()), rtt), UNMEASURED),
-    )
-    freshness = freshness_of(reference, inputs)
-    if freshness is Freshness.FRESH:
-        return readings
-    why = _PROVISIONAL if freshness is Freshness.PROVISIONAL else _STALE
-    return np.where(readings == UNMEASURED, UNMEASURED, why)
+    peers = peer_windows(inputs.snapshot.nodes.get(reference))
+    readings = _readings(list(peers.values()), inputs.policy.delay.statistic)
+    freshness = inputs.freshness_of(reference)
+    if freshness is not Freshness.FRESH:
+        readings[readings != UNMEASURED] = _PROVISIONAL if freshness is Freshness.PROVISIONAL else _STALE
+    return view.index.place(peers, readings, UNMEASURED)
 
 
-def _backward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Readings:
+def _backward_readings(reference: str, view: View, inputs: DecisionInputs) -> Readings:
     """By the agent of each of the others."""
     statistic = inputs.policy.delay.statistic
-    windows = inputs.cache.node_entries(
-        "windows", statistic, partial(_all_reports, rtt_getter(statistic)), inputs.snapshot, index
-    )
-    readings = windows.column(reference, UNMEASURED)
-    old = ~fresh_mask(index, inputs) & (readings != UNMEASURED)
-    if not old.any():
+
+    def reported(states: Sequence[NodeState]) -> Readings:
+        windows = [None if state.latency is None else state.latency.peers.get(reference) for state in states]
+        readings = np.full(len(windows), UNMEASURED)
+        at = [place for place, window in enumerate(windows) if window is not None]
+        readings[at] = _readings(list(filter(None, windows)), statistic)
         return readings
-    causes = inputs.cache.node_array("cause", None, _causes, _STALE, inputs.snapshot, index)
-    return np.where(old, causes, readings)
+
+    readings = view.column(("window", reference, statistic), reported, UNMEASURED)
+    old = ~view.fresh & (readings != UNMEASURED)
+    return np.where(old, view.column("cause", _causes, _STALE), readings) if old.any() else readings
 
 
-_RttGetter = Callable[[PeerLatency], float | None]
+def _causes(states: Sequence[NodeState]) -> Sequence[float]:
+    """Why a report of this node does not count, while the node is not fresh."""
+    return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
 
 
-def _all_reports(rtt: _RttGetter, states: Sequence[NodeState]) -> NamedValues:
-    """By peer."""
-    peers = [_NO_WINDOWS if state.latency is None else state.latency.peers for state in states]
-    readings = _readings(list(chain.from_iterable(each.values() for each in peers)), rtt)
-    return NamedValues(list(map(len, peers)), chain.from_iterable(peers), readings)
-
-
-def _readings(windows: Sequence[PeerLatency], rtt: _RttGetter) -> Readings:
+def _readings(windows: Sequence[PeerLatency], statistic: Statistic) -> Readings:
     """A window that has replies may lack the statistic."""
-    readings = np.array(list(map(rtt, windows)), np.float64)  # None is NaN.
+    readings = np.array(list(map(rtt_getter(statistic), windows)), np.float64)  # None is NaN.
     for at in np.flatnonzero(np.isnan(readings)).tolist():
         readings[at] = UNMEASURED if windows[at].received else NO_REPLY
     return readings
 
 
-def _causes(states: Iterable[NodeState]) -> Sequence[float]:
-    """Why a report of this node does not count, while the node is not fresh."""
-    return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
-
-
-def rtt_getter(statistic: Statistic) -> _RttGetter:
+def rtt_getter(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
     return attrgetter(f"{statistic}_ms")
 
 
-def view_row(view: DelayView, reference: str, index: NodeIndex, inputs: DecisionInputs) -> ViewRow:
-    direction = inputs.policy.delay.direction
-    return inputs.cache.per_object(
-        view, (reference, direction, index), lambda: _place_view_row(view, reference, direction, index)
-    )
+def _view_row(other: DelayView, reference: str, direction: Direction, view: View) -> ViewRow:
+    def place() -> ViewRow:
+        row, index = other.row(reference), view.index
+        forward = {} if direction is Direction.BACKWARD else row.forward
+        backward = {} if direction is Direction.FORWARD else row.backward
+        reading, is_backward = _larger(_place(forward, index), _place(backward, index))
+        reading[index.mask(row.no_reply) & (reading < 0)] = NO_REPLY
+        return ViewRow(reading, is_backward, index.without([*row.forward, *row.backward, *row.no_reply]))
 
-
-def _place_view_row(view: DelayView, reference: str, direction: Direction, index: NodeIndex) -> ViewRow:
-    row = view.row(reference)
-    forward = {} if direction is Direction.BACKWARD else row.forward
-    backward = {} if direction is Direction.FORWARD else row.backward
-    reading, is_backward = _larger(_place(forward, index), _place(backward, index))
-    reading[index.mask(row.no_reply) & (reading < 0)] = NO_REPLY
-    return ViewRow(reading, is_backward, _beyond([*row.forward, *row.backward, *row.no_reply], index))
+    return view.lasting.once((reference, direction), place, other, view.index)
 
 
 def _place(readings: Mapping[str, float], index: NodeIndex) -> Readings:
     return index.place(readings.keys(), list(readings.values()), UNMEASURED)
 
 
-def estimate_row(estimates: EstimateView, reference: str, index: NodeIndex, inputs: DecisionInputs) -> EstimateRow:
-    return inputs.cache.per_object(
-        estimates, (reference, index), lambda: _place_estimate_row(estimates, reference, index)
-    )
+def estimate_row(estimates: EstimateView, reference: str, view: View) -> EstimateRow:
+    """Asked of the estimates once, as it is dear."""
 
+    def place() -> EstimateRow:
+        row, index = estimates.row(reference), view.index
+        columns = (row.rtt_ms, row.low_ms, row.high_ms)
+        limits = (row.expected_ms, row.lowest_ms)
+        expected_ms, lowest_ms = (index.place(row.nodes, each or [0.0] * len(row.nodes), 0.0) for each in limits)
+        rtt_ms, low_ms, high_ms = (index.place(row.nodes, column, np.nan) for column in columns)
+        sources = sorted(set(row.source))
+        codes = np.zeros(len(index) + 1, np.int8)
+        codes[index.positions(row.nodes)] = [sources.index(source) for source in row.source]
+        return EstimateRow(rtt_ms, low_ms, high_ms, expected_ms, lowest_ms, codes, sources, index.without(row.nodes))
 
-def _place_estimate_row(estimates: EstimateView, reference: str, index: NodeIndex) -> EstimateRow:
-    row = estimates.row(reference)
-    columns = (row.rtt_ms, row.low_ms, row.high_ms)
-    limits = (row.expected_ms, row.lowest_ms)
-    expected_ms, lowest_ms = (index.place(row.nodes, each or [0.0] * len(row.nodes), 0.0) for each in limits)
-    rtt_ms, low_ms, high_ms = (index.place(row.nodes, column, np.nan) for column in columns)
-    sources = sorted(set(row.source))
-    codes = np.zeros(len(index) + 1, np.int8)
-    codes[index.positions(row.nodes)] = [sources.index(source) for source in row.source]
-    return EstimateRow(rtt_ms, low_ms, high_ms, expected_ms, lowest_ms, codes, sources, _beyond(row.nodes, index))
-
-
-def _beyond(nodes: Sequence[str], index: NodeIndex) -> Sequence[str]:
-    return [node for node, position in zip(nodes, index.positions(nodes).tolist(), strict=True) if position == ABSENT]
+    return view.lasting.once(reference, place, estimates, view.index)

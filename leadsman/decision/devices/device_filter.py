@@ -15,7 +15,6 @@ from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
 from leadsman.cluster.devices.card_room import CardQuestion
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
-from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import Evidence, PodInfo, Refusal
 from leadsman.state import metric_names
@@ -146,7 +145,7 @@ def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: i
 def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
     """What the node's agent reports of its physical functions; None: nothing, or nothing fresh."""
     state = inputs.snapshot.nodes.get(name)
-    if state is None or state.hardware is None or freshness_of(name, inputs) is not Freshness.FRESH:
+    if state is None or state.hardware is None or inputs.freshness_of(name) is not Freshness.FRESH:
         return None
     values = state.hardware.values
     headroom, limited_bits = values.get(metric_names.SRIOV_LINK_HEADROOM), values.get(metric_names.SRIOV_LIMITED)

@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import MappingProxyType
 
+import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.columns import Column
-from leadsman.decision.freshness import cached_while_fresh, fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, pod_type_of
 from leadsman.decision.policy import BreakerPolicy, RewardRule
 from leadsman.decision.rewards.aged_trials import faded_trials, incident_age_seconds, trials_since, trials_until_retry
+from leadsman.decision.view import Column
 from leadsman.rewards import kuberl, reward_updates
 from leadsman.rewards.posterior import DEFAULT_TYPICAL_RATIO, MIN_VOTING_TRIALS, NodePosterior, NodePosteriors, Trials
 from leadsman.rewards.quality import quality_factors
@@ -113,10 +113,10 @@ def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:
     racks = _accused_racks(accusations, inputs)
     if not rewards and not accusations:
         return None
-    return inputs.cache.per_object(
-        inputs.snapshot.rewards,
+    return inputs.views.lasting.once(
         (NAME, rule, step, pod_type, racks),
         lambda: _assess_type(rewards, shared_doubts(pod_type, accusations, racks), rule, step * FADE_STEP_SECONDS),
+        inputs.snapshot.rewards,
     )
 
 
@@ -147,18 +147,18 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     """Those of all types that failed on a node lately."""
     rewards, now = inputs.snapshot.rewards, step * FADE_STEP_SECONDS
 
+    once = inputs.views.lasting.once
+
     def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
-        failing = inputs.cache.per_object(nodes, (NAME, "failing"), lambda: _failing_nodes(nodes))
+        failing = once((NAME, "failing"), lambda: _failing_nodes(nodes), nodes)
         if not failing:
             return {}
-        return inputs.cache.per_object(
-            nodes, (NAME, "accusations", step), lambda: _type_accusations(nodes, failing, now)
-        )
+        return once((NAME, "accusations", step), lambda: _type_accusations(nodes, failing, now), nodes)
 
-    return inputs.cache.per_object(
-        rewards,
+    return once(
         (NAME, "accusations", step),
         lambda: {name: found for name, nodes in rewards.items() if (found := of_type(nodes))},
+        rewards,
     )
 
 
@@ -191,13 +191,22 @@ def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tu
     suspect = {rack for rack, count in counts.items() if count >= 2}
     if not suspect:
         return ()
-    racks = inputs.cache.per_node(f"{NAME} rack", None, _rack, inputs.snapshot)
-    return tuple(tuple(sorted(node for node, each in racks.items() if each == rack)) for rack in sorted(suspect))
+    view = inputs.view()
+    racks = view.column(f"{NAME} rack", _racks, None).tolist()
+    members: dict[object, list[str]] = {rack: [] for rack in sorted(suspect)}
+    for node, rack in zip(view.index.nodes, racks, strict=False):
+        if rack in members:
+            members[rack].append(node)
+    return tuple(tuple(sorted(nodes)) for nodes in members.values())
 
 
-def _rack(state: NodeState) -> tuple[str, str] | None:
+def _racks(states: Sequence[NodeState]) -> Sequence[str | None]:
+    return list(map(_rack, states))
+
+
+def _rack(state: NodeState) -> str | None:
     identity = state.identity
-    return (identity.zone, identity.rack) if identity and identity.rack else None
+    return f"{identity.zone}\0{identity.rack}" if identity and identity.rack else None
 
 
 def _draw(pod: PodInfo, node: str) -> float:
@@ -208,8 +217,8 @@ def _draw(pod: PodInfo, node: str) -> float:
 
 def _outage_reason(nodes: Sequence[str], inputs: DecisionInputs) -> str:
     """Why rewards do not count now: too few agents report, so etcd may be away; "" when enough do."""
-    fresh = cached_while_fresh(NAME, lambda: frozenset(fresh_nodes(inputs)), inputs)
-    reporting = sum(map(fresh.__contains__, nodes))
+    view = inputs.view()
+    reporting = int(np.count_nonzero(view.fresh[view.index.positions(nodes)]))
     if 2 * reporting >= len(nodes):
         return ""
     return f"{NAME}: only {reporting} of {len(nodes)} nodes report; scores are not used until at least half do"

@@ -8,8 +8,6 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.decision.columns import Column
-from leadsman.decision.freshness import cached_while_fresh, fresh_only
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, SnapshotMetrics
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.telemetry.taspolicy import (
@@ -22,6 +20,7 @@ from leadsman.decision.telemetry.taspolicy import (
     Strategy,
     TasPolicy,
 )
+from leadsman.decision.view import Column, View
 from leadsman.kube import quantity
 from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.quantity import NANO
@@ -78,9 +77,7 @@ def _current_in_table(
     if isinstance(table, PolledMetrics):
         limit = table.max_age_seconds if policy.max_age_seconds is None else policy.max_age_seconds
         return _younger_than(table.columns.get(metric, NO_READINGS), limit, inputs.now)
-    fresh = cached_while_fresh(
-        ("telemetry", metric), lambda: Readings(fresh_only(_column(metric, inputs), inputs)), inputs
-    )
+    fresh = inputs.view().once(("telemetry", metric), lambda: Readings(_agents_values(metric, inputs.view(), True)))
     return fresh if policy.max_age_seconds is None else _reported_within(fresh, policy.max_age_seconds, inputs)
 
 
@@ -105,20 +102,22 @@ def _reported_within(fresh: Readings, limit: float, inputs: DecisionInputs) -> R
 def _all_values(metric: str, table: PolledMetrics | SnapshotMetrics, inputs: DecisionInputs) -> Mapping[str, int]:
     if isinstance(table, PolledMetrics):
         return table.columns.get(metric, NO_READINGS).values
-    return _column(metric, inputs)
+    return _agents_values(metric, inputs.view(), False)
 
 
 _NO_VALUES: Mapping[str, int] = MappingProxyType({})
 
 
-def _column(metric: str, inputs: DecisionInputs) -> Mapping[str, int]:
-    """The metric's values of all nodes, fresh or not."""
+def _agents_values(metric: str, view: View, fresh: bool) -> Mapping[str, int]:
+    """The metric's values of all nodes, or of those that are fresh."""
 
     def value(state: NodeState) -> int | None:
         measured = None if state.hardware is None else state.hardware.values.get(metric)
         return None if measured is None else quantity.from_float(measured)
 
-    return inputs.cache.per_node(f"telemetry {metric}", None, value, inputs.snapshot)
+    values = view.column(("telemetry", metric), lambda states: list(map(value, states)), None)
+    known = zip(view.index.nodes, values.tolist(), view.fresh.tolist(), strict=False)
+    return {node: value for node, value, is_fresh in known if value is not None and (is_fresh or not fresh)}
 
 
 # Evaluates rules, which are strict, and strategies on nodes' values.
@@ -199,7 +198,7 @@ class TelemetryFilter:
         if not (policy and strategy and strategy.rules):
             return {}
         policy_readings = _PolicyReadings(policy.key, strategy, for_rules(strategy.rules, policy, inputs))
-        refused = cached_while_fresh(policy_readings, lambda: _violation_refusals(policy_readings), inputs)
+        refused = inputs.view().once(policy_readings, lambda: _violation_refusals(policy_readings))
         if policy.fail_mode is FailMode.CLOSED:
             refused = {
                 **{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, policy_readings))},

@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 from msgspec import Raw, structs
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow, Readings, SourceRow
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
+from leadsman.decision.view import Views
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.messages import (
@@ -206,7 +206,7 @@ class RequestDecoder:
         self._lists: dict[bytes, CandidateNodes] = {}
         self._tables: defaultdict[str, dict[Any, Any]] = defaultdict(dict)
         self._changed = set[str]()
-        self._inputs: dict[str, Any] = {"snapshot": Snapshot(), "policy": Policy(), "cache": DecisionCache()}
+        self._inputs: dict[str, Any] = {"snapshot": Snapshot(), "policy": Policy(), "views": Views()}
 
     def decode(self, block: bytes) -> Iterator[RecordedRequest]:
         """The requests in a block. BadRecording: of another format; UNREADABLE."""

@@ -92,7 +92,7 @@ class Hosted:
         template = getattr(self, "_template", None)
         if template is None:
             return DecisionInputs(self.snapshot, self.policy, time.monotonic())
-        return DecisionInputs(self.snapshot, self.policy, time.monotonic(), template.cache)
+        return DecisionInputs(self.snapshot, self.policy, time.monotonic(), template.views)
 
     @property
     def plugins(self) -> dict[str, Plugin]:

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import NEUTRAL_SCORE, decide, filter_nodes, plugin_values, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
+from leadsman.decision.view import Views
 from leadsman.state.metric_names import CPU_PRESSURE
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_the_order_asked_changes_nothing(make: "Make", labels: dict[str, str], o
 
 @given(LABELS, st.integers(0, 500), st.integers(0, 500))
 def test_a_memo_used_before_changes_nothing(make: "Make", labels: dict[str, str], one: int, two: int) -> None:
-    memo, pod = DecisionCache(), make.pod(**labels)
+    memo, pod = Views(), make.pod(**labels)
     for seed in (one, two, one):
         facts = cluster(make, seed)
         assert decide(pod, NAMES, DecisionInputs(facts.snapshot, facts.policy, facts.now, memo)) == decide(

@@ -1,14 +1,14 @@
-"""Decisions on one snapshot after another, with what the cache kept, are those of an empty cache."""
+"""Decisions on one snapshot after another, with what the views before left, are those of a new view."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from leadsman.decision.cache import DecisionCache
-from leadsman.decision.decide import decide, filter_nodes
+from leadsman.decision.decide import decide
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.policy import Policy
+from leadsman.decision.view import Views
 from leadsman.state import keys
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency, encode_record
@@ -40,26 +40,12 @@ def reported(before: Snapshot, node: str, record: AnyRecord, gone: bool, now: fl
 def test_decisions_while_nodes_report_are_those_made_from_the_start(
     batches: list[tuple[list[tuple[str, AnyRecord, bool]], float, int]],
 ) -> None:
-    cache, now, snapshots = DecisionCache(), NOW, [Snapshot()]
+    views, now, snapshots = Views(), NOW, [Snapshot()]
     for batch, seconds, steps_back in batches:
         now += seconds
         newest = snapshots[-1]
         for node, record, gone in batch:
             newest = reported(newest, node, record, gone, now)
         snapshots.append(newest)
-        kept = DecisionInputs(snapshots[-1 - min(steps_back, len(snapshots) - 1)], Policy(), now, cache)
-        assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, cache=DecisionCache()))
-
-
-def test_reports_that_change_no_verdict_leave_the_result_the_same_object() -> None:
-    snapshot, cache = Snapshot(), DecisionCache()
-    results = []
-    for seq, ms in enumerate((10.0, 12.0, 60.0), 1):
-        beat, latency = Heartbeat(1, seq, 60.0), Latency({"a": PeerLatency(30, 30, ms, ms, ms)})
-        for record in (beat, latency):
-            snapshot = reported(snapshot, "c", record, False, NOW)
-        pod = PodInfo("default", f"p{seq}", labels={"delay_a": "20"})
-        results.append(filter_nodes(pod, NODES, DecisionInputs(snapshot, Policy(), NOW, cache)))
-    first, second, third = results
-    assert second is first
-    assert (first.kept, third.kept) == (("a", "c"), ("a",))
+        kept = DecisionInputs(snapshots[-1 - min(steps_back, len(snapshots) - 1)], Policy(), now, views)
+        assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, views=Views()))

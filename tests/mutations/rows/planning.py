@@ -23,8 +23,8 @@ MUTATIONS = (
     Mutation(
         "the controller's planners see what is reserved of devices",
         "controller/keeper.py",
-        "replace(await self.reserved_inputs(), cache=cache)",
-        "replace(self.inputs(), cache=cache)",
+        "replace(await self.reserved_inputs(), views=views)",
+        "replace(self.inputs(), views=views)",
         "controller/test_planning_inputs.py::test_no_planner_gives_away_a_device_while_nobody_says_what_is_reserved",
     ),
     Mutation(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, Target
 from leadsman.decision.delay.evaluation import evaluate
@@ -17,6 +16,7 @@ from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
+from leadsman.decision.view import Views
 from leadsman.kube.names import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
 if TYPE_CHECKING:
@@ -227,11 +227,11 @@ def test_of_two_replicas_that_tell_alike_the_farther_decides_for_all_and_the_nea
 
 
 def test_a_node_that_comes_or_goes_moves_no_other_nodes_value(make: "Make") -> None:
-    cache, bound, target = DecisionCache(), DelayBound("ref", 5.0), Target("ref", ("ref",))
+    cache, bound, target = Views(), DelayBound("ref", 5.0), Target("ref", ("ref",))
     for names in (["a", "b"], ["b", "a", "c"], ["c", "b"], ["b"], ["a", "b"]):
         rtts = {name: float(ord(name)) for name in names}
         inputs = make.facts(
-            {**{name: make.state({"ref": ms}) for name, ms in rtts.items()}, "ref": make.state()}, cache=cache
+            {**{name: make.state({"ref": ms}) for name, ms in rtts.items()}, "ref": make.state()}, views=cache
         )
         found = evaluate(bound, target, inputs)
         known = {name: found.rtt_ms[found.index.position(name)] for name in "abc"}

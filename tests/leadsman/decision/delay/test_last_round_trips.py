@@ -75,7 +75,7 @@ def test_a_new_state_changes_the_answer_at_once(make: "Make") -> None:
     before = facts(make)
     assert "near" not in reasons(before)
     after = DecisionInputs(
-        before.snapshot, before.policy, before.now, before.cache, last_round_trips={"gone": LastRoundTrips(70.0, {})}
+        before.snapshot, before.policy, before.now, before.views, last_round_trips={"gone": LastRoundTrips(70.0, {})}
     )
     assert reasons(after)["near"] == "delay to gone was not measured"
 

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.bounds import ReplicaMode
 from leadsman.decision.delay.delay_scores import NearestScore
@@ -24,6 +23,7 @@ from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, EstimateMode, Policy, Statistic
+from leadsman.decision.view import Views
 from leadsman.kube.names import DELAY_ANNOTATION
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
@@ -196,13 +196,13 @@ class Case(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def cache() -> DecisionCache:
+def cache() -> Views:
     """One for all cases: what was computed for one must never answer for another."""
-    return DecisionCache()
+    return Views()
 
 
 @st.composite
-def cases(draw: st.DrawFn, make: "Make", cache: DecisionCache) -> Case:
+def cases(draw: st.DrawFn, make: "Make", cache: Views) -> Case:
     references = draw(st.lists(st.sampled_from(NAMES[:3]), min_size=1, max_size=3, unique=True).map(sorted))
     replicas, mode = draw(st.sampled_from(ReplicaMode)), draw(st.sampled_from(EstimateMode))
     states = {}
@@ -220,7 +220,7 @@ def cases(draw: st.DrawFn, make: "Make", cache: DecisionCache) -> Case:
     inputs = make.facts(
         states,
         Policy(delay=policy),
-        cache=cache,
+        views=cache,
         workloads=make.workloads(deployment_web=[f"web-{node}@{node}" for node in references]),
         delay_views=views,
         estimates=None if spans is None else make.guessed(spans),
@@ -243,7 +243,7 @@ def windows(draw: st.DrawFn, make: "Make", name: str, kind: str) -> NodeState:
 @settings(max_examples=600, deadline=None)
 @given(data=st.data())
 def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_pair(
-    make: "Make", cache: DecisionCache, data: st.DataObject
+    make: "Make", cache: Views, data: st.DataObject
 ) -> None:
     references, replicas, mode, pod, inputs = data.draw(cases(make, cache))
     deciding = {node: read_deciding(references, node, replicas, mode, inputs) for node in NAMES}
@@ -290,7 +290,7 @@ def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_lowering_a_nodes_delay_never_lowers_its_score(make: "Make", cache: DecisionCache, data: st.DataObject) -> None:
+def test_lowering_a_nodes_delay_never_lowers_its_score(make: "Make", cache: Views, data: st.DataObject) -> None:
     """n-3 is no reference, so its own reports change no other node's delay."""
     references, _, _, pod, inputs = data.draw(cases(make, cache))
     reports = {reference: data.draw(MS) for reference in references}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from msgspec import Struct, structs
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay import rtt_table
 from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.policy import DelayPolicy, Direction, Policy, Statistic
+from leadsman.decision.view import Views
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import NodeState
 
@@ -28,9 +28,9 @@ class Row(NamedTuple):
 
 
 def measured_row(reference: str, inputs: DecisionInputs) -> Row:
-    index = rtt_table.node_index((reference,), inputs)
-    row = rtt_table.measured_row(reference, index, inputs)
-    readings = dict(zip(index.nodes, row.reading.tolist(), strict=False))
+    view = rtt_table.view_of((reference,), inputs)
+    row = rtt_table.measured_row(reference, view, inputs)
+    readings = dict(zip(view.index.nodes, row.reading.tolist(), strict=False))
     rtt_ms = {node: ms for node, ms in readings.items() if ms >= 0}
     causes = {node: Outcome(int(-code)) for node, code in readings.items() if code < 0}
     return Row(rtt_ms, {node: cause for node, cause in causes.items() if cause is not Outcome.UNMEASURED})
@@ -171,15 +171,15 @@ def test_the_first_source_that_knows_a_pair_decides_on_it(make: "Make") -> None:
 
 def test_a_source_counts_until_it_is_stale(make: "Make") -> None:
     source = structs.replace(STATIC, fresh_until=make.now + 5.0)
-    memo = DecisionCache()
+    memo = Views()
     for later, known in ((0.0, True), (4.9, True), (5.0, False)):
-        facts = make.facts({}, delay_views=(source,), now=make.now + later, cache=memo)
+        facts = make.facts({}, delay_views=(source,), now=make.now + later, views=memo)
         assert ("node" in measured_row("ref", facts).rtt_ms) is known
 
 
 def live_nodes(inputs: DecisionInputs) -> Set[str]:
-    index = rtt_table.node_index((), inputs)
-    return set(compress(index.nodes, rtt_table.live_mask(index, inputs)))
+    view = inputs.view()
+    return set(compress(view.index.nodes, rtt_table.live_mask(view, inputs)))
 
 
 def test_alive_are_nodes_with_a_fresh_agent_or_in_a_fresh_source(make: "Make") -> None:

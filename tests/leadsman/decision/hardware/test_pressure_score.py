@@ -109,7 +109,7 @@ def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: "Make")
         facts.snapshot,
         Policy(scores=ScoresPolicy(pressure=PressurePolicy(weights=PressureWeights(cpu=6)))),
         facts.now,
-        facts.cache,
+        facts.views,
     )
     assert PressureScore().score(make.pod(), ["n"], facts).values == {"n": 0.5}
     assert PressureScore().score(make.pod(), ["n"], changed).values == {"n": 0.25}

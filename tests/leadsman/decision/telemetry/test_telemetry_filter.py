@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec import structs
 
-from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter
+from leadsman.decision.view import Views
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas
@@ -80,10 +80,10 @@ def test_stale_metrics_expire(tas: "Tas") -> None:
 
 
 def test_one_memo_serves_changing_metrics_and_policies(tas: "Tas") -> None:
-    memo = DecisionCache()
+    memo = Views()
     for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
         policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
-        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), cache=memo)
+        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), views=memo)
         assert set(refused(facts, tas.pod())) == expected
 
 

@@ -99,7 +99,7 @@ COMPARED: dict[str, Any] = {
     "self_healing": lambda healing: healing,
     "last_round_trips": dict,
     "devices": lambda devices: (list(devices.nodes.items()), devices),
-    "cache": lambda _: "changes no answer",
+    "views": lambda _: "changes no answer",
     "checkpoint": lambda _: "ends no replay",
 }
 
