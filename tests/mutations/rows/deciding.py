@@ -81,8 +81,8 @@ MUTATIONS = (
     Mutation(
         "a stale report decides about no delay",
         RTT_TABLE,
-        "if freshness is Freshness.FRESH:",
-        "if True:",
+        "if freshness is not Freshness.FRESH:",
+        "if False:",
         AT_RTT_TABLE + "test_only_the_fresh_reporter_counts",
     ),
     Mutation(
