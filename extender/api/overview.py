@@ -21,7 +21,7 @@ ERROR, WARNING = "error", "warning"
 SOON_DAYS_LEFT = 14
 
 WHAT_TO_DO = {
-    "policy file": "run leadsman evaluate --policy on the file; the last good policy stays in use meanwhile",
+    "policy file": "correct the file; the last good policy stays in use meanwhile",
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
 }
 _READ_LOG = "read the extender's log"

@@ -28,7 +28,6 @@ GROUPS = {
         "snapshot": "write the cluster, as planners and decisions see it, to a file",
         "simulate": "compare scheduling strategies on a simulated cluster",
         "replay": "decide recorded requests again, by another policy, and show what changes",
-        "evaluate": "show what telemetry policies do, without a cluster",
     },
     "Install": {
         "certs": "create the CA and the certificates that extender and kube-scheduler use",

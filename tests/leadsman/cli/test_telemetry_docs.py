@@ -39,7 +39,7 @@ def test_the_annotation_that_says_whose_labels_are_is_named() -> None:
 @pytest.mark.parametrize("page", sorted(PAGES))
 def test_every_flag_is_one(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     known = ""
-    for command in ("extender", "controller", "evaluate", "configure-scheduler"):
+    for command in ("extender", "controller", "configure-scheduler"):
         with pytest.raises(SystemExit):
             build_parser({}, only=command).parse_args([command, "--help"])
         known += capsys.readouterr().out
