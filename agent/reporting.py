@@ -209,7 +209,8 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
-"""The agent reports within 8 s once the store answers again: this wait, then a claim and a report."""
+"""The agent reports within 8 s once the store answers again: this wait, then a claim and a report. Past 1,000 nodes the
+wait stretches with the push interval."""
 NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
 """What to write now. None: nothing is known, and the record written before must be deleted."""
 
@@ -243,7 +244,8 @@ class Reporter:
         self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
         self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng)
         self._reported: dict[type[AnyRecord], AnyRecord | None] = {}
-        self._seq = 0
+        self._seq, self._renewed_at = 0, float("-inf")
+        self._first_interval_seconds = timing().push_interval_seconds
         self.ownership: NodeOwnership | None = None
         self.report_count = 0
         self.failures: Counter[str] = Counter()
@@ -268,8 +270,9 @@ class Reporter:
         return self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1)
 
     def _seconds_to_retry(self, error: StoreError) -> float:
-        """While etcd is full, until an operator makes room, retries come at the rate of reports: no storm."""
-        return self._interval_seconds() if isinstance(error, OutOfSpace) else self._backoff.next_seconds()
+        """Retries of thousands spread as their reports do. While etcd is full, they come at the rate of reports."""
+        stretch = self._timing().push_interval_seconds / self._first_interval_seconds
+        return self._interval_seconds() if isinstance(error, OutOfSpace) else stretch * self._backoff.next_seconds()
 
     async def report(self) -> None:
         """Reports once. While a loop is stalled it renews nothing, so that the node goes stale, as it should."""
@@ -280,7 +283,7 @@ class Reporter:
         try:
             ownership = self.ownership = await self._claimed(timing)
             await self._write(ownership, timing)
-            await self._store.keep_alive(ownership.lease)
+            await self._keep_lease(ownership, timing)
         except (LeaseLost, PreconditionFailed):
             self.ownership = None
             raise
@@ -298,10 +301,20 @@ class Reporter:
             await self._store.revoke(self.ownership.lease)
             self.ownership = None
 
+    async def _keep_lease(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
+        """Renews the lease when too little of it is left."""
+        now = self._liveness.clock()
+        if self._renewed_at + ownership.lease_seconds - now < timing.shortest_lease_seconds:
+            await self._store.keep_alive(ownership.lease)
+            self._renewed_at = now
+
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
-        if self.ownership is not None and self.ownership.lease_seconds == timing.lease_seconds:
-            return self.ownership
+        """The claim that stands, unless its lease became too short as the cluster grew, or far too long."""
+        claim = self.ownership
+        if claim is not None and timing.shortest_lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
+            return claim
         self._reported = dict.fromkeys(self._reported)
+        self._renewed_at = self._liveness.clock()
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:

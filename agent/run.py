@@ -205,9 +205,10 @@ class UrgentReports:
 
 
 SHUTDOWN_TIMEOUT_SECONDS = 3.0
-REQUESTS_SILENCE_SECONDS = 60.0
+REQUESTS_SILENCE_SECONDS = 600.0
 """Of the one watch of an agent, of its probe requests, which is silent nearly always. It is opened again after half of
-it, as long as a request stands in etcd: that costs a connection, and with TLS a handshake, of every node."""
+it: that costs a connection, and with TLS a handshake, of every node. TCP's keep-alive notices within 25 s when the
+other end has vanished."""
 
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
@@ -337,7 +338,13 @@ class AgentComponents:
             return None
         interval = settings.timing.push_interval_seconds
         return PodMonitor(
-            settings.node, settings.pods, self.reward_persistence, lambda: interval, self.clock, time.time
+            settings.node,
+            settings.pods,
+            self.reward_persistence,
+            interval,
+            lambda: interval * self.peer_refresher.stretch,
+            self.clock,
+            time.time,
         )
 
     def _rounds(self) -> Mapping[str, Callable[[], int]]:

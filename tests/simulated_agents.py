@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from agent.node_ownership import NodeAlreadyOwned
-from agent.peering.peer_refresh import MAX_USES_PER_READ, REFRESH_INTERVALS, PeeringSettings, PeerRefresher
+from agent.peering.peer_refresh import MAX_USES_PER_READ, PeeringSettings, PeerRefresher
 from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from agent.rtt.peer import Peer
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
@@ -252,8 +252,8 @@ class SimulatedAgent:
             return
         await self.peer_refresher.refresh()
         self._world.schedule(self._world.now + FIRST_REPLIES_SECONDS, self._receive_replies)
-        interval = REFRESH_INTERVALS * self._world.settings.timing.push_interval_seconds
-        self._world.schedule(self._world.now + interval * self._rng.uniform(0.9, 1.1), self._refresh)
+        pause = self.peer_refresher.refresh_seconds() * self._rng.uniform(0.9, 1.1)
+        self._world.schedule(self._world.now + pause, self._refresh)
 
     async def _receive_replies(self) -> None:
         for _ in range(MAX_USES_PER_READ):

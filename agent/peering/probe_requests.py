@@ -82,7 +82,7 @@ class ProbeRequestHandler:
                 self._problem.report(error)
             if self._clock() - began > MAX_BACKOFF_SECONDS:
                 self._backoff.reset()
-            await asyncio.sleep(self._backoff.next_seconds())
+            await asyncio.sleep(self._peer_refresher.stretch * self._backoff.next_seconds())
 
     async def serve(self, targets: Iterable[str]) -> None:
         """Probes the targets a few times, then has the result reported, answered or not."""

@@ -127,13 +127,17 @@ class PodMonitor:
         node: str,
         settings: PodSettings,
         persistence: RewardPersistence,
-        push_interval_seconds: Callable[[], float],
+        push_interval_seconds: float,
+        stretched_interval_seconds: Callable[[], float],
         clock: Callable[[], float],
         unix: Callable[[], float],
     ) -> None:
-        """clock: monotonic seconds. unix: Unix seconds."""
+        """push_interval_seconds: as it is set. stretched_interval_seconds: as it is in a cluster of this size.
+
+        clock: monotonic seconds. unix: Unix seconds.
+        """
         self._settings, self._persistence = settings, persistence
-        self._push_interval_seconds = push_interval_seconds
+        self._push_interval_seconds, self._stretched_seconds = push_interval_seconds, stretched_interval_seconds
         self._clock, self._unix = clock, unix
         self._listed = False
         self.client = ApiClient(settings.api, connections=4)
@@ -188,7 +192,7 @@ class PodMonitor:
             "look up events": self.event_lookup.run(),
             "observe pods": self.observer.run(),
             "save rewards": self._save(),
-            "count bind failures": self.bind_failures.run(self._restored_ledger),
+            "count bind failures": self.bind_failures.run(self._restored_ledger, self._stretched_seconds),
         }
 
     def _restored_ledger(self) -> IncidentLedger:
@@ -222,11 +226,11 @@ class PodMonitor:
                 due += self._settings.account_seconds
                 self.account_health()
             self._count_round()
-            await asyncio.sleep(min(self._push_interval_seconds(), self._settings.account_seconds))
+            await asyncio.sleep(min(self._push_interval_seconds, self._settings.account_seconds))
 
     async def _save(self) -> None:
         while True:
-            await asyncio.sleep(self._push_interval_seconds())
+            await asyncio.sleep(self._push_interval_seconds)
             await self._persistence.save(self._restored_ledger())
 
 

@@ -41,6 +41,8 @@ MAX_DELETES_PER_WRITE = 16
 """With 64 types, 16 shards and 32 bind failures a write stays one transaction of etcd (128 operations)."""
 
 _POLL_SECONDS = 0.1
+_RETRY_SECONDS = (1.0, 5.0)
+"""After a read that failed: all agents of a cluster may wait for etcd. An agent is taken for hung after 15 s."""
 
 
 class RewardPersistence:
@@ -87,9 +89,10 @@ class RewardPersistence:
                     restored = self._restored(*await self._read())
                     self._claim = claim
                     return restored
+                await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
             except StoreError as error:
                 self._failed(error)
-            await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
+                await asyncio.sleep(self._rng.uniform(*_RETRY_SECONDS))
 
     async def save(self, ledger: IncidentLedger) -> None:
         """Writes what changed. What cannot be written now is written the next time: values are set, never added."""
@@ -212,8 +215,9 @@ def _worth_writing(before: Reward | None, after: Reward) -> bool:
 #
 # Each is counted once: its key is deleted in the transaction that saves the reward it changed.
 
-POLL_SECONDS = 30.0
-"""The extender keeps them for 300 s. One bounded read a node: 5,000 nodes ask etcd 170 times a second."""
+POLL_INTERVALS, LONGEST_POLL_SECONDS = 6, 180.0
+"""Push intervals between two reads, 30 s up to 1,000 nodes, and at most so long: the extender keeps them for 300 s. One
+bounded read a node, 30 a second at 5,000."""
 MAX_UNSAVED = 32
 """Failures counted between two writes; the others wait for the next."""
 
@@ -223,7 +227,7 @@ MAX_LISTED = 256
 
 
 class BindFailureCounter:
-    """Reads the bind failures of this node every 30 s.
+    """Reads the bind failures of this node every so often.
 
     list: the records, with how often they were too many. read_failures: reads that failed since the start, for metrics.
     """
@@ -237,10 +241,11 @@ class BindFailureCounter:
             "agent reads bind failures from etcd again",
         )
 
-    async def run(self, ledger: Callable[[], IncidentLedger]) -> None:
+    async def run(self, ledger: Callable[[], IncidentLedger], push_interval_seconds: Callable[[], float]) -> None:
         """Reads until cancelled. Survives StoreErrors: what could not be read is read the next time."""
         while True:
-            await asyncio.sleep(POLL_SECONDS * self._rng.uniform(0.9, 1.1))
+            pause = min(POLL_INTERVALS * push_interval_seconds(), LONGEST_POLL_SECONDS)
+            await asyncio.sleep(pause * self._rng.uniform(0.9, 1.1))
             try:
                 await self.poll(ledger())
             except StoreError as error:

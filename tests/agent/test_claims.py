@@ -21,7 +21,7 @@ async def test_a_lost_lease_is_claimed_again_with_a_larger_epoch(world: "World")
     reporter = world.reporter()
     await reporter.report()
     first = (await world.stored())[Identity]
-    world.now += 21
+    world.now += 31
     world.rounds += 1
     with pytest.raises(StoreError):
         await reporter.report()
@@ -112,7 +112,7 @@ async def test_two_agents_never_write_one_node(world: "World") -> None:
     """A frozen agent that wakes after another has claimed its node writes nothing."""
     frozen = world.reporter("uid-1")
     await frozen.report()
-    world.now += 21
+    world.now += 31
     await world.reporter("uid-2").report()
     before = await world.revisions()
     world.rounds += 1

@@ -112,7 +112,7 @@ async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") 
     world.now += 16
     await reporter.report()
     assert await world.revisions() == before
-    world.now += 5
+    world.now += 15
     assert await world.stored() == {}
 
 
@@ -120,6 +120,30 @@ async def test_a_clean_stop_takes_the_records_along(world: "World") -> None:
     reporter = world.reporter()
     await reporter.report()
     await reporter.close()
+    assert await world.stored() == {}
+
+
+@pytest.mark.parametrize("reports", range(1, 9))
+async def test_a_lease_costs_a_third_of_a_call_a_report_and_outlives_the_trust_in_the_last_one(
+    world: "World", reports: int
+) -> None:
+    """A node is stale before it vanishes, whichever report was its last."""
+    reporter, renewals = world.reporter(), list[float]()
+    keep_alive = world.store.keep_alive
+
+    async def counted(lease: int) -> None:
+        renewals.append(world.now)
+        await keep_alive(lease)
+
+    world.store.keep_alive = counted  # type: ignore[method-assign]
+    for _ in range(reports):
+        world.now += 5.5
+        world.rounds += 1
+        await reporter.report()
+    assert len(renewals) <= reports / 3
+    world.now += ReportTiming().stale_seconds
+    assert Heartbeat in await world.stored()
+    world.now += ReportTiming().lease_seconds - ReportTiming().stale_seconds
     assert await world.stored() == {}
 
 
@@ -139,6 +163,11 @@ async def test_failures_back_off_with_full_jitter(world: "World") -> None:
     assert min(waits) < 0.1 * MAX_BACKOFF_SECONDS
 
 
+async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: "World") -> None:
+    waits = await waits_after(Unavailable("down"), world, ReportTiming(push_interval_seconds=25.0))
+    assert 0.9 * 5 * MAX_BACKOFF_SECONDS < max(waits) <= 5 * MAX_BACKOFF_SECONDS
+
+
 async def test_a_full_store_is_asked_at_the_rate_of_reports(world: "World") -> None:
     """No storm while it is full, and within the promise once it has room: docs/operating.md."""
     waits = await waits_after(OutOfSpace("full"), world)
@@ -147,7 +176,7 @@ async def test_a_full_store_is_asked_at_the_rate_of_reports(world: "World") -> N
     assert max(waits) <= 1.1 * push_interval_seconds
 
 
-async def waits_after(failure: StoreError, world: "World") -> list[float]:
+async def waits_after(failure: StoreError, world: "World", later: ReportTiming | None = None) -> list[float]:
     async def sleep(seconds: float) -> None:
         await world.sleep(seconds)
         if len(world.slept) > 300:
@@ -156,6 +185,7 @@ async def waits_after(failure: StoreError, world: "World") -> list[float]:
     world.store.fail(failure)
     world.rounds = 1
     reporter = world.reporter(sleep=sleep)
+    world.timing = later or world.timing
     reporter._liveness.limit_seconds = 1e9
     with pytest.raises(asyncio.CancelledError):
         await reporter.run()

@@ -67,6 +67,16 @@ def world(ring: "Ring") -> World:
     return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
 
 
+@pytest.mark.parametrize(("nodes", "seconds"), [(100, 15), (1_000, 15), (2_000, 30), (5_000, 75)])
+async def test_all_agents_together_read_the_ring_67_times_a_second_at_any_size(
+    world: World, nodes: int, seconds: float
+) -> None:
+    await world.ring.fill(5)
+    await world.neighbours.refresh()
+    world.neighbours.assumed_nodes = nodes
+    assert world.neighbours.refresh_seconds() == seconds
+
+
 async def test_whoever_is_found_is_probed(world: World) -> None:
     await world.ring.fill(5)
     await world.neighbours.refresh()

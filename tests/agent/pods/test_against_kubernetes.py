@@ -75,7 +75,7 @@ async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster) 
     api = access_from_url(cluster.url, cluster.ca_file, cluster.token_file("agent"))
     cache = RewardPersistence(store, "edge-1", lambda: held, Random(1))
     monitor = PodMonitor(
-        "edge-1", PodSettings(api, DEFAULT_LIMITS, 0.1, 0), cache, lambda: 0.1, time.monotonic, time.time
+        "edge-1", PodSettings(api, DEFAULT_LIMITS, 0.1, 0), cache, 0.1, lambda: 0.1, time.monotonic, time.time
     )
     running = asyncio.create_task(monitor.run())
     try:

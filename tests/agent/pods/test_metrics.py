@@ -27,7 +27,7 @@ def scraped(given: "type[Given]"):
     def page(most_types, pods):
         settings = PodSettings(ApiAccess("http://127.0.0.1:1"), LedgerLimits(most_types=most_types))
         persistence = RewardPersistence(MemoryStore(), "edge-1", lambda: None, Random(1))
-        monitor = PodMonitor("edge-1", settings, persistence, lambda: 1.0, time.monotonic, time.time)
+        monitor = PodMonitor("edge-1", settings, persistence, 1.0, lambda: 1.0, time.monotonic, time.time)
         monitor.ledger = IncidentLedger(
             RestoredState({}, CountedTotals(), False), time.monotonic, time.time, settings.limits
         )

@@ -45,7 +45,7 @@ class World:
         held = await claim_node(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
         settings = PodSettings(ApiAccess(self.api.url), LedgerLimits(stuck_seconds), account_seconds, 0)
         persistence = RewardPersistence(self.store, "edge-1", lambda: held, Random(1))
-        monitor = PodMonitor("edge-1", settings, persistence, lambda: 0.02, time.monotonic, time.time)
+        monitor = PodMonitor("edge-1", settings, persistence, 0.02, lambda: 0.02, time.monotonic, time.time)
         self.running.append((monitor, asyncio.create_task(monitor.run())))
         await until(lambda: monitor.pods.loaded.is_set())
         return monitor

@@ -8,7 +8,7 @@ from leadsman.state.report_timing import ReportTiming, stale_seconds, timing_for
 def test_the_defaults_are_those_of_the_design() -> None:
     timing = ReportTiming()
     assert (timing.push_interval_seconds, timing.call_timeout_seconds) == (5, 3)
-    assert (timing.stale_seconds, timing.lease_seconds) == (15, 20)
+    assert (timing.stale_seconds, timing.lease_seconds) == (15, 30)
 
 
 @given(st.floats(allow_nan=True), st.floats(allow_nan=True))
@@ -20,7 +20,9 @@ def test_whatever_can_be_built_keeps_the_inequality(push: float, call: float) ->
     assert 0 < push + 2 * call <= timing.stale_seconds < timing.lease_seconds
 
 
-@pytest.mark.parametrize(("push", "call"), [(0, 1), (-1, 1), (121, 1), (5, 0), (5, 5.1), (float("nan"), 1), (0.1, 0.1)])
+@pytest.mark.parametrize(
+    ("push", "call"), [(0, 1), (-1, 1), (121, 1), (5, 0), (5, 5.1), (float("nan"), 1), (0.05, 0.05)]
+)
 def test_what_breaks_it_is_refused_with_the_value(push: float, call: float) -> None:
     with pytest.raises(ValueError, match=f"{push}|{call}"):
         ReportTiming(push, call)
