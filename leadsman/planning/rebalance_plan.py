@@ -8,6 +8,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import MAX_SCORE, counted_scores, score_nodes
 from leadsman.decision.model import PluginScore, PodInfo
 from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.moves.mover import Departures, MoverSettings
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
 from leadsman.planning.moves.search import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation
@@ -15,20 +16,16 @@ from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 from leadsman.published.moves import Departure
 
 
-class RebalanceSettings(Struct, frozen=True, kw_only=True):
+class RebalanceSettings(MoverSettings, frozen=True, kw_only=True):
     """What an operator chooses.
 
     threshold: points by which the gain must exceed the cost.
     max_moves: most moves of one plan. Of each node at most one leaves and at most one comes: the measurements that say
         where a pod is better off are of before it moved.
-    cooldown_seconds: how long a pod that was moved is not moved again, nor back to where it was taken from.
-    max_returns: after so many pods of an owner that came back to a node, none is moved away from it any more.
     """
 
     threshold: float = 1.0
     max_moves: int = 5
-    cooldown_seconds: float = 600.0
-    max_returns: int = 2
 
 
 class _Gain(Struct, frozen=True):
@@ -55,7 +52,7 @@ def plan_rebalance(
     avoid: dead and suspect nodes.
     """
     cluster = situation.cluster
-    history = _History(departures, settings, now)
+    history = Departures(departures, settings, now)
     wishes: list[tuple[float, Wish, ClusterPod]] = []
     given_up: list[LeftOut] = []
     for pod in cluster.pods.values():
@@ -80,43 +77,11 @@ def plan_rebalance(
     )
 
 
-class _History:
-    """Where pods were moved away from. A pod after a move is known by its owner's UID and the node that it left."""
-
-    def __init__(self, departures: Sequence[Departure], settings: RebalanceSettings, now: float) -> None:
-        self._settings = settings
-        self._by_key = {(each.owner_uid, each.node): each for each in departures}
-        self._recent = [each for each in departures if now - each.at < settings.cooldown_seconds]
-
-    def moved_lately(self, pod: ClusterPod) -> bool:
-        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
-        return any(each.owner_uid == pod.owner_uid and pod.node in (each.node, each.landed_on) for each in self._recent)
-
-    def left_lately(self, owner_uid: str) -> frozenset[str]:
-        """The nodes that pods of the owner do not go back to."""
-        recent = {each.node for each in self._recent if each.owner_uid == owner_uid}
-        often = {
-            node
-            for (owner, node), each in self._by_key.items()
-            if owner == owner_uid and each.returns >= self._settings.max_returns
-        }
-        return frozenset(recent | often)
-
-    def gave_up(self, pod: ClusterPod) -> str:
-        """Why pods of its owner are not moved away from its node any more; "": they are."""
-        departure = self._by_key.get((pod.owner_uid, pod.node))
-        if departure is None or departure.returns < self._settings.max_returns:
-            return ""
-        return (
-            f"it was moved away from node {pod.node} and its owner's pods came back {departure.returns} times, "
-            "so it is left there until its owner is replaced by a new rollout"
-        )
-
-
-def _best(pod: ClusterPod, situation: Situation, history: _History, avoid: Set[str]) -> _Gain | None:
+def _best(pod: ClusterPod, situation: Situation, history: Departures, avoid: Set[str]) -> _Gain | None:
     """The node with the most gain; None: no other node may take the pod."""
-    barred = {pod.node, *avoid, *history.left_lately(pod.owner_uid)}
-    others = [node for node in situation.verdict(pod).nodes if node not in barred]
+    barred = {pod.node, *avoid}
+    allowed = (node for node in situation.verdict(pod).nodes if node not in barred)
+    others = [node for node in allowed if not history.is_barred(pod.owner_uid, node)]
     if not others:
         return None
     scores = counted_scores(score_nodes(PodInfo.of(pod), [*others, pod.node], situation.inputs).plugin_scores)

@@ -271,7 +271,7 @@ def plan_replacements(
     if handed_over is not None and progress is not None:
         progress = PlanRun(mover, handed_over.plan, progress, limits).step()
     mover.release_orphans()
-    state = MoverState(tuple(mover.moves), mover.departures, replacements.started, progress)
+    state = replace(mover.state, started=replacements.started, progress=progress)
     memory = ReplacementMemory(state, replacements.troubles)
     return ReplacementPlan(tuple(mover.actions), memory, tuple(mover.ended), replacements.waiting)
 
@@ -344,7 +344,7 @@ class Replacements:
     def _new_place(self, pod: ClusterPod) -> Move | NoFix:
         """A move of a pod that is over its bound."""
         missed, situation = self._violations[pod.uid], self._mover.situation
-        gave_up = self._mover.gave_up(pod)
+        gave_up = self._mover.departures.gave_up(pod)
         if reason := gave_up or why_never_moved(pod):
             remedy = "find what brings it back there, then roll the workload out again" if gave_up else ""
             return no_fix(pod, situation, reason, missed, remedy)
@@ -376,7 +376,11 @@ class Replacements:
             return f"{len(self.started)} moves began within a minute, and {self._settings.per_minute} may"
         if reason := self._mover.why_not_now(pod):
             return reason
-        if pod.node and self._mover.is_barred(pod.owner_uid, pod.node) and not self._mover.gave_up(pod):
+        if (
+            pod.node
+            and self._mover.departures.is_barred(pod.owner_uid, pod.node)
+            and not self._mover.departures.gave_up(pod)
+        ):
             return f"a pod of its owner left node {pod.node} within {self._settings.cooldown_seconds:g} s"
         return ""
 
@@ -386,6 +390,6 @@ class Replacements:
             return "it ends, or only holds room"
         if reason := self._mover.why_in_flight(pod):
             return reason
-        if self._mover.is_barred(pod.owner_uid, pod.node):
+        if self._mover.departures.is_barred(pod.owner_uid, pod.node):
             return f"a pod of its owner left node {pod.node} lately"
         return why_never_moved(pod) or why_not_evictable(pod, self._mover.cluster)

@@ -11,8 +11,9 @@ A move goes through these steps, and each is planned only when the API server sh
 A holding pod that belongs to no move is released: so a move that is given up is rolled back.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,6 +43,60 @@ class MoverSettings(Struct, frozen=True, kw_only=True):
     max_returns: int = 2
     hold_room_seconds: float = 30.0
     landing_seconds: float = 180.0
+
+
+class Departures:
+    """Which owners' pods left which nodes lately, and came back. A pod after a move is another one, known by its owner.
+
+    now: Unix seconds.
+    """
+
+    def __init__(self, departures: Iterable[Departure], settings: MoverSettings, now: float) -> None:
+        self._settings, self._now = settings, now
+        self._by_key = {(each.owner_uid, each.node): each for each in departures}
+
+    def kept(self, owners: Collection[str]) -> tuple[Departure, ...]:
+        """Those of these owners that still count."""
+        every = self._by_key.values()
+        return tuple(each for each in every if each.owner_uid in owners and (each.returns or self._is_recent(each)))
+
+    def update(self, owner_uid: str, node: str, **fields: Any) -> None:
+        """Notes something of the owner's pods that left the node; they left it now where nothing was noted before."""
+        before = self._by_key.get((owner_uid, node), Departure(owner_uid, node, self._now))
+        self._by_key[owner_uid, node] = replace(before, **fields)
+
+    def forgive(self, owner_uid: str, node: str) -> None:
+        """Forgets how often pods came back, as one has stayed away."""
+        if (owner_uid, node) in self._by_key:
+            self.update(owner_uid, node, returns=0)
+
+    def returns(self, owner_uid: str, node: str) -> int:
+        """How often pods of the owner came back to the node."""
+        departure = self._by_key.get((owner_uid, node))
+        return departure.returns if departure else 0
+
+    def is_barred(self, owner_uid: str, node: str) -> bool:
+        """Whether the owner's pods must not go to the node: within the cooldown, and for as long as the owner exists
+        once its pods came back too often."""
+        departure = self._by_key.get((owner_uid, node))
+        return departure is not None and (self._is_recent(departure) or departure.returns >= self._settings.max_returns)
+
+    def moved_lately(self, pod: ClusterPod) -> bool:
+        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
+        return any(
+            each.owner_uid == pod.owner_uid and pod.node in (each.node, each.landed_on) and self._is_recent(each)
+            for each in self._by_key.values()
+        )
+
+    def gave_up(self, pod: ClusterPod) -> str:
+        """Why pods of its owner are not moved away from its node any more; "": they are."""
+        returns = self.returns(pod.owner_uid, pod.node)
+        if returns < self._settings.max_returns:
+            return ""
+        return f"it was moved away from node {pod.node} and its owner's pods came back {returns} times"
+
+    def _is_recent(self, departure: Departure) -> bool:
+        return self._now - departure.at < self._settings.cooldown_seconds
 
 
 class HoldRoom(Struct, frozen=True):
@@ -134,17 +189,13 @@ class Mover:
         for pod in cluster.pods.values():
             if HELD_FOR_LABEL in pod.labels:
                 self._holds.setdefault(pod.labels[HELD_FOR_LABEL], []).append(pod)
-        owners = {pod.owner_uid for pod in cluster.pods.values()} | {move.owner_uid for move in state.moves}
-        self._departures = {
-            (each.owner_uid, each.node): each
-            for each in state.departures
-            if each.owner_uid in owners and (each.returns or now - each.at < settings.cooldown_seconds)
-        }
+        self._owners = {pod.owner_uid for pod in cluster.pods.values()} | {move.owner_uid for move in state.moves}
+        self.departures = Departures(state.departures, settings, now)
 
     @property
-    def departures(self) -> tuple[Departure, ...]:
-        """Those that still count."""
-        return tuple(self._departures.values())
+    def state(self) -> MoverState:
+        """What is to be remembered, without what others add to it."""
+        return MoverState(tuple(self.moves), self.departures.kept(self._owners))
 
     def advance(self, move: Move) -> None:
         """The next step of a move."""
@@ -194,7 +245,7 @@ class Mover:
 
     def search(self, situation: Situation | None = None, *, barred: bool = True) -> Search:
         """barred: whether nodes that a pod of the same owner left are no places."""
-        is_barred = self.is_barred if barred else lambda *_: False
+        is_barred = self.departures.is_barred if barred else lambda *_: False
         return Search(situation or self.situation, is_barred, self.avoid)
 
     def why_not_now(self, pod: ClusterPod) -> str:
@@ -208,30 +259,6 @@ class Mover:
         if self.situation.related(pod) & self._workloads_in_flight():
             return "a pod of its workload, or of one that bounds tie to it, is being moved"
         return ""
-
-    def gave_up(self, pod: ClusterPod) -> str:
-        """Why pods of its owner are not moved away from its node any more; "": they are."""
-        departure = self._departures.get((pod.owner_uid, pod.node))
-        if departure is None or departure.returns < self._settings.max_returns:
-            return ""
-        return f"it was moved away from node {pod.node} and its owner's pods came back {departure.returns} times"
-
-    def is_barred(self, owner_uid: str, node: str) -> bool:
-        """Within the cooldown, and for as long as the owner exists once its pods came back too often."""
-        departure = self._departures.get((owner_uid, node))
-        if departure is None:
-            return False
-        within = self.now - departure.at < self._settings.cooldown_seconds
-        return within or departure.returns >= self._settings.max_returns
-
-    def moved_lately(self, pod: ClusterPod) -> bool:
-        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
-        return any(
-            each.owner_uid == pod.owner_uid
-            and pod.node in (each.node, each.landed_on)
-            and self.now - each.at < self._settings.cooldown_seconds
-            for each in self._departures.values()
-        )
 
     def _prepare(self, move: Move, pod: ClusterPod) -> None:
         """Has room held, and then the pod evicted."""
@@ -248,8 +275,7 @@ class Mover:
         if move.step is MoveStep.HOLDING:
             siblings = tuple(each.uid for each in self.cluster.pods.values() if each.owner_uid == pod.owner_uid)
             move = replace(move, step=MoveStep.EVICTING, siblings=siblings)
-            departure = self._departures.get((pod.owner_uid, pod.node), Departure(pod.owner_uid, pod.node, self.now))
-            self._departures[pod.owner_uid, pod.node] = replace(departure, at=self.now)
+            self.departures.update(pod.owner_uid, pod.node, at=self.now)
         self.moves.append(move)
         self.actions.append(EvictPod(pod.uid, pod.namespace, pod.name, pod.node, move.reason))
 
@@ -293,11 +319,10 @@ class Mover:
             self.moves.append(move)
 
     def _note_landing(self, move: Move, node: str) -> None:
-        key = (move.owner_uid, move.from_node)
-        departure = self._departures.get(key, Departure(*key, self.now))
-        if node == move.from_node:
-            departure = replace(departure, at=self.now, returns=departure.returns + 1)
-        self._departures[key] = replace(departure, landed_on=node)
+        owner, left = move.owner_uid, move.from_node
+        if node == left:
+            self.departures.update(owner, left, at=self.now, returns=self.departures.returns(owner, left) + 1)
+        self.departures.update(owner, left, landed_on=node)
 
     def _take(self, move: Move) -> None:
         """Waits until the pending pod has taken the room."""
@@ -315,9 +340,8 @@ class Mover:
     def _end(self, move: Move, result: MoveResult, note: str, landed: ClusterPod | None = None) -> None:
         at = (landed.uid, landed.node) if landed else ("", "")
         self.ended.append(EndedMove(move, result, note, *at))
-        departure = self._departures.get((move.owner_uid, move.from_node))
-        if result is MoveResult.REPLACED and departure is not None:
-            self._departures[move.owner_uid, move.from_node] = replace(departure, returns=0)
+        if result is MoveResult.REPLACED:
+            self.departures.forgive(move.owner_uid, move.from_node)
 
     def _why_needless(self, move: Move, pod: ClusterPod) -> str:
         """Why a move that has evicted nothing yet has lost its cause; "": it has not."""

@@ -162,11 +162,11 @@ class PlanRun:
 
     def _why_rests(self, planned: PlannedMove, pod: ClusterPod) -> str:
         """Which earlier move keeps a pod where it is, when nobody asked for this one; "": none does."""
-        if self._mover.moved_lately(pod):
+        if self._mover.departures.moved_lately(pod):
             return "it was moved lately, or a sibling left its node"
-        if self._mover.is_barred(pod.owner_uid, planned.to_node):
+        if self._mover.departures.is_barred(pod.owner_uid, planned.to_node):
             return f"a pod of its owner left node {planned.to_node} lately"
-        return self._mover.gave_up(pod)
+        return self._mover.departures.gave_up(pod)
 
     def _why_not_yet(self, pod: ClusterPod) -> str:
         """What ends by itself and keeps the move from beginning; "": nothing."""
