@@ -1,13 +1,16 @@
-"""One requirement of a pod against every node at once."""
+"""One requirement of a pod against every node at once, and those that are of the node itself and of its volumes."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from leadsman.cluster.constraints import PodAffinityTerm
-from leadsman.cluster.model import Cluster
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration
+from leadsman.cluster.model import Cluster, NodePods
+from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.node_columns import Ints, Mask, NodeColumns
 from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import amount_text
+from leadsman.cluster.storage import Claim, Storage, StorageClass
 
 
 class Candidate:
@@ -64,3 +67,184 @@ class Check:
 def everywhere(candidate: Candidate, reason: str) -> Check:
     """A check that refuses every node."""
     return Check(np.ones(len(candidate.columns.names), np.bool_), reason)
+
+
+# What a pod requires of the node itself: cordon, taints, labels, host ports, and room.
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""Who tolerates this may go to a cordoned node: DaemonSet pods do."""
+
+_REPELLING = ("NoSchedule", "NoExecute")
+
+
+def unschedulable(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go."""
+    if not _tolerated(CORDON, candidate.pod.constraints.tolerations):
+        refused = candidate.columns.of_nodes("cordoned", lambda node: node.unschedulable, absent=False)
+        yield Check(refused, "the node is cordoned")
+
+
+def taints(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go; the reason is the first that repels."""
+    tolerations = candidate.pod.constraints.tolerations
+
+    def reason(position: int) -> str:
+        taint = repelling_taint(candidate.cluster.nodes[candidate.columns.names[position]], tolerations)
+        return f"the pod does not tolerate the node's taint {taint.key}={taint.value}:{taint.effect}" if taint else ""
+
+    yield Check(repelled(candidate), reason, "the node has a taint that the pod does not tolerate")
+
+
+def repelled(candidate: Candidate) -> Mask:
+    """The nodes with a taint that the pod does not tolerate."""
+    tolerations = candidate.pod.constraints.tolerations
+    return candidate.columns.of_nodes(
+        ("repelled", tolerations), lambda node: repelling_taint(node, tolerations) is not None, absent=False
+    )
+
+
+def repelling_taint(node: ClusterNode, tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first taint of the node that keeps a pod with these tolerations away."""
+    repelling = (taint for taint in node.taints if taint.effect in _REPELLING)
+    return next((taint for taint in repelling if not _tolerated(taint, tolerations)), None)
+
+
+def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def node_affinity(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go."""
+    if candidate.pod.constraints.node_selector or candidate.pod.constraints.node_affinity is not None:
+        yield Check(
+            ~selected(candidate),
+            "the node does not match the pod's nodeSelector or its required node affinity",
+        )
+
+
+def selected(candidate: Candidate) -> Mask:
+    """The nodes that match the pod's nodeSelector and its required node affinity."""
+    constraints = candidate.pod.constraints
+    key = ("selected", constraints.node_selector, constraints.node_affinity)
+    return candidate.columns.of_nodes(key, lambda node: _selects(constraints, node), absent=False)
+
+
+def _selects(constraints: PodConstraints, node: ClusterNode) -> bool:
+    if any(node.labels.get(label) != value for label, value in constraints.node_selector):
+        return False
+    terms = constraints.node_affinity
+    return terms is None or any(term.matches(node.name, node.labels) for term in terms)
+
+
+def host_ports(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/nodeports/node_ports.go."""
+    for port in candidate.pod.constraints.host_ports:
+        taken = candidate.columns.of_pods(("host port", port), _takers(port))
+        yield Check(taken > 0, f"host port {port.port}/{port.protocol} is taken on the node")
+
+
+def _takers(port: HostPort) -> Callable[[NodePods], int]:
+    def takers(there: NodePods) -> int:
+        ports = (taken for pod in there.pods for taken in pod.constraints.host_ports)
+        return sum(port.conflicts(taken) for taken in ports)
+
+    return takers
+
+
+def room(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/noderesources/fit.go: pod slots, CPU, memory and every extended resource."""
+    return (_room_of(candidate, resource, amount) for resource, amount in candidate.pod.requests.items())
+
+
+def _room_of(candidate: Candidate, resource: str, amount: int) -> Check:
+    columns = candidate.columns
+    allocatable = columns.of_nodes(("allocatable", resource), lambda node: node.allocatable.amount(resource), absent=0)
+    free = allocatable - columns.of_pods(("requested", resource), lambda there: there.requested.amount(resource))
+
+    def reason(position: int) -> str:
+        asked, left = amount_text(resource, amount), amount_text(resource, int(free[position]))
+        return f"the pod requests {asked}, of which the node has {left} free"
+
+    return Check(amount > free, reason, f"too little {resource} is free")
+
+
+# What a pod's claims require of its node: a volume that reaches it, and a driver that can attach one more.
+
+
+def claims(candidate: Candidate) -> Iterator[Check]:
+    """Each claim by itself: the plugins volumebinding, volumezone and volumerestrictions of
+    pkg/scheduler/framework/plugins. Capacity that a driver publishes (CSIStorageCapacity) is not looked at."""
+    for name in candidate.pod.claims:
+        claim = candidate.cluster.storage.claims.get((candidate.pod.namespace, name))
+        if claim is None:
+            yield everywhere(candidate, f"PersistentVolumeClaim {name} does not exist")
+        elif claim.terminating:
+            yield everywhere(candidate, f"PersistentVolumeClaim {name} is being deleted")
+        elif claim.single_pod and _is_used(candidate, name):
+            yield everywhere(candidate, f"PersistentVolumeClaim {name} is ReadWriteOncePod and another pod uses it")
+        elif claim.volume:
+            yield _bound(candidate, claim)
+        else:
+            yield _unbound(candidate, claim)
+
+
+def _is_used(candidate: Candidate, claim: str) -> bool:
+    namespace = candidate.pod.namespace
+    users = (pod for pod in candidate.cluster.pods.values() if claim in pod.claims and pod.namespace == namespace)
+    return any(pod.node for pod in users)
+
+
+def _bound(candidate: Candidate, claim: Claim) -> Check:
+    volume = candidate.cluster.storage.volumes.get(claim.volume)
+    if volume is None:
+        return everywhere(candidate, f"volume {claim.volume} of PersistentVolumeClaim {claim.name} does not exist")
+    reached = _nodes(candidate, ("reach", volume.node_affinity, volume.zones), volume.reaches)
+    return Check(~reached, f"volume {claim.volume} of PersistentVolumeClaim {claim.name} does not reach the node")
+
+
+def _unbound(candidate: Candidate, claim: Claim) -> Check:
+    storage_class = candidate.cluster.storage.classes.get(claim.storage_class, StorageClass(claim.storage_class))
+    if not storage_class.waits_for_consumer:
+        return everywhere(candidate, f"PersistentVolumeClaim {claim.name} is not bound to a volume")
+    served = _nodes(candidate, ("provision", storage_class), storage_class.provisions)
+    for volume in candidate.cluster.storage.volumes.values():
+        if volume.serves(claim):
+            served = served | _nodes(candidate, ("reach", volume.node_affinity, volume.zones), volume.reaches)
+    return Check(~served, f"PersistentVolumeClaim {claim.name} can have no volume that reaches the node")
+
+
+def _nodes(candidate: Candidate, key: Hashable, reaches: Callable[[ClusterNode], bool]) -> Mask:
+    return candidate.columns.of_nodes(key, reaches, absent=False)
+
+
+def attach_limits(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/nodevolumelimits/csi.go: volumes of one handle are attached once."""
+    storage, columns = candidate.cluster.storage, candidate.columns
+    needed = set(_attachments(candidate.pod, storage))
+    for driver in sorted({driver for driver, _ in needed}):
+        limits = _limits(candidate, driver)
+        refused = np.zeros(len(columns.names), np.bool_)
+        for position in np.flatnonzero(limits >= 0):
+            there = candidate.cluster.pods_on(columns.names[position])
+            attached = {each for pod in there for each in _attachments(pod, storage) if each[0] == driver}
+            adding = {each for each in needed if each[0] == driver} - attached
+            refused[position] = bool(adding) and len(attached | adding) > limits[position]
+        yield Check(refused, f"the node can attach no more volumes of {driver}")
+
+
+def _limits(candidate: Candidate, driver: str) -> Ints:
+    """How many volumes of the driver each node can attach; -1: any number."""
+    return candidate.columns.of_nodes(("limit", driver), lambda node: node.attach_limits.get(driver, -1), absent=-1)
+
+
+def _attachments(pod: ClusterPod, storage: Storage) -> Iterator[tuple[str, str]]:
+    """Driver and handle of each volume that the pod has or will have attached."""
+    for name in pod.claims:
+        claim = storage.claims.get((pod.namespace, name))
+        if claim is None:
+            continue
+        volume = storage.volumes.get(claim.volume)
+        if volume is not None and volume.driver:
+            yield volume.driver, volume.handle
+        elif not claim.volume and claim.storage_class in storage.classes:
+            yield storage.classes[claim.storage_class].provisioner, f"{pod.namespace}/{name}"

@@ -1,15 +1,81 @@
 """What a pod requires of the pods around it: affinity, anti-affinity, and spread over domains."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from leadsman.cluster import node_checks, pod_counts
+from leadsman.cluster import checks
 from leadsman.cluster.checks import Candidate, Check
 from leadsman.cluster.constraints import PodAffinityTerm, TopologySpread
+from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.cluster.node_columns import Ints, Mask
 from leadsman.cluster.pod import ClusterPod
+
+# Counts of pods by node: made once for the pods that clusters share, and corrected where a cluster differs.
+
+
+class _Alike(Struct, frozen=True):
+    """Pods that share namespace, labels, constraints and whether they are being deleted. pod: any of them."""
+
+    pod: ClusterPod
+    by_node: Counter[str]
+
+
+def pods_by_node(cluster: Cluster, key: Hashable, counts: Callable[[ClusterPod], bool]) -> Mapping[str, int]:
+    """Node → number of bound pods that count; `key` names what counts.
+
+    counts: looks at namespace, labels, constraints and `terminating` only, because one pod is asked about for all that
+    have these in common.
+    """
+    of_base = cluster.pods.of_base(("counts", key), lambda pods: _count(_alike(cluster), counts))
+    if not cluster.pods.changes:
+        return of_base
+    by_node = Counter(of_base)
+    for uid, now in cluster.pods.changes.items():
+        before = cluster.pods.base.get(uid)
+        if before is not None and before.node != UNBOUND and counts(before):
+            by_node[before.node] -= 1
+        if now is not None and now.node != UNBOUND and counts(now):
+            by_node[now.node] += 1
+    return +by_node
+
+
+def anti_affinity_terms(cluster: Cluster) -> set[PodAffinityTerm]:
+    """Every required anti-affinity term that a bound pod has, or had in a cluster of the same base."""
+    terms = cluster.pods.of_base(
+        "anti-affinity terms",
+        lambda _: {term for each in _alike(cluster) for term in each.pod.constraints.anti_affinity},
+    )
+    changed = filter(None, cluster.pods.changes.values())
+    return terms.union(*(pod.constraints.anti_affinity for pod in changed))
+
+
+def _alike(cluster: Cluster) -> list[_Alike]:
+    return cluster.pods.of_base("alike", _grouped)
+
+
+def _grouped(pods: Mapping[str, ClusterPod]) -> list[_Alike]:
+    """By identity: pods of one template share their labels and constraints; any others are groups of one."""
+    groups: dict[Hashable, _Alike] = {}
+    for pod in pods.values():
+        if pod.node == UNBOUND:
+            continue
+        key = (pod.namespace, id(pod.labels), id(pod.constraints), pod.terminating)
+        if key not in groups:
+            groups[key] = _Alike(pod, Counter())
+        groups[key].by_node[pod.node] += 1
+    return list(groups.values())
+
+
+def _count(groups: list[_Alike], counts: Callable[[ClusterPod], bool]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in groups:
+        if counts(each.pod):
+            total.update(each.by_node)
+    return total
 
 
 def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
@@ -17,9 +83,9 @@ def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
     pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
     pod, refused = candidate.pod, dict[str, Mask]()
     labels = candidate.namespace_labels(pod.namespace)
-    for term in pod_counts.anti_affinity_terms(candidate.cluster):
+    for term in anti_affinity_terms(candidate.cluster):
         if term.matches(pod.namespace, pod.labels, labels):
-            holders = pod_counts.pods_by_node(candidate.cluster, ("holds", term), _holds(term))
+            holders = pods_by_node(candidate.cluster, ("holds", term), _holds(term))
             key = term.topology_key
             held = _populated(candidate, key, candidate.domain_counts(key, holders))
             refused[key] = refused[key] | held if key in refused else held
@@ -65,7 +131,7 @@ def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[
         labels = candidate.namespace_labels(other.namespace)
         return all(term.matches(other.namespace, other.labels, labels) for term in terms)
 
-    return dict(pod_counts.pods_by_node(candidate.cluster, ("matches", terms, candidate.namespaces_key(terms)), counts))
+    return dict(pods_by_node(candidate.cluster, ("matches", terms, candidate.namespaces_key(terms)), counts))
 
 
 def _populated(candidate: Candidate, label: str, counts: Ints) -> Mask:
@@ -136,9 +202,9 @@ def _included(candidate: Candidate, constraint: TopologySpread) -> Mask:
     """The nodes that count, by nodeAffinityPolicy and nodeTaintsPolicy."""
     included = candidate.columns.present
     if constraint.honor_affinity:
-        included = included & node_checks.selected(candidate)
+        included = included & checks.selected(candidate)
     if constraint.honor_taints:
-        included = included & ~node_checks.repelled(candidate)
+        included = included & ~checks.repelled(candidate)
     return included
 
 
@@ -148,7 +214,7 @@ def _spread_counts(candidate: Candidate, constraint: TopologySpread, counting: M
     selector, namespace = constraint.selector, candidate.pod.namespace
     if selector is None or not selector.requirements:
         return candidate.domain_counts(constraint.topology_key, {})
-    by_node = pod_counts.pods_by_node(
+    by_node = pods_by_node(
         candidate.cluster,
         ("spread", namespace, selector),
         lambda other: other.namespace == namespace and not other.terminating and selector.matches(other.labels),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from leadsman.cluster import node_checks, pod_checks, storage_checks
+from leadsman.cluster import checks, pod_checks
 from leadsman.cluster.checks import Candidate, Check, everywhere
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.node_columns import Mask
@@ -32,13 +32,13 @@ def _known_labels(candidate: Candidate) -> Iterator[Check]:
 PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
     _gates,
     _known_labels,
-    node_checks.unschedulable,
-    node_checks.taints,
-    node_checks.node_affinity,
-    node_checks.host_ports,
-    node_checks.room,
-    storage_checks.claims,
-    storage_checks.attach_limits,
+    checks.unschedulable,
+    checks.taints,
+    checks.node_affinity,
+    checks.host_ports,
+    checks.room,
+    checks.claims,
+    checks.attach_limits,
     pod_checks.spread,
     pod_checks.anti_affinity_of_others,
     pod_checks.anti_affinity,

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices, node_devices
-from leadsman.cluster.model import Cluster
+from leadsman.cluster.model import Cluster, Overlay
 from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.overlay import Overlay
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility

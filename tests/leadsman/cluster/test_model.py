@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import UNBOUND, cluster_of
+from leadsman.cluster.model import UNBOUND, Overlay, cluster_of
 from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.overlay import Overlay
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
