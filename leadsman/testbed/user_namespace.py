@@ -44,10 +44,5 @@ def is_inside() -> bool:
     return INSIDE_VARIABLE in os.environ
 
 
-def command_prefix() -> list[str]:
-    """What runs a command of this user in the namespaces of this process, from outside."""
-    return ["nsenter", "--preserve-credentials", "-U", "-n", "-t", str(os.getpid())] if is_inside() else []
-
-
 def _command(command: Sequence[str]) -> list[str]:
     return ["unshare", "--map-root-user", "--net", "--mount", "sh", "-c", _PREPARE, "sh", *command]

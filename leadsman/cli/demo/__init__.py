@@ -1,8 +1,8 @@
-"""`leadsman demo`: a small cluster on this machine, and one placement explained.
+"""`leadsman demo`: a small cluster on this machine, told in the terminal and shown on its page.
 
-One etcd, five agents as five nodes, one extender, and a request that a real kube-scheduler sent: all real processes.
-`leadsman demo rewards`: nodes whose pods crash, and where later pods go. `leadsman demo failover`: a node is killed,
-and its pod comes back within its bound.
+By itself: a delay bound is held, and a link is lost. `leadsman demo rewards`: nodes whose pods crash, and where later
+pods go. `leadsman demo failover`: a node is killed, and its pod comes back within its bound. etcd, agents, extender and
+controller are real processes. On a terminal it stays until Ctrl-C.
 """
 
 import argparse
@@ -10,9 +10,8 @@ import signal
 import sys
 
 from leadsman.cli.demo import delay_demo, failover_demo, rewards_demo
-from leadsman.cli.demo.child_processes import DemoFailed
+from leadsman.cli.demo.house import DemoFailed, PageAddress
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import positive_int
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.testbed.etcd import EtcdFailed, EtcdMissing
@@ -24,18 +23,16 @@ EXIT_INTERRUPTED = 130
 def options(add: Options) -> None:
     add.parser.add_argument(
         "which",
-        help="delays (default): a delay bound is held; rewards: nodes that crash pods are avoided; failover: "
-        "a pod survives its node",
+        help="delays (default): a delay bound is held, and a link is lost; rewards: nodes that crash pods are avoided; "
+        "failover: a pod survives its node",
         nargs="?",
         choices=("delays", "rewards", "failover"),
         metavar="{delays,rewards,failover}",
         default="delays",
     )
-    add.parser.add_argument("--keep", action="store_true", help="delays: keep the cluster running until Ctrl-C")
     add.argument(
         "within-ms", "delays: the pod's bound to edge-1, in ms (default {default})", "25", delay_bound, metavar="MS"
     )
-    add.argument("seed", "rewards: seed of the choice among equal nodes (default {default})", 1, positive_int)
 
 
 def delay_bound(text: str) -> str:
@@ -49,13 +46,14 @@ def delay_bound(text: str) -> str:
 
 def main(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
+    page = PageAddress()
     try:
         if args.which == "rewards":
-            rewards_demo.run(args.seed)
+            rewards_demo.run(page)
         elif args.which == "failover":
-            failover_demo.run()
+            failover_demo.run(page)
         else:
-            delay_demo.run(args.within_ms, args.keep)
+            delay_demo.run(page, args.within_ms)
     except (DemoFailed, EtcdFailed, EtcdMissing, NetworkFailed) as error:
         print(f"\nleadsman demo: {error}", file=sys.stderr)
         return 1

@@ -1,33 +1,28 @@
-"""Runs `leadsman demo`: starts everything, waits for measurements, asks as kube-scheduler does, shows the answer."""
+"""`leadsman demo`: five nodes, a pod with a delay bound placed as kube-scheduler asks, and a link that is lost."""
 
-import asyncio
-import shlex
-import shutil
-import sys
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import combinations
 from typing import Any
 
-from leadsman.cli.demo import demo_network, scheduler_request
-from leadsman.cli.demo.child_processes import ChildProcesses, DemoFailed, say
-from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoNetwork, reachable_etcd
+from leadsman.cli.demo import house, scheduler_request
+from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say
 from leadsman.runtime.text_table import align_columns
-from leadsman.state import keys, metric_names
-from leadsman.state.etcd_http import EtcdAccess
-from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.snapshot import NodeState, Snapshot
-from leadsman.state.snapshot_updates import snapshot_from_listing
-from leadsman.testbed import etcd as testbed_etcd
 from leadsman.testbed import user_namespace
-from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.virtual_network import VirtualNetwork
+
+NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1": 45.0}
+"""Node → round-trip ms from edge-1. The nodes are on one line, so these are also the distances between any two."""
 
 REFERENCE_NODE = next(iter(NODES))
-HEADER = ["NODE", "RTT p50", "p95", "LOSS", "CPU busy", "MEM free", "VERDICT", "SCORE", "REASON"]
-MEASURED_WITHIN_SECONDS = 60.0
+LOST_LINK = ("edge-3", "metro-1")
+HEADER = ["NODE", "RTT p50", "p95", "LOSS", "VERDICT", "SCORE", "REASON"]
+WITHIN_SECONDS = 60.0
 WINDOW_SECONDS = 6.0
-AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": WINDOW_SECONDS}
+PROBING = {"probe-interval-seconds": "0.2", "window-seconds": f"{WINDOW_SECONDS:g}"}
 
 
 def bound_label(within_ms: str) -> dict[str, str]:
@@ -35,36 +30,39 @@ def bound_label(within_ms: str) -> dict[str, str]:
     return {f"delay_{REFERENCE_NODE}": within_ms}
 
 
-def run(within_ms: str, keep: bool) -> None:
+def run(page: PageAddress, within_ms: str) -> None:
     """DemoFailed, or what testbed raises when this machine cannot do it."""
-    missing = demo_network.why_only_loopback(["--within-ms", within_ms, *(["--keep"] if keep else [])])
+    missing = house.why_only_loopback(["--within-ms", within_ms])
     with ExitStack() as stack:
-        surroundings = stack.enter_context(demo_network.build_network(missing))
-        say(f"network    {surroundings.note}")
-        processes = stack.enter_context(ChildProcesses())
-        etcd = stack.enter_context(reachable_etcd(processes.folder / "etcd", surroundings.local_addresses))
-        say(f"etcd       {etcd.client_url}")
-        extender, api = _start(processes, surroundings, etcd)
-        _wait(processes, api)
-        _show(extender, api, etcd.client_url, within_ms)
-        if keep:
-            _keep_running(surroundings, etcd, api, processes)
+        net: VirtualNetwork | None = None
+        addresses = ["127.0.0.1"]
+        if missing is None:
+            delays = {(one, other): abs(NODES[one] - NODES[other]) for one, other in combinations(NODES, 2)}
+            net, uplinks = stack.enter_context(house.connected_hosts(delays))
+            addresses.append(uplinks.local_address)
+        demo = stack.enter_context(House(page, addresses))
+        _start_agents(demo, net, missing)
+        extender = demo.start_extender()
+        say(f"started    an etcd, an extender and the agents of {', '.join(NODES)}")
+        _wait(demo)
+        _show(demo, extender, within_ms)
+        if net:
+            _lose_a_link(demo, net)
+        demo.stay("nodes", "explain cap-00000", f"delay {' '.join(LOST_LINK)}")
 
 
-def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> tuple[str, str]:
-    """Starts everything. URLs of the extender, for kube-scheduler and of its API."""
-    for host in surroundings.hosts:
-        flags = {
-            "address": host.address,
-            "listen": f"0.0.0.0:{AGENT_PORT}" if host.command_prefix else host.metrics_address,
-            "etcd": f"http://{surroundings.local_addresses[-1]}:{etcd.port}",
-        }
-        processes.start_agent(host.node, flags, AGENT_INTERVALS_SECONDS, host.command_prefix)
-    say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
-    extender, ops, api = processes.start_extender(etcd.client_url)
-    say(f"extender   {extender}  (metrics {ops}/metrics)")
-    say(f"page       {api}/")
-    return extender, api
+def _start_agents(demo: House, net: VirtualNetwork | None, missing: str | None) -> None:
+    if net:
+        within = " in a user namespace" if user_namespace.is_inside() else ""
+        say(f"network    {len(NODES)} network namespaces{within}; a forwarder delays packets by 2 to 45 ms")
+        for node in NODES:
+            demo.start_agent_on(net, node, PROBING)
+        return
+    say(f"network    loopback addresses, so all delays are near 0 ({missing})")
+    port = free_ports(1)[0]
+    for number, node in enumerate(NODES, start=1):
+        address = f"127.0.9.{number}"
+        demo.start_agent(node, {"address": address, "listen": f"{address}:{port}", **PROBING})
 
 
 class FullWindow:
@@ -82,126 +80,58 @@ class FullWindow:
         return now - self._complete_since >= WINDOW_SECONDS
 
 
-def _wait(processes: ChildProcesses, api: str) -> None:
+def _wait(demo: House) -> None:
     """Until the extender has fresh records of every node, each with a full window of every other node."""
     window = FullWindow()
 
     def full() -> bool:
         measured = sum(
-            node["status"] == "fresh" and _has_all_peers(node["peers_p50_ms"])
-            for node in scheduler_request.reporting_nodes(api)
+            node["status"] == "fresh"
+            and len(node["peers_p50_ms"]) == len(NODES) - 1
+            and None not in node["peers_p50_ms"].values()
+            for node in scheduler_request.reporting_nodes(demo.api)
         )
         say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers", for_now=True)
         return window.observe(measured, time.monotonic())
 
-    processes.wait_until(full, "every node measured all its peers", MEASURED_WITHIN_SECONDS, pause=0.2)
+    demo.wait_until(full, "every node measured all its peers", WITHIN_SECONDS, pause=0.2)
     say(f"measuring  {len(NODES)} of {len(NODES)} nodes measured all their peers for {WINDOW_SECONDS:g} s")
 
 
-def _has_all_peers(p50_ms: dict[str, float | None]) -> bool:
-    return len(p50_ms) == len(NODES) - 1 and None not in p50_ms.values()
-
-
-def _show(extender: str, api: str, etcd: str, within_ms: str) -> None:
+def _show(demo: House, extender: str, within_ms: str) -> None:
     body = scheduler_request.captured_args(list(NODES), bound_label(within_ms))
     scheduler_request.filter_and_prioritize(extender, body)
     pod = scheduler_request.pod_name(body)
-    explanation = scheduler_request.explanation(api, pod)
-    print(
-        f'\nPod {pod} carries the label delay_{REFERENCE_NODE}: "{within_ms}": '
-        f"at most {within_ms} ms from {REFERENCE_NODE}."
-    )
-    print("kube-scheduler asks with a request captured from a real one.\n")
-    print(_table(asyncio.run(_snapshot(etcd)), explanation))
-    print(f"\nRTT: as {REFERENCE_NODE} measured it. All nodes share this machine, so their hardware is the same.")
-    print(f"Answer: {explanation['headline']}")
+    explanation = scheduler_request.explanation(demo.api, pod)
+    print(f'\n1. Pod {pod} has the label delay_{REFERENCE_NODE}: "{within_ms}": at most {within_ms} ms from there.')
+    print("   kube-scheduler asks with a request captured from a real one.\n")
+    print(*align_columns([HEADER, *(_row(demo, node) for node in explanation["nodes"])]), sep="\n")
+    print(f"\nAnswer: {explanation['headline']}", flush=True)
 
 
-def _table(snapshot: Snapshot, explanation: Mapping[str, Any]) -> str:
-    """What was measured, what was decided, and why. explanation: as the API has it."""
-    states, here = snapshot.nodes, snapshot.nodes[REFERENCE_NODE]
-    rows = [_row(node, states[node["node"]], _rtt(here, node["node"])) for node in explanation["nodes"]]
-    return "\n".join(align_columns([HEADER, *rows]))
+def _row(demo: House, node: Mapping[str, Any]) -> Sequence[str]:
+    """What was measured from the reference node, what was decided, and why."""
+    measured = ["-", "-", "-"]
+    if node["node"] != REFERENCE_NODE:
+        pair = scheduler_request.get_json(f"{demo.api}/api/v1/delays/pairs/{REFERENCE_NODE}/{node['node']}")["forward"]
+        lost = 1 - pair["received"] / pair["sent"]
+        measured = [f"{pair['rtt_ms']:.2f} ms", f"{pair['p95_ms']:.2f} ms", f"{lost:.0%}"]
+    score = "-" if node["score"] is None else str(node["score"])
+    # The page has who measured it, when, and its interval.
+    reason = re.sub(r" \(.*?\)", "", node["reason"].partition(": ")[0])
+    return [node["node"], *measured, node["verdict"], score, reason]
 
 
-def _row(node: Mapping[str, Any], state: NodeState, rtt: list[str]) -> list[str]:
-    values = state.hardware.values if state.hardware else {}
-    return [
-        node["node"],
-        *rtt,
-        _shown(values.get(metric_names.CPU_BUSY), "{:.0%}"),
-        _shown(values.get(metric_names.MEMORY_AVAILABLE), "{:.0%}"),
-        node["verdict"],
-        _shown(node["score"], "{}"),
-        node["reason"].partition(": ")[0],  # Its delay stands in a column of its own.
-    ]
+def _lose_a_link(demo: House, net: VirtualNetwork) -> None:
+    one, other = LOST_LINK
+    net.cut(one, other)
+    print(f"\n2. The link between {one} and {other} is cut.", flush=True)
+    demo.wait_until(lambda: len(_lost_links(demo)) == 2, f"{one} and {other} are lost links", WITHIN_SECONDS)
+    links = _lost_links(demo)
+    print("The page lists it under lost links:", *(f"  {link['text']}" for link in links), sep="\n", flush=True)
+    if {link["source"] for link in links} != set(LOST_LINK):
+        raise DemoFailed("these are other links than the one that was cut")
 
 
-def _rtt(reference: NodeState, node: str) -> list[str]:
-    window = reference.latency.peers.get(node) if reference.latency else None
-    if window is None:
-        return ["-", "-", "-"]
-    return [_shown(window.p50_ms, "{:.2f} ms"), _shown(window.p95_ms, "{:.2f} ms"), _shown(window.loss_ratio, "{:.0%}")]
-
-
-def _shown(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
-
-
-async def _snapshot(etcd: str) -> Snapshot:
-    store = EtcdStore(EtcdAccess((etcd,)))
-    try:
-        return snapshot_from_listing(Snapshot(), await store.read_prefix(keys.NODES_PREFIX))
-    finally:
-        await store.close()
-
-
-def _keep_running(surroundings: DemoNetwork, etcd: Etcd, api: str, processes: ChildProcesses) -> None:
-    """Until Ctrl-C, which is how a kept demo ends and so no failure."""
-    pages = [f"http://{host.metrics_address}/metrics" for host in surroundings.hosts]
-    print("\nThe cluster keeps running; Ctrl-C stops it and leaves nothing behind. Try:\n")
-    for command in _commands_to_try(api, pages, etcd.client_url):
-        print(f"  {command}")
-    print("\nRunning.", flush=True)
-    with suppress(KeyboardInterrupt):
-        while not (exited := processes.first_exit()):
-            time.sleep(0.5)
-        raise DemoFailed(exited)
-    say("\nstopped; nothing is left running")
-
-
-def _commands_to_try(api: str, pages: Sequence[str], etcd_url: str) -> Iterator[str]:
-    """What a kept demo offers: each works when it is pasted into a shell of the user who started the demo.
-
-    api: URL of the extender's. pages: URLs of the agents' metrics. etcdctl and a fetcher only where there is one.
-    """
-    fetch = _fetch_command()
-    yield _command(*_leadsman_command(), "explain", "cap-00000", "--extender", api)
-    if fetch:
-        yield from (_command(*fetch, page) for page in (f"{api}/api/v1/overview", *pages))
-    if etcdctl := _etcdctl():
-        yield _command(etcdctl, "--endpoints", etcd_url, "get", "--prefix", keys.NODES_PREFIX)
-
-
-def _leadsman_command() -> list[str]:
-    """`leadsman` where PATH leads to this installation; else its full path."""
-    own = Path(sys.executable).with_name("leadsman")
-    if not own.exists():
-        return [sys.executable, "-m", "leadsman.cli.main"]
-    found = shutil.which("leadsman")
-    return ["leadsman"] if found and Path(found).samefile(own) else [str(own)]
-
-
-def _fetch_command() -> list[str]:
-    known = {"curl": ["curl", "-s"], "wget": ["wget", "-qO-"]}
-    return next((command for name, command in known.items() if shutil.which(name)), [])
-
-
-def _etcdctl() -> str | None:
-    """On PATH, or beside the etcd that runs."""
-    beside = testbed_etcd.find_binary().with_name("etcdctl")
-    return "etcdctl" if shutil.which("etcdctl") else str(beside) if beside.exists() else None
-
-
-def _command(*words: str) -> str:
-    return shlex.join([*user_namespace.command_prefix(), *words])
+def _lost_links(demo: House) -> list[dict[str, Any]]:
+    return list(scheduler_request.get_json(f"{demo.api}/api/v1/delays/lost")["items"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leadsman.cli.demo.simulated_control_plane import Request, SimulatedControlPlane
+from leadsman.cli.demo.failover_demo import Request, SimulatedControlPlane
 from leadsman.testbed import virtual_network
 from leadsman.testbed.fake_api_server import ApiServerThread
 
@@ -33,6 +33,7 @@ def test_the_third_request_s_room_is_made_and_the_pod_of_a_killed_node_comes_bac
     assert re.search(r"^deployment3 .+ 6 Gi    edge-1 ", done.stdout, re.MULTILINE), done.stdout
     landed = re.search(r"is back on (\S+) \(its backup: (\S+)\), ([\d.]+) ms from edge-1, bound 25 ms", done.stdout)
     assert landed, done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
     assert landed[1] == landed[2]
     assert float(landed[3]) <= 25.0
     steps = re.findall(r"^ +([\d.]+)  (.+)$", done.stdout, re.MULTILINE)

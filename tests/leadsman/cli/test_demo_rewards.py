@@ -1,14 +1,12 @@
 """kubeRL's experiment as a newcomer runs it, and the played kubelets behind it."""
 
 import re
-import signal
 import subprocess
 import sys
 
 import pytest
 
-from leadsman.cli.demo.fake_kubelets import FakeKubelets
-from leadsman.cli.demo.rewards_demo import BAD_NODE, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
+from leadsman.cli.demo.rewards_demo import BAD_NODE, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE, FakeKubelets
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "rewards"]
 
@@ -27,19 +25,8 @@ def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back() -> No
     assert [cells[1] for cells in later.values()] == ["crash every 10 s", "crash every 60 s", *["none"] * 4]
     assert repaired[WORST_NODE][1] == "repaired"
     assert int(repaired[WORST_NODE][6]) > placed[WORST_NODE]
-    assert "1,000 times as fast" in done.stdout
-
-
-def test_ctrl_c_leaves_nothing_behind() -> None:
-    demo = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert "started" in demo.stderr.readline()
-    begun = family(demo.pid)
-    assert len(begun) >= 8, "etcd, six agents, an extender"
-    demo.send_signal(signal.SIGINT)
-    _, said = demo.communicate(timeout=60)
-    assert demo.returncode == 130, said
-    assert "nothing is left running" in said
-    assert [pid for pid in begun if alive(pid)] == []
+    assert "1,000 times as fast" in " ".join(done.stdout.split())
+    assert max(map(len, done.stdout.splitlines())) <= 100
 
 
 def test_a_service_crashes_with_its_node_s_period_and_is_restarted() -> None:
@@ -71,17 +58,3 @@ def test_finished_pods_go_after_a_while() -> None:
 def rows(text):
     cells = (re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.startswith("node-"))
     return {found[0]: found for found in cells}
-
-
-def family(pid):
-    """Its children, by /proc."""
-    with open(f"/proc/{pid}/task/{pid}/children") as listed:
-        return [int(child) for child in listed.read().split()]
-
-
-def alive(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as found:
-            return found.read().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False

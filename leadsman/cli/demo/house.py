@@ -1,0 +1,217 @@
+"""What the demos share: the nodes' network, an etcd and `leadsman` processes, and the page that shows them.
+
+The page's address is printed before anything starts. Everything that is started ends with the demo.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+
+from leadsman.testbed import user_namespace, virtual_network
+from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
+from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
+
+AGENT_PORT = 9102
+_STOP_WITHIN_SECONDS = 5
+_PAGE_VARIABLE = "LEADSMAN_DEMO_PAGE"
+"""The file descriptor of the page's socket, for a demo that started again in a user namespace."""
+
+
+class DemoFailed(Exception):
+    """A part of the demo did not work. The text says which, with the end of its log."""
+
+
+def say(text: str, for_now: bool = False) -> None:
+    """Shows progress on stderr, so that stdout is the result alone. for_now: a terminal shows the next over it."""
+    if not for_now or sys.stderr.isatty():
+        print(text, end="\r" if for_now else "\n", file=sys.stderr, flush=True)
+
+
+def why_only_loopback(demo_arguments: Sequence[str]) -> str | None:
+    """Why the nodes cannot have a network of their own here; None when they can.
+
+    For a plain user who may make a user namespace, the demo starts again in one, and this does not return.
+    """
+    missing = virtual_network.why_unavailable()
+    if missing is None or virtual_network.may_administer():
+        return missing
+    refused = user_namespace.why_unavailable()
+    if refused is None:
+        user_namespace.restart_inside([sys.executable, "-m", "leadsman.cli.main", "demo", *demo_arguments])
+    return f"{missing}; as this user: {refused}"
+
+
+class PageAddress:
+    """The page's socket on the viewer's own network, open before the extender is there.
+
+    A user namespace has a network of its own, which no browser reaches; a socket stays where it was opened.
+    """
+
+    def __init__(self) -> None:
+        if given := os.environ.pop(_PAGE_VARIABLE, ""):
+            self._listening = socket.socket(fileno=int(given))
+        else:
+            self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.set_inheritable(True)
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        if not given:
+            say(f"page       {self.url}/  (open it now: it fills as the demo goes on)")
+        os.environ[_PAGE_VARIABLE] = str(self._listening.fileno())
+
+    def lead_to(self, port: int) -> None:
+        """From now on connections go to this port of our own loopback address, those that wait already too."""
+        threading.Thread(target=self._accept, args=(port,), name="page", daemon=True).start()
+
+    def _accept(self, port: int) -> None:
+        while True:
+            client, _ = self._listening.accept()
+            threading.Thread(target=_join, args=(client, port), daemon=True).start()
+
+
+def _join(client: socket.socket, port: int) -> None:
+    """Joins the connection to one of its own to the port, on which nobody listens yet where a browser was quick."""
+    while True:
+        try:
+            server = socket.create_connection(("127.0.0.1", port))
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.2)
+    threading.Thread(target=_copy, args=(server, client), daemon=True).start()
+    _copy(client, server)
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
+
+
+@contextmanager
+def connected_hosts(rtt_ms: Mapping[tuple[str, str], float]) -> Iterator[tuple[VirtualNetwork, Uplinks]]:
+    """Network namespaces with these delays, which reach this machine. NetworkFailed when a step is refused."""
+    hosts = list(dict.fromkeys(host for pair in rtt_ms for host in pair))
+    with ExitStack() as stack:
+        net = stack.enter_context(VirtualNetwork(hosts, rtt_ms))
+        yield net, stack.enter_context(Uplinks(net))
+
+
+class House(AbstractContextManager["House"]):
+    """An etcd and `leadsman ARGUMENTS` children. On exit all are ended, the last first, and their logs deleted.
+
+    folder: holds the logs. api: URL of the extender's API; "" before it is started.
+    """
+
+    def __init__(self, page: PageAddress, addresses: Sequence[str] = ("127.0.0.1",)) -> None:
+        """addresses: of this machine, at which the nodes find etcd; the last one is the one that they are told."""
+        self.folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
+        self.api, self._page, self._addresses = "", page, addresses
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._etcd = Etcd(self.folder / "etcd")
+        urls = ",".join(f"http://{address}:{self._etcd.port}" for address in addresses)
+        self._etcd.flags = (f"--listen-client-urls={urls}",)
+        self.etcd_url = self._etcd.client_url
+
+    def __enter__(self) -> "House":
+        self._etcd.__enter__()
+        return self
+
+    def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
+        """Starts a child. prefix: runs the command elsewhere, such as `ip netns exec NAME`."""
+        command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
+        # The viewer's own LEADSMAN_ variables are about another cluster.
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LEADSMAN_")}
+        with (self.folder / f"{name}.log").open("wb") as log:
+            # A session of its own: Ctrl-C reaches the demo alone, which ends its children in order.
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, env=environ, start_new_session=True, preexec_fn=die_with_parent
+            )
+
+    def start_agent(self, node: str, flags: Mapping[str, str], prefix: Sequence[str] = ()) -> None:
+        """Starts a node's agent, which reports each second, so that a viewer waits seconds."""
+        etcd = f"http://{self._addresses[-1]}:{self._etcd.port}"
+        given = {"node-name": node, "etcd": etcd, "push-interval-seconds": "1", "call-timeout-seconds": "1", **flags}
+        words = [word for name, value in given.items() for word in (f"--{name}", value)]
+        self.start(f"agent-{node}", ["agent", *words], prefix)
+
+    def start_agent_on(self, net: VirtualNetwork, node: str, flags: Mapping[str, str]) -> None:
+        """Starts the agent of a node that is a host of this network."""
+        where = {"address": net.address(node), "listen": f"0.0.0.0:{AGENT_PORT}"}
+        self.start_agent(node, {**where, **flags}, net.command(node, ()))
+
+    def start_extender(self, *flags: str) -> str:
+        """Starts the extender, with its page. The URL for kube-scheduler."""
+        port, ops, people = free_ports(3)
+        listen = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{people}"]
+        self.start(
+            "extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", self.etcd_url, *flags]
+        )
+        self.api = f"http://127.0.0.1:{people}"
+        self._page.lead_to(people)
+        return f"http://127.0.0.1:{port}"
+
+    def wait_until(
+        self, condition: Callable[[], object], what: str, seconds: float, log: str = "extender", pause: float = 0.1
+    ) -> None:
+        """Waits for a condition. DemoFailed says what did not come, with the end of a child's log."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.check()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"not within {seconds:g} s: {what}. Log of the {log}:\n{self._log_tail(log)}")
+            time.sleep(pause)
+
+    def stay(self, *commands: str, step: Callable[[], object] = lambda: None) -> None:
+        """Stays on a terminal until Ctrl-C, the regular end. commands: to try meanwhile. step: called often."""
+        if not sys.stdout.isatty():
+            return
+        own = shutil.which("leadsman") or f"{sys.executable} -m leadsman.cli.main"
+        print("\nThe cluster keeps running; Ctrl-C ends it and leaves nothing behind. Try:", flush=True)
+        for command in commands:
+            print(f"  {own} {command} --extender {self._page.url}", flush=True)
+        with suppress(KeyboardInterrupt):
+            while True:
+                self.check()
+                step()
+                time.sleep(0.1)
+        say("\nstopped; nothing is left running")
+
+    def kill(self, name: str) -> None:
+        """Kills a child, which is then no unexpected exit."""
+        child = self._running.pop(name)
+        child.kill()
+        child.wait()
+
+    def check(self) -> None:
+        """DemoFailed when a child exited, with the end of its log."""
+        for name, child in self._running.items():
+            if child.poll() is not None:
+                raise DemoFailed(f"{name} exited unexpectedly: {self._log_tail(name)}")
+
+    def _log_tail(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        children = list(reversed(self._running.values()))
+        for child in children:
+            child.terminate()
+        for child in children:
+            try:
+                child.wait(_STOP_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        self._etcd.__exit__(kind, error, trace)
+        shutil.rmtree(self.folder, ignore_errors=True)
