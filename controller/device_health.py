@@ -40,7 +40,7 @@ from leadsman.planning.device_health_plan import (
 )
 from leadsman.sources.cluster.object_metadata import MetadataFields
 from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, PublishedSlice, devices_by_uuid
-from leadsman.sources.telemetry.prometheus import PrometheusSource
+from leadsman.sources.telemetry.polling import PrometheusSource
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 
 log = logging.getLogger(__name__)

@@ -53,9 +53,14 @@ from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapsh
 from leadsman.sources.delay.goldpinger import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.recording.reader import BadRecording, RequestDecoder
-from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
-from leadsman.sources.telemetry.polling import MetricUnavailable
-from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
+from leadsman.sources.telemetry.polling import (
+    BadQueries,
+    CustomMetricsSource,
+    MetricUnavailable,
+    PrometheusQueries,
+    PrometheusSource,
+    parse_queries,
+)
 from leadsman.sources.telemetry.telemetry_sources import TasPolicyObject, to_document
 from leadsman.state import etcd_json, keys
 from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, encode_record

@@ -21,8 +21,8 @@ from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
 from leadsman.planning.moves.search import why_quota_refuses
 from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
 from leadsman.published.moves import RunState
-from leadsman.sources.cluster.budget_objects import QuotaObject
-from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
+from leadsman.sources.cluster.cluster_follower import ClusterAssembly
+from leadsman.sources.cluster.cluster_objects import QuotaObject
 from leadsman.sources.cluster.pod_object import PodObject
 
 EXIT_DONE, EXIT_REFUSED = 0, 1

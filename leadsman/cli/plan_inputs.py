@@ -25,7 +25,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.situation import Judge, Situation, with_devices_of, with_workloads_of
 from leadsman.plugin import FILTERS_GROUP
 from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
-from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
+from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot
 from leadsman.sources.delay.delay_sources import DelaySettings

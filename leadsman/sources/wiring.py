@@ -14,9 +14,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.device_follower import DeviceFollower
-from leadsman.sources.cluster.node_addresses import NodeAddressFollower
-from leadsman.sources.cluster.node_labels import NodeLabelFollower
-from leadsman.sources.cluster.node_roles import NodeRoleFollower
+from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeLabelFollower, NodeRoleFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
@@ -108,10 +106,10 @@ class ClusterSources:
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
-        yield "watch node roles", self.node_roles.run()
+        yield "watch node roles", self.node_roles.reflector.run()
         yield "watch node labels", self.node_labels.run()
         if self.node_addresses:
-            yield "watch node addresses", self.node_addresses.run()
+            yield "watch node addresses", self.node_addresses.reflector.run()
         if self.self_healing:
             yield "watch self-healing", self.self_healing.run()
         if self.backups:

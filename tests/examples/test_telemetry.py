@@ -7,7 +7,7 @@ import yaml
 
 from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES
 from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
-from leadsman.sources.telemetry.prometheus import parse_queries
+from leadsman.sources.telemetry.polling import parse_queries
 from leadsman.state import metric_names
 
 FOLDER = Path(__file__).parents[2] / "examples/telemetry"

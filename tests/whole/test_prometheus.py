@@ -13,8 +13,7 @@ import pytest
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.telemetry.polling import MetricUnavailable
-from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
+from leadsman.sources.telemetry.polling import MetricUnavailable, PrometheusQueries, PrometheusSource
 from leadsman.testbed.etcd import free_ports
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, optional_url, positive_number
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url
 from leadsman.sources.delay.delay_sources import DelaySettings
-from leadsman.sources.telemetry import prometheus
-from leadsman.sources.telemetry.prometheus import PrometheusQueries, parse_queries
+from leadsman.sources.telemetry import polling
+from leadsman.sources.telemetry.polling import PrometheusQueries, parse_queries
 from leadsman.sources.telemetry.telemetry_sources import SOURCE_NAMES, TelemetrySettings
 
 
@@ -94,7 +94,7 @@ def source_list(text: str) -> tuple[str, ...]:
     names = [_name(part) for part in found]
     if not found or not set(names) <= set(SOURCE_NAMES) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: want some of {SOURCE_SYNTAX}, comma-separated, each once")
-    if any((_name(part) == prometheus.NAME) is not bool(_url(part)) for part in found):
+    if any((_name(part) == polling.PROMETHEUS) is not bool(_url(part)) for part in found):
         raise argparse.ArgumentTypeError(
             f"{text!r}: prometheus, and no other source, takes a URL: prometheus=http://HOST:PORT"
         )

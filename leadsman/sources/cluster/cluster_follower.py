@@ -6,13 +6,24 @@ daemonset/components/backups/cluster-model.yaml.
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from leadsman.cluster.model import Cluster
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.storage import Storage
 from leadsman.kube.client import ApiClient
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import MalformedResponse
 from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType, MinimalMetadata, ObjectChange, object_key
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import (
     CSI_NODES,
@@ -25,8 +36,130 @@ from leadsman.kube.resources import (
     RESOURCE_QUOTAS,
     STORAGE_CLASSES,
 )
-from leadsman.sources.cluster.cluster_assembly import OBJECT_TYPES, ClusterAssembly
+from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax
+from leadsman.sources.cluster.cluster_objects import (
+    BudgetObject,
+    ClaimObject,
+    CSINodeObject,
+    NamespaceObject,
+    NodeObject,
+    QuotaObject,
+    StorageClassObject,
+    VolumeObject,
+)
+from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+
+# Puts the API server's objects together to a Cluster, whether a watch or a file brings them.
+
+OBJECT_TYPES: Mapping[str, type] = {
+    "Pod": PodObject,
+    "Node": NodeObject,
+    "CSINode": CSINodeObject,
+    "PodDisruptionBudget": BudgetObject,
+    "ResourceQuota": QuotaObject,
+    "Namespace": NamespaceObject,
+    "PersistentVolume": VolumeObject,
+    "PersistentVolumeClaim": ClaimObject,
+    "StorageClass": StorageClassObject,
+}
+"""Kind → how it is decoded. Each has `model`, what the Cluster holds of it; a CSINode has `attach_limits`."""
+
+Changes = Sequence[ObjectChange[Any]]
+K = TypeVar("K")
+
+
+class ClusterAssembly:
+    """Keeps a Cluster up to date.
+
+    cluster: of all changes so far; replaced and never altered, and the same object while nothing changes that it shows.
+    """
+
+    def __init__(self) -> None:
+        self.cluster: Cluster = cluster_of((), ())
+        self._attach_limits: dict[str, Mapping[str, int]] = {}
+
+    def add(self, kind: str, objects: Iterable[Any]) -> None:
+        """Adds objects of one kind."""
+        self.apply(kind, [ObjectChange(ChangeType.ADDED, each) for each in objects])
+
+    def apply(self, kind: str, changes: Changes) -> None:
+        """Applies the changes of objects of one kind, a key of OBJECT_TYPES."""
+        match kind:
+            case "Pod":
+                self._change_pods(changes)
+            case "Node":
+                self._change_nodes(changes)
+            case "CSINode":
+                self._change_attach_limits(changes)
+            case "PodDisruptionBudget":
+                self.cluster = replace(self.cluster, budgets=_changed(self.cluster.budgets, changes, object_key))
+            case "ResourceQuota":
+                self.cluster = replace(self.cluster, quotas=_changed(self.cluster.quotas, changes, object_key))
+            case "Namespace":
+                self.cluster = replace(self.cluster, namespaces=_changed(self.cluster.namespaces, changes, _name))
+            case _:
+                self.cluster = replace(self.cluster, storage=_changed_storage(self.cluster.storage, kind, changes))
+
+    def _change_pods(self, changes: Sequence[ObjectChange[PodObject]]) -> None:
+        pods: dict[str, ClusterPod | None] = {}
+        for change in changes:
+            pod = change.object.model
+            gone = change.kind is ChangeType.DELETED or change.object.finished
+            if gone or change.old is None or change.old.model != pod:
+                pods[pod.uid] = None if gone else pod
+        if pods:
+            self.cluster = self.cluster.changed(pods=pods)
+
+    def _change_nodes(self, changes: Sequence[ObjectChange[NodeObject]]) -> None:
+        """Kubelets update their nodes all the time, and most updates change nothing here."""
+        nodes: dict[str, ClusterNode | None] = {}
+        for change in changes:
+            node = change.object.model
+            if change.kind is ChangeType.DELETED:
+                nodes[node.name] = None
+            elif change.old is None or change.old.model != node:
+                nodes[node.name] = replace(node, attach_limits=self._attach_limits.get(node.name, {}))
+        if nodes:
+            self.cluster = self.cluster.changed(nodes=nodes)
+
+    def _change_attach_limits(self, changes: Sequence[ObjectChange[CSINodeObject]]) -> None:
+        nodes: dict[str, ClusterNode | None] = {}
+        for change in changes:
+            name = change.object.metadata.name
+            limits = {} if change.kind is ChangeType.DELETED else change.object.attach_limits
+            self._attach_limits[name] = limits
+            node = self.cluster.nodes.get(name)
+            if node is not None and node.attach_limits != limits:
+                nodes[name] = replace(node, attach_limits=limits)
+        if nodes:
+            self.cluster = self.cluster.changed(nodes=nodes)
+
+
+def _changed_storage(storage: Storage, kind: str, changes: Changes) -> Storage:
+    match kind:
+        case "PersistentVolume":
+            return replace(storage, volumes=_changed(storage.volumes, changes, _name))
+        case "PersistentVolumeClaim":
+            return replace(storage, claims=_changed(storage.claims, changes, object_key))
+        case "StorageClass":
+            return replace(storage, classes=_changed(storage.classes, changes, _name))
+    raise KeyError(kind)
+
+
+def _changed(before: Mapping[K, Any], changes: Changes, key: Callable[[MinimalMetadata], K]) -> dict[K, Any]:
+    """The mapping with the models of the objects that changed."""
+    after = dict(before)
+    for change in changes:
+        after.pop(key(change.object.metadata), None)
+        if change.kind is not ChangeType.DELETED:
+            after[key(change.object.metadata)] = change.object.model
+    return after
+
+
+def _name(metadata: MinimalMetadata) -> str:
+    return metadata.name
+
 
 MAX_BACKOFF_SECONDS = 4.0
 """Between attempts, as for workloads: one process follows."""
@@ -88,3 +221,53 @@ class ClusterFollower:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors.values():
                 group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
+
+
+# Reads a cluster from what kubectl prints, for work without an API server.
+#
+# kubectl get nodes,pods,namespaces,poddisruptionbudgets,resourcequotas,persistentvolumes,persistentvolumeclaims,\
+# storageclasses,csinodes --all-namespaces -o json
+
+
+class BadClusterFile(ValueError):
+    """The text is not a list of Kubernetes objects. Says which item, what it is and what is allowed."""
+
+
+_LIST_TEXT = "a List of Kubernetes objects as `kubectl get -o json` prints it"
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+class _List(Struct):
+    items: list[Raw]
+
+
+def read_cluster(text: bytes) -> Cluster:
+    """The cluster of a List of objects, in JSON. Objects of kinds that the model has no place for are left out.
+
+    BadClusterFile when the text is not such a list, or one of its objects cannot be read.
+    """
+    try:
+        items = msgspec.json.decode(text, type=_List).items
+    except msgspec.ValidationError as error:
+        raise BadClusterFile(f"not {_LIST_TEXT}: {explain(error)}") from error
+    except UNREADABLE as error:
+        raise BadClusterFile(f"{explain_syntax(error, text)}; must be {_LIST_TEXT}") from error
+    by_kind: dict[str, list[Any]] = defaultdict(list)
+    for number, item in enumerate(items):
+        kind = _decoded(item, _Kind, number).kind
+        if kind in OBJECT_TYPES:
+            by_kind[kind].append(_decoded(item, OBJECT_TYPES[kind], number))
+    assembly = ClusterAssembly()
+    for kind, objects in by_kind.items():
+        assembly.add(kind, objects)
+    return assembly.cluster
+
+
+def _decoded(item: Raw, kind: type, number: int) -> Any:
+    try:
+        return decode_json(item, kind)
+    except MalformedResponse as error:
+        raise BadClusterFile(f"items[{number}]: {error}") from error

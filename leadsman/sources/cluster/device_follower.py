@@ -31,14 +31,14 @@ from leadsman.kube.resources import (
 )
 from leadsman.runtime.lru import LruCache
 from leadsman.sources.cluster.claim_devices import ClaimDevices
-from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
+from leadsman.sources.cluster.cluster_follower import ClusterAssembly
+from leadsman.sources.cluster.cluster_objects import NodeObject
 from leadsman.sources.cluster.device_objects import (
     DeviceClassObject,
     ResourceClaimObject,
     ResourceClaimTemplateObject,
     ResourceSliceObject,
 )
-from leadsman.sources.cluster.node_objects import NodeObject
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 

@@ -15,6 +15,10 @@ from leadsman.sources.cluster.object_metadata import MetadataFields
 _REPELLING = ("NoSchedule", "NoExecute")
 
 
+class _Fields(Struct, frozen=True, gc=False, rename="camel"):
+    pass
+
+
 class DeviceId(NamedTuple):
     """A device of the cluster."""
 
@@ -41,10 +45,6 @@ class PublishedDevice(NamedTuple):
     shareable: bool
     takes: Mapping[Counted, int]
     fields: "DeviceFields"
-
-
-class _Fields(Struct, frozen=True, gc=False, rename="camel"):
-    pass
 
 
 class _TaintFields(_Fields, frozen=True):

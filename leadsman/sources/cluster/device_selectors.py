@@ -219,7 +219,8 @@ def _value(attribute: DeviceAttribute) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-# The library knows no types of its own for these: each is a map with one entry, equal where Kubernetes finds it equal.
+# The library knows no types of its own for these: each is a map with one entry, equal where Kubernetes finds it
+# equal.
 
 _Quantity = Mapping[str, str]
 """{"quantity": nanos}, as text because they do not fit 64 bits."""

@@ -24,7 +24,7 @@ from leadsman.kube.names import ROLE_LABEL
 from leadsman.kube.quantity import BadQuantity
 from leadsman.runtime import decode_errors
 from leadsman.runtime.decode_errors import UNREADABLE
-from leadsman.sources.cluster.pod_fields import TemplateFields
+from leadsman.sources.cluster.pod_object import TemplateFields
 from leadsman.sources.delay.matrix import BadMatrix, DelayMatrix, parse_matrix
 
 MAX_REPLICAS = 10_000

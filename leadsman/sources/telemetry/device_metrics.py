@@ -24,8 +24,10 @@ from leadsman.sources.telemetry.polling import (
     POLL_TIMEOUT_SECONDS,
     RETENTION_SECONDS,
     MetricUnavailable,
+    PrometheusSource,
+    Series,
+    node_name,
 )
-from leadsman.sources.telemetry.prometheus import PrometheusSource, Series, node_name
 
 # Which devices of DRA drivers are which piece of hardware, by the UUIDs that drivers publish.
 #

@@ -39,10 +39,15 @@ from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import Resource
 from leadsman.sources.source import Source
-from leadsman.sources.telemetry import custom_metrics, prometheus
-from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
-from leadsman.sources.telemetry.polling import POLL_INTERVAL_SECONDS, MetricPoller, Samples
-from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
+from leadsman.sources.telemetry import polling
+from leadsman.sources.telemetry.polling import (
+    POLL_INTERVAL_SECONDS,
+    CustomMetricsSource,
+    MetricPoller,
+    PrometheusQueries,
+    PrometheusSource,
+    Samples,
+)
 
 # Follows the cluster's telemetry policies. An invalid one is refused, and its last good version stays in use.
 
@@ -156,7 +161,7 @@ def to_document(policy: TasPolicyObject) -> Mapping[str, Any]:
 
 
 AGENTS_SOURCE = "agents"
-SOURCE_NAMES = (AGENTS_SOURCE, custom_metrics.NAME, prometheus.NAME)
+SOURCE_NAMES = (AGENTS_SOURCE, polling.CUSTOM_METRICS, polling.PROMETHEUS)
 
 
 class TelemetrySettings(Struct, frozen=True):
@@ -234,7 +239,7 @@ class TelemetrySources:
         return self.pollers.setdefault(name, self._poller(name, settings))
 
     def _poller(self, name: str, settings: TelemetrySettings) -> MetricPoller:
-        if name == custom_metrics.NAME:
+        if name == polling.CUSTOM_METRICS:
             return self._make_poller(name, CustomMetricsSource(self.api).query, settings)
         if settings.prometheus is None:
             raise ValueError(f"telemetry source {name} has no URL; write --telemetry {name}=http://HOST:PORT")

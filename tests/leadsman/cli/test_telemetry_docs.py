@@ -10,7 +10,7 @@ from leadsman.cli.main import build_parser
 from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES
 from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
 from leadsman.kube.names import OWNERSHIP_ANNOTATION
-from leadsman.sources.telemetry.prometheus import parse_queries
+from leadsman.sources.telemetry.polling import parse_queries
 from leadsman.sources.telemetry.telemetry_sources import SOURCE_NAMES
 
 DOCS = Path(__file__).parents[3] / "docs"

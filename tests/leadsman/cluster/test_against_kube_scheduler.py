@@ -17,8 +17,7 @@ import pytest
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.sources.cluster.cluster_file import read_cluster
-from leadsman.sources.cluster.cluster_follower import LISTS
+from leadsman.sources.cluster.cluster_follower import LISTS, read_cluster
 from tests.leadsman.cluster import random_objects
 from tests.leadsman.cluster.random_objects import NAMESPACES, Object
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.sources.cluster.cluster_file import read_cluster
+from leadsman.sources.cluster.cluster_follower import read_cluster
 from tests.leadsman.cluster import random_objects
 
 NODES, PODS, STEPS = 10, 30, 25

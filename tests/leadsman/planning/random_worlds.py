@@ -36,7 +36,7 @@ from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy, TasP
 from leadsman.kube import quantity
 from leadsman.kube.decoding import decode_json
 from leadsman.planning.situation import Situation
-from leadsman.sources.cluster.node_objects import NodeObject
+from leadsman.sources.cluster.cluster_objects import NodeObject
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.state.metric_names import CPU_PRESSURE, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
 from leadsman.state.records import Hardware, Heartbeat, Reward

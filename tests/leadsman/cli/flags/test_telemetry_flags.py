@@ -6,7 +6,7 @@ import pytest
 
 from extender.run import ExtenderSettings
 from leadsman.cli import extender, main
-from leadsman.sources.telemetry.prometheus import BadQueries
+from leadsman.sources.telemetry.polling import BadQueries
 
 API = ["--kube-api", "http://127.0.0.1:1"]
 

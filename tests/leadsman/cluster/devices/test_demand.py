@@ -10,7 +10,7 @@ from leadsman.cluster.devices.demand import (
     extended_requests,
     readable_demand,
 )
-from leadsman.sources.cluster.pod_fields import ResourceClaimFields
+from leadsman.sources.cluster.pod_object import ResourceClaimFields
 
 BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
 

@@ -9,7 +9,7 @@ from leadsman.cluster.constraints import HostPort, PodAffinityTerm, Taint, Toler
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from leadsman.cluster.storage import Claim, StorageClass, Volume
-from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
+from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 
 GPU, DRIVER, ZONE = "example.com/gpu", "csi.example.com", "topology.kubernetes.io/zone"
 APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

@@ -14,8 +14,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess, access_from_url
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.cluster_file import read_cluster
-from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower
+from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower, read_cluster
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.kube_apiserver import KubeApiServer
 

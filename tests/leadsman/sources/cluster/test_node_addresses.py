@@ -4,7 +4,7 @@ from typing import Any
 
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import Node, NodeAddress, NodeStatus, ObjectMeta
-from leadsman.sources.cluster.node_addresses import NodeAddressFollower
+from leadsman.sources.cluster.node_followers import NodeAddressFollower
 
 NO_CLIENT: Any = None
 """Nothing is listed here: the tests hand in the changes."""

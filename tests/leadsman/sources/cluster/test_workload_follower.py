@@ -11,8 +11,7 @@ from extender.run import ExtenderSettings, run
 from leadsman.decision.inputs import NodeLabels, PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.node_labels import NodeLabelFollower
-from leadsman.sources.cluster.node_roles import NodeRoleFollower
+from leadsman.sources.cluster.node_followers import NodeLabelFollower, NodeRoleFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.state.etcd_http import EtcdAccess as Etcd
 from leadsman.testbed.etcd import free_ports
@@ -38,7 +37,7 @@ async def api():
 async def following(api, kind=WorkloadFollower, *more):
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = kind(client, *more)
-        task = asyncio.create_task(one.run())
+        task = asyncio.create_task((one.reflector if kind is NodeRoleFollower else one).run())
         try:
             yield one
         finally:

@@ -7,8 +7,7 @@ import pytest
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
-from leadsman.sources.telemetry.polling import MetricUnavailable
+from leadsman.sources.telemetry.polling import CustomMetricsSource, MetricUnavailable
 
 GROUP = "/apis/custom.metrics.k8s.io"
 

@@ -7,7 +7,7 @@ from leadsman.cluster.devices.monitored import METRICS, XID, DeviceReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
-from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
+from leadsman.sources.telemetry.polling import PrometheusQueries, PrometheusSource
 from tests.leadsman.sources.telemetry.test_prometheus import PATH, vector
 
 

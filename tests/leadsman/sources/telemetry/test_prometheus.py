@@ -7,8 +7,13 @@ import pytest
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.telemetry.polling import MetricUnavailable
-from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
+from leadsman.sources.telemetry.polling import (
+    BadQueries,
+    MetricUnavailable,
+    PrometheusQueries,
+    PrometheusSource,
+    parse_queries,
+)
 
 PATH = "/api/v1/query"
 
