@@ -19,7 +19,7 @@ from controller.node_patcher import NodeCache, NodePatcher
 from controller.node_recovery import NodeRecovery
 from controller.policies import MissingPolicyReporter, PolicyStatusWriter
 from controller.requeuer import Requeuer
-from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode, SelfHealingSettings
+from controller.settings import ControllerSettings, DeviceHealthMode, SelfHealingSettings
 from controller.watched_pods import WatchedPod
 from extender.plugins.host import PluginHost
 from leadsman.kube.client import ApiClient
@@ -159,11 +159,11 @@ class ControllerParts:
     def _health(self) -> Iterator[Keeper]:
         """What the settings switch on: health of nodes, self-healing, health of devices."""
         settings = self.settings
-        if settings.node_health.mode is not NodeHealthMode.OFF:
+        if settings.node_health is not None:
             tools = structs.replace(self.tools, client=self.health_client)
             lease_reads = TokenBucket(LEASE_READS_PER_SECOND, LEASE_READS_BURST)
             leases = NodeLeases(self.health_client, lease_reads, tools.clock)
-            health = NodeHealthReporter(tools, self.node_cache, leases, settings.node_health.rules)
+            health = NodeHealthReporter(tools, self.node_cache, leases, settings.node_health)
             patches = TokenBucket(CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST)
             self.node_health, self.pages["node_health"] = health, health.page
             yield health

@@ -20,20 +20,6 @@ from leadsman.state.etcd_http import EtcdAccess
 DEFAULT_PATCHES_PER_SECOND = 200.0
 
 
-class NodeHealthMode(StrEnum):
-    """off: nodes are not judged. report: verdicts are conditions, Events and metrics, and nothing acts on them."""
-
-    OFF = "off"
-    REPORT = "report"
-
-
-class NodeHealthSettings(Struct, frozen=True):
-    """mode: whether nodes are judged. rules: the thresholds."""
-
-    mode: NodeHealthMode = NodeHealthMode.OFF
-    rules: DetectionRules = DetectionRules()
-
-
 class DeviceHealthMode(StrEnum):
     """off: devices are not judged. dry-run: what would be done is logged and shown at /plan. act: it is done."""
 
@@ -80,7 +66,7 @@ class ControllerSettings(Struct, frozen=True):
     listen: host and port of metrics, health and plan.
     dry_run: show the plan and write nothing, not even the Lease.
     placement_events: write an Event on each pod with a delay bound that was placed, with its node's delay.
-    node_health: whether nodes are judged.
+    node_health: by which rules nodes are judged; None: they are not. Verdicts are conditions, Events and metrics.
     devices: whether pods that an extender refused for a link or a part of a card are tried again when there is room.
     device_health: whether devices are judged, and marked; needs Prometheus among the telemetry sources.
     self_healing: backups, and what is done about dead nodes; needs node_health.
@@ -98,7 +84,7 @@ class ControllerSettings(Struct, frozen=True):
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False
     placement_events: bool = False
-    node_health: NodeHealthSettings = NodeHealthSettings()
+    node_health: DetectionRules | None = None
     self_healing: SelfHealingSettings = SelfHealingSettings()
     devices: bool = False
     device_health: DeviceHealthMode = DeviceHealthMode.OFF

@@ -77,7 +77,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         self_healing=self_healing_flags.settings(args),
         devices=args.devices,
         device_health=DeviceHealthMode(args.device_health),
-        node_health=self_healing_flags.node_health_settings(args),
+        node_health=self_healing_flags.node_health_rules(args),
     )
 
 

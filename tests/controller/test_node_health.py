@@ -8,7 +8,6 @@ import aiohttp
 import pytest
 
 from controller.node_health import NodeHealthReporter, NodeLeases
-from controller.settings import NodeHealthMode, NodeHealthSettings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
@@ -82,20 +81,20 @@ async def test_a_death_is_shown_with_who_says_what(api: FakeApiServer, client: A
     await asyncio.gather(task, return_exceptions=True)
 
 
-@pytest.mark.parametrize("mode", NodeHealthMode)
+@pytest.mark.parametrize("rules", [None, DetectionRules()])
 async def test_leases_are_watched_and_the_page_has_its_section_only_with_the_flag(
-    api: FakeApiServer, running: "Run", until: "Until", mode: NodeHealthMode
+    api: FakeApiServer, running: "Run", until: "Until", rules: DetectionRules | None
 ) -> None:
     for name in NODES:
         api.put(f"/api/v1/nodes/{name}", {})
-    async with running(node_health=NodeHealthSettings(mode)) as port:
+    async with running(node_health=rules) as port:
         page: dict[str, Any] = {}
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while not (page.get("actions") == [] and page.get("node_health", {"reasons": True})["reasons"]):
                 await asyncio.sleep(0.05)
                 async with session.get(f"http://127.0.0.1:{port}/plan") as answer:
                     page = json.loads(await answer.text())
-    assert ("node_health" in page) is (mode is NodeHealthMode.REPORT)
-    assert any(asked.path == LEASES for asked in api.requests) is (mode is NodeHealthMode.REPORT)
-    if mode is NodeHealthMode.REPORT:
+    assert ("node_health" in page) is (rules is not None)
+    assert any(asked.path == LEASES for asked in api.requests) is (rules is not None)
+    if rules:
         assert page["node_health"]["reasons"] == {"NoEvidence": 4}, "nothing is known, so nobody is accused"

@@ -7,8 +7,6 @@ import argparse
 
 from controller.settings import (
     DeviceHealthMode,
-    NodeHealthMode,
-    NodeHealthSettings,
     PlaceholderSettings,
     SelfHealingSettings,
 )
@@ -27,6 +25,8 @@ from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.recovery_plan import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement_plan import ReplacementSettings
+
+OFF = "off"
 
 
 def options(add: Options) -> None:
@@ -158,7 +158,7 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
     """What self-healing runs with. ValueError when a switch lacks the one that it needs."""
     if args.failover and not args.backups:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
-    if args.backups and args.node_health == NodeHealthMode.OFF.value:
+    if args.backups and args.node_health == OFF:
         raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
     if args.replacement and not args.backups:
         raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
@@ -188,8 +188,8 @@ def node_health_options(add: Options) -> None:
         "node-health",
         "off, or report: which nodes are suspect, cut off or dead is shown as the condition LeadsmanUnreachable, in "
         "Events and metrics; needs the component node-health (default {default})",
-        NodeHealthMode.OFF.value,
-        one_of(*(mode.value for mode in NodeHealthMode)),
+        OFF,
+        one_of(OFF, "report"),
         metavar="MODE",
     )
     add.flag(
@@ -209,6 +209,6 @@ def node_health_options(add: Options) -> None:
     )
 
 
-def node_health_settings(args: argparse.Namespace) -> NodeHealthSettings:
-    rules = DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
-    return NodeHealthSettings(NodeHealthMode(args.node_health), rules)
+def node_health_rules(args: argparse.Namespace) -> DetectionRules | None:
+    """By which nodes are judged; None: they are not."""
+    return None if args.node_health == OFF else DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)

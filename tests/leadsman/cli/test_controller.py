@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from controller.parts import ControllerParts
-from controller.settings import ControllerSettings, DeviceHealthMode, NodeHealthMode
+from controller.settings import ControllerSettings, DeviceHealthMode
 from leadsman.cli import controller, main
+from leadsman.planning.failover.node_verdict import DetectionRules
 from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
@@ -59,9 +60,9 @@ def test_delays_and_policy_are_given_as_to_the_extender(tmp_path: Path) -> None:
 
 
 def test_nodes_are_judged_only_when_asked_for() -> None:
-    assert parsed().node_health.mode is NodeHealthMode.OFF
+    assert parsed().node_health is None
     found = parsed("--agent-call-timeout-seconds", "2", LEADSMAN_NODE_HEALTH="report").node_health
-    assert (found.mode, found.rules.call_timeout_seconds) == (NodeHealthMode.REPORT, 2.0)
+    assert found == DetectionRules(call_timeout_seconds=2.0)
 
 
 def test_pods_are_moved_only_when_asked_for_and_only_with_backups() -> None:
