@@ -1,13 +1,10 @@
-"""Collects CPU time and the number of CPUs, load averages, and how often the processors were throttled.
+"""Collects what the node computes with: CPUs, memory, and how much work waits for them (pressure, control groups).
 
-CPU time is from psutil, and summed over all CPUs, so that the number of series does not grow with the cores. `guest`
-is part of `user` and left out. Source: proc_stat(5).
+Series are summed over CPUs, packages or slices, so that their number grows neither with the cores nor with the pods.
 """
 
 import os
-from collections.abc import Iterable, Iterator
-
-from msgspec import Struct
+from collections.abc import Iterator
 
 from agent.hardware import kernel_files
 from agent.hardware.kernel_files import (
@@ -21,10 +18,7 @@ from agent.hardware.kernel_files import (
     parse_optional_file,
 )
 
-# Collects CPU time and the number of CPUs, load averages, and how often the processors were throttled.
-#
-# CPU time is from psutil, and summed over all CPUs, so that the number of series does not grow with the cores. `guest`
-# is part of `user` and left out. Source: proc_stat(5).
+# CPU time is from psutil. `guest` is part of `user` and left out. Source: proc_stat(5).
 
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 IDLE_MODES = ("idle", "iowait")
@@ -47,80 +41,41 @@ LOAD5 = gauge("load5", "Load average over 5 minutes.")
 LOAD15 = gauge("load15", "Load average over 15 minutes.")
 
 
-class LoadAverages(Struct, frozen=True):
-    """Runnable and uninterruptible tasks, averaged."""
-
-    load1: float
-    load5: float
-    load15: float
-
-
-def parse_load(text: str) -> LoadAverages:
-    load1, load5, load15 = text.split()[:3]
-    return LoadAverages(float(load1), float(load5), float(load15))
-
-
 def collect_load(roots: HostRoots) -> Iterator[Sample]:
-    load = parse_file(f"{roots.proc}/loadavg", parse_load)
-    yield LOAD1(load.load1)
-    yield LOAD5(load.load5)
-    yield LOAD15(load.load15)
+    averages = parse_file(f"{roots.proc}/loadavg", lambda text: [float(each) for each in text.split()[:3]])
+    for family, average in zip((LOAD1, LOAD5, LOAD15), averages, strict=True):
+        yield family(average)
 
 
 # How often x86 CPUs slowed down to cool. Source: Documentation/ABI/testing/sysfs-devices-system-cpu, thermal_throttle.
 #
 # The sibling threads of a core share its counter, and all cores that of the package: each is counted once.
-# Cores are summed by package, so that the number of series does not grow with the cores.
 
 CORE_THROTTLES = counter("cpu_core_throttles_total", "Times a core of the package was throttled.", "package")
 PACKAGE_THROTTLES = counter("cpu_package_throttles_total", "Times the package was throttled as a whole.", "package")
 
 
-class LogicalCpu(Struct, frozen=True):
-    """One logical CPU: where it sits and the two counters it shows. package_count None: the CPU has none."""
-
-    package: int
-    core: int
-    core_count: int
-    package_count: int | None
-
-
-def by_package(threads: Iterable[LogicalCpu]) -> dict[int, tuple[int, int | None]]:
-    """Package → throttles of its cores, of itself."""
-    cores: dict[int, dict[int, int]] = {}
-    packages: dict[int, int | None] = {}
-    for thread in threads:
-        cores.setdefault(thread.package, {})[thread.core] = thread.core_count
-        packages[thread.package] = thread.package_count
-    return {package: (sum(counts.values()), packages[package]) for package, counts in cores.items()}
-
-
 def collect_throttling(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/devices/system/cpu"
-    threads = [
-        _logical_cpu(f"{root}/{name}") for name in list_directory(root) if name.startswith("cpu") and name[3:].isdigit()
-    ]
-    for package, (cores, whole) in by_package(thread for thread in threads if thread).items():
-        yield CORE_THROTTLES(cores, str(package))
+    cores: dict[int, dict[int, int]] = {}
+    packages: dict[int, int | None] = {}
+    for path in (f"{root}/{name}" for name in list_directory(root) if name.startswith("cpu") and name[3:].isdigit()):
+        count = parse_optional_file(f"{path}/thermal_throttle/core_throttle_count", int)
+        if count is not None:
+            package = parse_file(f"{path}/topology/physical_package_id", int)
+            cores.setdefault(package, {})[parse_file(f"{path}/topology/core_id", int)] = count
+            packages[package] = parse_optional_file(f"{path}/thermal_throttle/package_throttle_count", int)
+    if not cores:
+        raise NoData("no CPU counts its throttling (x86 with the thermal interrupt does)")
+    for package, counts in cores.items():
+        yield CORE_THROTTLES(sum(counts.values()), str(package))
+        whole = packages[package]
         if whole is not None:
             yield PACKAGE_THROTTLES(whole, str(package))
-    if not any(threads):
-        raise NoData("no CPU counts its throttling (x86 with the thermal interrupt does)")
 
 
-def _logical_cpu(path: str) -> LogicalCpu | None:
-    core_count = parse_optional_file(f"{path}/thermal_throttle/core_throttle_count", int)
-    if core_count is None:
-        return None
-    package = parse_file(f"{path}/topology/physical_package_id", int)
-    package_count = parse_optional_file(f"{path}/thermal_throttle/package_throttle_count", int)
-    return LogicalCpu(package, parse_file(f"{path}/topology/core_id", int), core_count, package_count)
-
-
-# Collects memory and swap, paging, and memory errors that ECC found.
-#
-# Memory is from psutil; page cache and dirty pages are from /proc/meminfo, since psutil has no Dirty, and its `cached`
-# adds SReclaimable to Cached. Source: proc_meminfo(5), where "kB" means KiB.
+# Memory and swap are from psutil; page cache and dirty pages are from /proc/meminfo, since psutil has no Dirty, and its
+# `cached` adds SReclaimable to Cached. Source: proc_meminfo(5), where "kB" means KiB.
 
 MEMORY_TOTAL = gauge("memory_total_bytes", "Usable memory (MemTotal).")
 MEMORY_FREE = gauge("memory_free_bytes", "Memory in no use at all (MemFree).")
@@ -189,40 +144,15 @@ CORRECTABLE = counter("edac_correctable_errors_total", "Memory errors corrected.
 UNCORRECTABLE = counter("edac_uncorrectable_errors_total", "Memory errors that could not be corrected.", "controller")
 
 
-class MemoryController(Struct, frozen=True):
-    """Errors since the driver was loaded or the counters were reset."""
-
-    number: str
-    correctable: int
-    uncorrectable: int
-
-
-def parse_edac(number: str, ce_count: str, ue_count: str) -> MemoryController:
-    return MemoryController(number, int(ce_count), int(ue_count))
-
-
 def collect_edac(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/devices/system/edac/mc"
     controllers = [name for name in list_directory(root) if name[2:].isdigit()]
     if not controllers:
         raise NoData("no memory controller reports errors (no EDAC driver, or memory without ECC)")
     for name in controllers:
-        controller = parse_edac(
-            name[2:], parse_file(f"{root}/{name}/ce_count", str), parse_file(f"{root}/{name}/ue_count", str)
-        )
-        yield CORRECTABLE(controller.correctable, controller.number)
-        yield UNCORRECTABLE(controller.uncorrectable, controller.number)
+        yield CORRECTABLE(parse_file(f"{root}/{name}/ce_count", int), name[2:])
+        yield UNCORRECTABLE(parse_file(f"{root}/{name}/ue_count", int), name[2:])
 
-
-# Collects pressure stalls (PSI) of the host, and what all pods together use in their control groups (v2).
-#
-# Source: docs.kernel.org/admin-guide/cgroup-v2.html
-#
-# Reads the root and the slices next below it, never a pod's own group: the number of series does not grow with the
-# pods.
-# The root has no memory files, and no cgroup.type. A pod has a cgroup namespace of its own, whose root has both: that
-# is
-# not the node's, and gives no value.
 
 # Pressure stall information. Source: docs.kernel.org/accounting/psi.html
 #
@@ -247,49 +177,34 @@ WAITING_RATIO = {
 }
 
 
-class Stall(Struct, frozen=True):
-    """One line. avg10_ratio: share of the last 10 s, 0..1. total_seconds: since boot."""
+def parse_pressure(text: str) -> dict[str, tuple[float, float]]:
+    """Maps some (at least one task waited) and full (all did) to the share of the last 10 s and seconds since boot.
 
-    avg10_ratio: float
-    total_seconds: float
-
-
-class Pressure(Struct, frozen=True):
-    """The stall of one resource.
-
-    some: at least one task waited. full: all did. None: the kernel has no such line (irq has no `some`).
+    Of irq the kernel has no `some`.
     """
-
-    some: Stall | None = None
-    full: Stall | None = None
-
-
-def parse_pressure(text: str) -> Pressure:
-    stalls = dict(_stall(line) for line in text.splitlines())
-    return Pressure(stalls.get("some"), stalls.get("full"))
+    stalls = {}
+    for kind, *pairs in map(str.split, text.splitlines()):
+        fields = dict(pair.split("=") for pair in pairs)
+        stalls[kind] = round(float(fields["avg10"]) / 100, 6), int(fields["total"]) / 1e6
+    return stalls
 
 
 def collect_pressure(roots: HostRoots) -> Iterator[Sample]:
     by_resource = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse_pressure) for name in RESOURCES}
     if not any(by_resource.values()):
         raise NoData("the kernel has no pressure stall information, or was started with psi=0")
-    for name, pressure in by_resource.items():
-        yield from _pressure_samples(name, pressure or Pressure())
+    for name, stalls in by_resource.items():
+        if stalls and "some" in stalls:
+            yield WAITING_SECONDS[name](stalls["some"][1])
+            yield WAITING_RATIO[name](stalls["some"][0])
+        if stalls and "full" in stalls:
+            yield STALLED_SECONDS[name](stalls["full"][1])
 
 
-def _stall(line: str) -> tuple[str, Stall]:
-    kind, *pairs = line.split()
-    fields = dict(pair.split("=") for pair in pairs)
-    return kind, Stall(round(float(fields["avg10"]) / 100, 6), int(fields["total"]) / 1e6)
-
-
-def _pressure_samples(name: str, pressure: Pressure) -> Iterator[Sample]:
-    if pressure.some:
-        yield WAITING_SECONDS[name](pressure.some.total_seconds)
-        yield WAITING_RATIO[name](pressure.some.avg10_ratio)
-    if pressure.full:
-        yield STALLED_SECONDS[name](pressure.full.total_seconds)
-
+# What all pods together use in their control groups (v2). Source: docs.kernel.org/admin-guide/cgroup-v2.html
+#
+# Read are the root and the slices next below it, never a pod's own group. The root has no memory files, and no
+# cgroup.type. A pod has a cgroup namespace of its own, whose root has both: that is not the node's, and gives no value.
 
 SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
 """kubepods.slice with the systemd driver, kubepods with cgroupfs."""
@@ -311,21 +226,6 @@ CGROUP_WAITING = counter(
 _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
-class Cgroup(Struct, frozen=True):
-    """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older.
-
-    cpu: cpu.stat, microseconds and counts.
-    events: memory.events.
-    waiting: resource → its pressure.
-    """
-
-    cpu: dict[str, int] | None
-    memory_bytes: int | None
-    memory_max_bytes: int | None
-    events: dict[str, int] | None
-    waiting: dict[str, Pressure]
-
-
 def parse_flat(text: str) -> dict[str, int]:
     """Flat keyed files (cpu.stat, memory.events): key → number."""
     return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
@@ -342,7 +242,11 @@ def collect_cgroup(roots: HostRoots) -> Iterator[Sample]:
         raise NoData(f"{root} is the root of the agent's own cgroup namespace, not the node's")
     for name in SLICES:
         if os.path.isdir(f"{root}/{name}"):
-            yield from _cgroup_samples(name or "/", _cgroup(f"{root}/{name}"))
+            yield from _slice(name or "/", f"{root}/{name}")
+            for resource in ("cpu", "memory", "io"):
+                stalls = parse_optional_file(f"{root}/{name}/{resource}.pressure", parse_pressure) or {}
+                if "some" in stalls:
+                    yield CGROUP_WAITING(stalls["some"][1], name or "/", resource)
 
 
 def _unified_root(mount: str) -> str:
@@ -352,25 +256,16 @@ def _unified_root(mount: str) -> str:
     raise NoData(f"no cgroup v2 hierarchy at {mount}")
 
 
-def _cgroup(path: str) -> Cgroup:
-    stalls = {name: parse_optional_file(f"{path}/{name}.pressure", parse_pressure) for name in ("cpu", "memory", "io")}
-    return Cgroup(
-        parse_optional_file(f"{path}/cpu.stat", parse_flat),
-        parse_optional_file(f"{path}/memory.current", int),
-        parse_optional_file(f"{path}/memory.max", parse_limit),
-        parse_optional_file(f"{path}/memory.events", parse_flat),
-        {name: stall for name, stall in stalls.items() if stall},
-    )
-
-
-def _cgroup_samples(name: str, group: Cgroup) -> Iterator[Sample]:
+def _slice(name: str, path: str) -> Iterator[Sample]:
+    """What is missing has no series: its controller is off, its limit is "max", or the kernel is older."""
+    cpu = parse_optional_file(f"{path}/cpu.stat", parse_flat) or {}
     for key, family in (("usage_usec", CGROUP_CPU_SECONDS), ("throttled_usec", CGROUP_THROTTLED_SECONDS)):
-        if key in (group.cpu or {}):
-            yield family((group.cpu or {})[key] / 1e6, name)
-    for size_bytes, family in ((group.memory_bytes, CGROUP_MEMORY), (group.memory_max_bytes, CGROUP_MEMORY_MAX)):
+        if key in cpu:
+            yield family(cpu[key] / 1e6, name)
+    for file, family in (("memory.current", CGROUP_MEMORY), ("memory.max", CGROUP_MEMORY_MAX)):
+        size_bytes = parse_optional_file(f"{path}/{file}", parse_limit)
         if size_bytes is not None:
             yield family(size_bytes, name)
-    yield from (CGROUP_EVENTS(count, name, event) for event, count in (group.events or {}).items() if event in _EVENTS)
-    yield from (
-        CGROUP_WAITING(stall.some.total_seconds, name, key) for key, stall in group.waiting.items() if stall.some
-    )
+    for event, count in (parse_optional_file(f"{path}/memory.events", parse_flat) or {}).items():
+        if event in _EVENTS:
+            yield CGROUP_EVENTS(count, name, event)

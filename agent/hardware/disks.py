@@ -10,7 +10,7 @@ grows with the pods and whose I/O the disks below already count.
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any
 
 from msgspec import Struct
 
@@ -77,17 +77,6 @@ class Mount(Struct, frozen=True):
     read_only: bool
 
 
-class Usage(Protocol):
-    """Holds what psutil.disk_usage returns, in bytes; `free` is what a plain user can use."""
-
-    @property
-    def total(self) -> int: ...
-    @property
-    def used(self) -> int: ...
-    @property
-    def free(self) -> int: ...
-
-
 def parse(text: str) -> tuple[Mount, ...]:
     """The node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
     mounts = [_mount(*line.split()[:4]) for line in text.splitlines()]
@@ -97,7 +86,7 @@ def parse(text: str) -> tuple[Mount, ...]:
 
 
 def collect_filesystems(
-    roots: HostRoots, usage: Callable[[str], Usage] = kernel_files.disk_usage
+    roots: HostRoots, usage: Callable[[str], Any] = kernel_files.disk_usage
 ) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
         raise NoData(f"{roots.proc} lists the host's mounts, but the host's root filesystem is not mounted here")
@@ -120,7 +109,7 @@ def _is_own(mount: Mount) -> bool:
     return mount.device.startswith("/dev/") and not _POD_MOUNTS.fullmatch(mount.mountpoint)
 
 
-def _samples(mount: Mount, path: str, usage: Callable[[str], Usage]) -> Iterator[Sample | SensorFault]:
+def _samples(mount: Mount, path: str, usage: Callable[[str], Any]) -> Iterator[Sample | SensorFault]:
     labels = (mount.device, mount.fstype, mount.mountpoint)
     try:
         space = usage(path)

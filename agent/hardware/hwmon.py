@@ -12,8 +12,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
-
 from agent.hardware.kernel_files import (
     HostRoots,
     MetricFamily,
@@ -46,22 +44,6 @@ ATTRIBUTES: Mapping[tuple[str, str], tuple[MetricFamily, float]] = {
 _SENSOR_FILE = re.compile(r"((temp|fan|in|power)\d+)_(\w+)")
 
 
-class SensorAttribute(Struct, frozen=True):
-    """One file of a sensor: temp1_input is sensor temp1, kind temp, attribute input."""
-
-    file: str
-    sensor: str
-    kind: str
-    name: str
-
-
-def parse_attributes(files: list[str]) -> list[SensorAttribute]:
-    """Those of a chip's files that are read, by the table above."""
-    matches = (_SENSOR_FILE.fullmatch(file) for file in files)
-    attributes = (SensorAttribute(match[0], match[1], match[2], match[3]) for match in matches if match)
-    return [attribute for attribute in attributes if (attribute.kind, attribute.name) in ATTRIBUTES]
-
-
 def redundant_sensors(labels: Mapping[str, str]) -> frozenset[str]:
     """Sensors of single cores, if there is one of the package. labels: sensor → its label."""
     if not any(label.startswith("Package id") for label in labels.values()):
@@ -89,24 +71,24 @@ def collect_chip(entry: str, roots: HostRoots) -> Iterator[Sample | SensorFault]
     """Collects one chip. entry: its folder."""
     path = f"{roots.sys}/class/hwmon/{entry}"
     name = parse_optional_file(f"{path}/name", str.strip) or entry
-    label = chip_id(_link_basename(f"{path}/device"), _link_basename(f"{path}/device/subsystem"), name)
-    files = list_directory(path)
-    yield CHIP_NAME(1, label, name)
-    labels = {file.removesuffix("_label"): _label(f"{path}/{file}") for file in files if _is_label(file)}
+    chip = chip_id(_link_basename(f"{path}/device"), _link_basename(f"{path}/device/subsystem"), name)
+    yield CHIP_NAME(1, chip, name)
+    files = [match for match in map(_SENSOR_FILE.fullmatch, list_directory(path)) if match]
+    labels = {
+        file[1]: parse_optional_file(f"{path}/{file[0]}", str.strip) or "" for file in files if file[3] == "label"
+    }
     skipped = redundant_sensors(labels)
-    yield from (LABEL(1, label, sensor, text) for sensor, text in labels.items() if text and sensor not in skipped)
-    for attribute in parse_attributes(files):
-        if attribute.sensor not in skipped:
-            yield from _value(label, attribute, f"{path}/{attribute.file}")
-
-
-def _value(chip_label: str, attribute: SensorAttribute, path: str) -> Iterator[Sample | SensorFault]:
-    family, divisor = ATTRIBUTES[attribute.kind, attribute.name]
-    match parse_file_or_fault(path, int):
-        case int(number):
-            yield family(number / divisor, chip_label, attribute.sensor)
-        case SensorFault() as fault:
-            yield fault
+    yield from (LABEL(1, chip, sensor, text) for sensor, text in labels.items() if text and sensor not in skipped)
+    for file in files:
+        sensor, kind, attribute = file[1], file[2], file[3]
+        if sensor in skipped or (kind, attribute) not in ATTRIBUTES:
+            continue
+        family, divisor = ATTRIBUTES[kind, attribute]
+        match parse_file_or_fault(f"{path}/{file[0]}", int):
+            case int(number):
+                yield family(number / divisor, chip, sensor)
+            case SensorFault() as fault:
+                yield fault
 
 
 def _link_basename(link: str) -> str:
@@ -114,42 +96,18 @@ def _link_basename(link: str) -> str:
     return os.path.basename(os.path.realpath(link)) if os.path.islink(link) else ""
 
 
-def _is_label(file: str) -> bool:
-    match = _SENSOR_FILE.fullmatch(file)
-    return bool(match) and file.endswith("_label")
-
-
-def _label(path: str) -> str:
-    return parse_optional_file(path, str.strip) or ""
-
-
 # Thermal zones. Source: docs.kernel.org/driver-api/thermal/sysfs-api.html; temperatures in millidegrees Celsius.
 
 ZONE_TEMPERATURE = gauge("thermal_zone_temp", "Temperature of the zone in degrees Celsius.", "zone", "type")
-
-
-class ThermalZone(Struct, frozen=True):
-    number: str
-    type: str
-    celsius: float
-
-
-def parse(number: str, kind: str, text: str) -> ThermalZone:
-    """kind and text: the zone's files `type` and `temp`."""
-    return ThermalZone(number, kind.strip(), int(text) / 1e3)
 
 
 def collect_thermal(roots: HostRoots) -> Iterator[Sample | SensorFault]:
     root = f"{roots.sys}/class/thermal"
     for name in list_directory(root):
         if name.startswith("thermal_zone"):
-            yield from _samples(name.removeprefix("thermal_zone"), f"{root}/{name}")
-
-
-def _samples(number: str, path: str) -> Iterator[Sample | SensorFault]:
-    kind = read_file(f"{path}/type")
-    match parse_file_or_fault(f"{path}/temp", lambda text: parse(number, kind, text)):
-        case ThermalZone() as zone:
-            yield ZONE_TEMPERATURE(zone.celsius, zone.number, zone.type)
-        case SensorFault() as fault:
-            yield fault
+            kind = read_file(f"{root}/{name}/type").strip()
+            match parse_file_or_fault(f"{root}/{name}/temp", int):
+                case int(millidegrees):
+                    yield ZONE_TEMPERATURE(millidegrees / 1e3, name.removeprefix("thermal_zone"), kind)
+                case SensorFault() as fault:
+                    yield fault

@@ -14,7 +14,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from agent.hardware import compute, disks, hwmon, network
 from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample
-from agent.hardware.network import SriovCollector, read_link_dump
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue, run_collector
 from agent.hardware.summary import summarize
@@ -40,7 +39,7 @@ def default_collectors() -> dict[str, CollectFunction]:
         "network": network.collect_network,
         "conntrack": network.collect_conntrack,
         "links": network.collect_links,
-        "sriov": SriovCollector(read_link_dump),
+        "sriov": network.collect_sriov,
         "throttle": compute.collect_throttling,
         "edac": compute.collect_edac,
         "thermal": hwmon.collect_thermal,

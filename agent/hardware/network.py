@@ -6,8 +6,6 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
 
-from msgspec import Struct
-
 from agent.hardware.kernel_files import (
     HostRoots,
     NoData,
@@ -46,29 +44,19 @@ RECEIVED_BYTES = COUNTERS[0]
 SENT_BYTES = COUNTERS[8]
 
 
-class NetworkDevice(Struct, frozen=True):
-    """counts: the 16 columns of its line."""
-
-    name: str
-    counts: tuple[int, ...]
-
-
-def parse(text: str) -> tuple[NetworkDevice, ...]:
-    """All devices but those IGNORED_DEVICES."""
+def parse(text: str) -> dict[str, tuple[int, ...]]:
+    """Maps each device, but those IGNORED_DEVICES, to the 16 columns of its line."""
     lines = (line.rpartition(":") for line in text.splitlines()[2:])
-    devices = ((name.strip(), counts) for name, _, counts in lines)
-    return tuple(
-        NetworkDevice(name, _counts(counts)) for name, counts in devices if not IGNORED_DEVICES.fullmatch(name)
-    )
+    return {name.strip(): _counts(text) for name, _, text in lines if not IGNORED_DEVICES.fullmatch(name.strip())}
 
 
 def collect_network(roots: HostRoots) -> Iterator[Sample]:
     if roots.own_network and roots.proc == "/proc":
         raise NoData("the agent's network namespace is not the node's, and the host's /proc is not mounted here")
     devices = parse_optional_file(f"{roots.proc}/1/net/dev", parse)
-    for device in parse_file(f"{roots.proc}/net/dev", parse) if devices is None else devices:
+    for device, counts in (parse_file(f"{roots.proc}/net/dev", parse) if devices is None else devices).items():
         for column, family in COUNTERS.items():
-            yield family(device.counts[column], device.name)
+            yield family(counts[column], device)
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -95,23 +83,6 @@ VFS_FREE = gauge("network_sriov_vfs_free", "Virtual functions that no pod has ta
 _MBIT_BYTES = 125_000
 
 
-class VirtualFunctions(Struct, frozen=True):
-    """free ≤ enabled ≤ possible."""
-
-    possible: int
-    enabled: int
-    free: int
-
-
-class Link(Struct, frozen=True):
-    """speed_bytes: per second; None: down, or virtual."""
-
-    device: str
-    up: bool
-    speed_bytes: float | None
-    vfs: VirtualFunctions | None
-
-
 def parse_speed(text: str) -> float | None:
     """Mbit/s to bytes per second; None for -1, the driver does not know."""
     mbit = int(text)
@@ -124,7 +95,12 @@ def collect_links(roots: HostRoots) -> Iterator[Sample]:
     if not devices:
         raise NoData(f"no physical network device in {root}")
     for name in devices:
-        yield from _samples(_read(name, f"{root}/{name}"))
+        path = f"{root}/{name}"
+        yield UP((parse_optional_file(f"{path}/operstate", str.strip) or "unknown") == "up", name)
+        speed = parse_optional_file(f"{path}/speed", parse_speed)
+        if speed is not None:
+            yield SPEED(speed, name)
+        yield from _virtual_functions(name, f"{path}/device")
 
 
 def physical_devices(roots: HostRoots) -> list[str]:
@@ -139,28 +115,13 @@ def _is_physical(device: str) -> bool:
     return os.path.exists(device) and not os.path.exists(f"{device}/physfn")
 
 
-def _read(name: str, path: str) -> Link:
-    up = (parse_optional_file(f"{path}/operstate", str.strip) or "unknown") == "up"
-    return Link(name, up, parse_optional_file(f"{path}/speed", parse_speed), _vfs(f"{path}/device"))
-
-
-def _vfs(device: str) -> VirtualFunctions | None:
+def _virtual_functions(name: str, device: str) -> Iterator[Sample]:
     possible = parse_optional_file(f"{device}/sriov_totalvfs", int)
-    if not possible:
-        return None
-    enabled = parse_optional_file(f"{device}/sriov_numvfs", int) or 0
-    free = sum(bool(list_directory(f"{device}/virtfn{index}/net")) for index in range(enabled))
-    return VirtualFunctions(possible, enabled, free)
-
-
-def _samples(link: Link) -> Iterator[Sample]:
-    yield UP(link.up, link.device)
-    if link.speed_bytes is not None:
-        yield SPEED(link.speed_bytes, link.device)
-    if link.vfs:
-        yield VFS_POSSIBLE(link.vfs.possible, link.device)
-        yield VFS_ENABLED(link.vfs.enabled, link.device)
-        yield VFS_FREE(link.vfs.free, link.device)
+    if possible:
+        enabled = parse_optional_file(f"{device}/sriov_numvfs", int) or 0
+        yield VFS_POSSIBLE(possible, name)
+        yield VFS_ENABLED(enabled, name)
+        yield VFS_FREE(sum(bool(list_directory(f"{device}/virtfn{index}/net")) for index in range(enabled)), name)
 
 
 # Connection tracking table. Source: docs.kernel.org/networking/nf_conntrack-sysctl.html
@@ -200,16 +161,6 @@ class BadDump(ValueError):
     """The bytes are no dump of links, or the kernel refused it. Says where or why."""
 
 
-class PhysicalFunction(Struct, frozen=True):
-    """A network device that has virtual functions.
-
-    rates_mbit: of each virtual function, its max_tx_rate; 0: unlimited.
-    """
-
-    device: str
-    rates_mbit: tuple[int, ...]
-
-
 def dump_request() -> bytes:
     """Asks for all links with their virtual functions."""
     body = _LINK.pack(0, 0, 0, 0, 0) + _ATTRIBUTE.pack(8, _IFLA_EXT_MASK) + struct.pack("=I", _RTEXT_FILTER_VF)
@@ -221,8 +172,8 @@ def is_complete(dump: bytes) -> bool:
     return any(kind in (NLMSG_DONE, NLMSG_ERROR) for kind, _ in _messages(dump))
 
 
-def physical_functions(dump: bytes) -> Iterator[PhysicalFunction]:
-    """The devices that have virtual functions. BadDump."""
+def physical_functions(dump: bytes) -> Iterator[tuple[str, list[int]]]:
+    """The devices that have virtual functions, each with their max_tx_rates in Mbit/s; 0: unlimited. BadDump."""
     for kind, body in _messages(dump):
         try:
             if kind == NLMSG_ERROR:
@@ -230,7 +181,7 @@ def physical_functions(dump: bytes) -> Iterator[PhysicalFunction]:
             attributes = _attributes(body[_LINK.size :]) if kind == RTM_NEWLINK else {}
             if _IFLA_VFINFO_LIST in attributes:
                 device = attributes[_IFLA_IFNAME].rstrip(b"\0").decode(errors="replace")
-                yield PhysicalFunction(device, tuple(_rates(attributes[_IFLA_VFINFO_LIST])))
+                yield device, list(_rates(attributes[_IFLA_VFINFO_LIST]))
         except (KeyError, struct.error) as error:
             raise BadDump(f"a link lacks its name, or has a value that is too short: {error}") from error
 
@@ -291,11 +242,8 @@ def read_link_dump() -> bytes:
 
 # The max_tx_rate of SR-IOV virtual functions, from rtnetlink: sysfs does not have it.
 #
-# It is seen in the network namespace of the physical function only, which is the host's: with the component
-# hostnetwork.
-# A node without such a device, or an agent in a namespace of its own, has no reading, and then the headroom of its
-# links
-# is unknown.
+# It is seen in the network namespace of the physical function only, the host's: with the component hostnetwork. A node
+# without such a device, or an agent in a namespace of its own, has no reading; the headroom of its links is unknown.
 
 LIMITED_BITS = gauge(
     "network_sriov_limited_bits_per_second", "What the virtual functions that have a max_tx_rate may send.", "device"
@@ -305,20 +253,15 @@ LIMITED = gauge("network_sriov_vfs_limited", "Virtual functions that have a max_
 _MBIT_BITS = 1_000_000
 
 
-class SriovCollector:
-    """A collector. read_dump: gives a complete dump of links (`rtnetlink`), which grows with the pods: 1.5 KB each."""
-
-    def __init__(self, read_dump: Callable[[], bytes]) -> None:
-        self._read_dump = read_dump
-
-    def __call__(self, roots: HostRoots) -> Iterator[Sample]:
-        functions = list(physical_functions(self._read_dump())) if _may_have_functions(roots) else []
-        if not functions:
-            raise NoData("no device with SR-IOV virtual functions in this network namespace")
-        for each in functions:
-            limited = [rate for rate in each.rates_mbit if rate]
-            yield LIMITED_BITS(sum(limited) * _MBIT_BITS, each.device)
-            yield LIMITED(len(limited), each.device)
+def collect_sriov(roots: HostRoots, read_dump: Callable[[], bytes] = read_link_dump) -> Iterator[Sample]:
+    """read_dump: gives a complete dump of links, which grows with the pods: 1.5 KB each."""
+    functions = list(physical_functions(read_dump())) if _may_have_functions(roots) else []
+    if not functions:
+        raise NoData("no device with SR-IOV virtual functions in this network namespace")
+    for device, rates_mbit in functions:
+        limited = [rate for rate in rates_mbit if rate]
+        yield LIMITED_BITS(sum(limited) * _MBIT_BITS, device)
+        yield LIMITED(len(limited), device)
 
 
 def _may_have_functions(roots: HostRoots) -> bool:

@@ -153,7 +153,8 @@ async def test_quarantine_and_return_are_logged_once_each(
     clock.offset += 5
     await monitor.run_round()
     await monitor.run_round()
-    assert [record.message for record in caplog.records] == [
+    # On a busy machine another collector may be late too.
+    assert [record.message for record in caplog.records if "hwmon4" in record.message] == [
         "collector hwmon4 overran its deadline of 0.1 s: quarantined",
         "collector hwmon4 left quarantine: it finished within its deadline",
     ]

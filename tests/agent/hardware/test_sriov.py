@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.hardware import network
 from agent.hardware.kernel_files import HostRoots, NoData
-from agent.hardware.network import BadDump, PhysicalFunction, is_complete, physical_functions, read_link_dump
+from agent.hardware.network import BadDump, is_complete, physical_functions, read_link_dump
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values
@@ -43,30 +44,30 @@ DUMP = link("lo", None) + link("ens1f0", [2000, 0, 500, 0]) + link("ens1f1", [])
 @pytest.mark.parametrize("old", [False, True])
 def test_rates_are_read_function_by_function(old: bool) -> None:
     dump = link("eno1", None) + link("ens1f0", [2000, 0, 500], old=old) + DONE
-    assert list(physical_functions(dump)) == [PhysicalFunction("ens1f0", (2000, 0, 500))]
+    assert list(physical_functions(dump)) == [("ens1f0", [2000, 0, 500])]
 
 
 def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, values: "Values") -> None:
-    collector = network.SriovCollector(lambda: DUMP)
+    collector = partial(network.collect_sriov, read_dump=lambda: DUMP)
     assert values(collector, server, network.LIMITED_BITS) == {("ens1f0",): 2.5e9, ("ens1f1",): 0}
     assert values(collector, server, network.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
 
 
 def test_without_virtual_functions_there_is_nothing_to_read(server: HostRoots) -> None:
     with pytest.raises(NoData):
-        list(network.SriovCollector(lambda: link("eno1", None) + DONE)(server))
+        list(network.collect_sriov(server, lambda: link("eno1", None) + DONE))
 
 
 def test_the_links_of_pods_are_not_dumped_where_no_driver_knows_virtual_functions(tree: "Tree") -> None:
     roots = tree({"sys/class/net/eth0/device/vendor": "0x1af4", "sys/class/net/veth1/operstate": "up"})
     with pytest.raises(NoData):
-        list(network.SriovCollector(lambda: pytest.fail("dumped"))(roots))
+        list(network.collect_sriov(roots, lambda: pytest.fail("dumped")))
 
 
 def test_this_kernel_answers_the_request_with_a_complete_dump() -> None:
     dump = read_link_dump()
     assert is_complete(dump)
-    assert all(each.device for each in physical_functions(dump))
+    assert all(device for device, _ in physical_functions(dump))
 
 
 def test_a_dump_that_the_kernel_refused_says_so() -> None:

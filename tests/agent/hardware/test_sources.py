@@ -1,0 +1,317 @@
+"""What each source gives of a host: of the trees of whole hosts (server, vm, edge), and of files of a test's own."""
+
+import errno
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import structs
+
+from agent.hardware import compute, disks, hwmon, kernel_files, network
+from agent.hardware.kernel_files import HostRoots, MalformedFile, NoData, SensorFault, parse_file
+from agent.hardware.reading import Measured, run_collector
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Unpacked, Values
+
+PODS = ("kubepods.slice",)
+
+
+@pytest.mark.parametrize(
+    ("host", "collect", "family", "expected"),
+    [
+        ("server", compute.collect_cpu, compute.ONLINE, {(): 8.0}),
+        ("server", compute.collect_throttling, compute.CORE_THROTTLES, {("0",): 7, ("1",): 13}),
+        ("server", compute.collect_throttling, compute.PACKAGE_THROTTLES, {("0",): 0, ("1",): 7}),
+        ("server", compute.collect_memory, compute.CACHED, {(): 25933176 * 1024}),
+        ("server", compute.collect_edac, compute.CORRECTABLE, {("0",): 17, ("1",): 0}),
+        ("server", compute.collect_edac, compute.UNCORRECTABLE, {("0",): 0, ("1",): 1}),
+        ("server", compute.collect_pressure, compute.STALLED_SECONDS["irq"], {(): 2.203344}),
+        ("server", compute.collect_pressure, compute.WAITING_RATIO["irq"], {}),
+        ("server", compute.collect_cgroup, compute.CGROUP_MEMORY_MAX, {PODS: 62914560000}),
+        (
+            "server",
+            hwmon.collect_thermal,
+            hwmon.ZONE_TEMPERATURE,
+            {("0", "x86_pkg_temp"): 61, ("1", "x86_pkg_temp"): 58},
+        ),
+        ("server", network.collect_conntrack, network.ENTRIES, {(): 18230}),
+        ("server", network.collect_conntrack, network.LIMIT, {(): 262144}),
+        # Not lo and cni0, which are virtual, and not the virtual functions ens1f0v0 and v2.
+        ("server", network.collect_links, network.UP, {("eno1",): 1, ("ens1f0",): 1, ("ens1f1",): 0}),
+        # A link that is down has no speed.
+        ("server", network.collect_links, network.SPEED, {("eno1",): 125e6, ("ens1f0",): 3125e6}),
+        ("server", network.collect_links, network.VFS_POSSIBLE, {("ens1f0",): 8, ("ens1f1",): 8}),
+        ("server", network.collect_links, network.VFS_ENABLED, {("ens1f0",): 4, ("ens1f1",): 0}),
+        # Free are those whose device is still here.
+        ("server", network.collect_links, network.VFS_FREE, {("ens1f0",): 2, ("ens1f1",): 0}),
+        # The edge has no proc/1, as under hidepid: its own namespace is read.
+        ("edge", network.collect_network, network.RECEIVED_BYTES, {("eth0",): 0, ("wlan0",): 9120334}),
+    ],
+)
+def test_a_hosts_own_figures(unpacked: "Unpacked", values: "Values", host: str, collect, family, expected) -> None:
+    assert values(collect, unpacked(host), family) == expected
+
+
+@pytest.mark.parametrize(
+    ("collect", "family", "labels", "value"),
+    [
+        (compute.collect_cgroup, compute.CGROUP_MEMORY, PODS, 30112044032),
+        (compute.collect_cgroup, compute.CGROUP_CPU_SECONDS, PODS, 81203.34412),
+        (compute.collect_cgroup, compute.CGROUP_THROTTLED_SECONDS, PODS, 120.334412),
+        (compute.collect_cgroup, compute.CGROUP_EVENTS, (*PODS, "oom_kill"), 2),
+        (compute.collect_cgroup, compute.CGROUP_WAITING, (*PODS, "io"), 301.223344),
+        (network.collect_network, network.RECEIVED_BYTES, ("ens1f0",), 8812044120331),
+        (network.collect_network, network.SENT_BYTES, ("ens1f0",), 4410223120334),
+        (network.collect_network, network.COUNTERS[2], ("eno1",), 2),
+        (network.collect_network, network.COUNTERS[3], ("ens1f0",), 120),
+    ],
+)
+def test_one_series_of_the_server(server: HostRoots, values: "Values", collect, family, labels, value) -> None:
+    assert values(collect, server, family)[labels] == value
+
+
+def test_the_root_of_cgroups_has_no_memory_files(server: HostRoots, values: "Values") -> None:
+    assert ("/",) in values(compute.collect_cgroup, server, compute.CGROUP_CPU_SECONDS)
+    assert ("/",) not in values(compute.collect_cgroup, server, compute.CGROUP_MEMORY)
+
+
+def test_a_hybrid_host_has_its_cgroups_one_below(unpacked: "Unpacked", values: "Values") -> None:
+    assert values(compute.collect_cgroup, unpacked("vm"), compute.CGROUP_CPU_SECONDS).keys() == {("/",)}
+
+
+DISK = " 8 0 sda 10 1 4 20 30 2 6 40 0 1500 2500"
+CPU = "cpu  250 10 100 9000 40 0 7 3 99 0"
+HEAD = "Inter-|\n face |\n"
+THREADS = {
+    f"sys/devices/system/cpu/cpu{number}/{file}": str(value)
+    for number, (package, core, count) in enumerate([(0, 0, 5), (0, 0, 5), (0, 1, 3), (1, 0, 7)])
+    for file, value in (
+        ("topology/physical_package_id", package),
+        ("topology/core_id", core),
+        ("thermal_throttle/core_throttle_count", count),
+    )
+}
+STALLS = "some avg10=4.50 avg60=1.2 avg300=0.8 total=2500000\nfull avg10=1.00 avg60=0 avg300=0 total=500000"
+
+
+@pytest.mark.parametrize(
+    ("files", "collect", "expected"),
+    [
+        (
+            {"proc/stat": f"{CPU}\ncpu0 125 5 50 4500 20 0 4 1 0 0\nintr 9"},
+            compute.collect_cpu,
+            {compute.ONLINE: {(): 1}}
+            | {
+                compute.SECONDS: {
+                    ("user",): 2.5,
+                    ("nice",): 0.1,
+                    ("system",): 1.0,
+                    ("idle",): 90.0,
+                    ("iowait",): 0.4,
+                    ("irq",): 0.0,
+                    ("softirq",): 0.07,
+                    ("steal",): 0.03,
+                }
+            },
+        ),
+        (
+            {"proc/loadavg": "0.07 0.02 1.50 2/90 5177"},
+            compute.collect_load,
+            {compute.LOAD1: {(): 0.07}, compute.LOAD5: {(): 0.02}, compute.LOAD15: {(): 1.5}},
+        ),
+        # Sibling threads share a counter; equal core numbers of two packages are two cores.
+        (THREADS, compute.collect_throttling, {compute.CORE_THROTTLES: {("0",): 8, ("1",): 7}}),
+        (
+            {"proc/pressure/cpu": STALLS},
+            compute.collect_pressure,
+            {
+                compute.WAITING_RATIO["cpu"]: {(): 0.045},
+                compute.WAITING_SECONDS["cpu"]: {(): 2.5},
+                compute.STALLED_SECONDS["cpu"]: {(): 0.5},
+            },
+        ),
+        (
+            {"proc/vmstat": "nr_free_pages 91\npswpin 4\npswpout 7\npgmajfault 2\noom_kill 1"},
+            compute.collect_vmstat,
+            {family: {(): value} for family, value in zip(compute.FAMILIES.values(), (4, 7, 2, 1), strict=True)},
+        ),
+        # Sectors are 512 bytes and times milliseconds; the lines of older kernels are shorter.
+        (
+            {"proc/diskstats": f"{DISK} 0 0 0 0 0 0"},
+            disks.collect_disks,
+            {
+                disks.READS: {("sda",): 10},
+                disks.READ_BYTES: {("sda",): 2048},
+                disks.WRITES: {("sda",): 30},
+                disks.WRITTEN_BYTES: {("sda",): 3072},
+                disks.IO_SECONDS: {("sda",): 1.5},
+                disks.WEIGHTED_SECONDS: {("sda",): 2.5},
+            },
+        ),
+        ({"proc/diskstats": DISK}, disks.collect_disks, {disks.IO_SECONDS: {("sda",): 1.5}}),
+    ],
+)
+def test_files_become_series(tree: "Tree", values: "Values", files, collect, expected) -> None:
+    roots = tree(files)
+    assert {family: values(collect, roots, family) for family in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "collect", "reason"),
+    [
+        ({"sys/fs/cgroup/cpu/cpu.shares": "1024"}, compute.collect_cgroup, "cgroup v2"),
+        (
+            {f"sys/fs/cgroup/{name}": "1" for name in ("cgroup.controllers", "cgroup.type", "memory.current")},
+            compute.collect_cgroup,
+            "own cgroup namespace",
+        ),
+        ({"proc/loadavg": "0"}, compute.collect_edac, "ECC"),
+        ({"proc/loadavg": "0"}, compute.collect_throttling, "throttling"),
+        ({"proc/loadavg": "0"}, compute.collect_pressure, "psi=0"),
+        ({"sys/class/net/lo/operstate": "unknown"}, network.collect_links, "no physical network device"),
+    ],
+)
+def test_what_a_host_has_not_is_no_data(tree: "Tree", files, collect, reason: str) -> None:
+    with pytest.raises(NoData, match=reason):
+        list(collect(tree(files)))
+
+
+@pytest.mark.parametrize(
+    ("files", "collect", "reason"),
+    [
+        ({"proc/stat": f"{CPU}\ncpu0 x"}, compute.collect_cpu, r"proc/stat: .*could not convert"),
+        ({"proc/meminfo": "MemTotal: 8 kB"}, compute.collect_memory, r"proc/meminfo: .*MemFree"),
+        ({"proc/diskstats": f"{DISK} 0 0"}, disks.collect_disks, r"proc/diskstats: .*not sure how to interpret"),
+        ({"proc/net/dev": f"{HEAD}eth0: 1 2 3"}, network.collect_network, r"net/dev.*3 columns, must be 16"),
+        ({"proc/sys/net/netfilter/nf_conntrack_count": "many"}, network.collect_conntrack, "nf_conntrack_count"),
+        ({"proc/sys/net/netfilter/nf_conntrack_count": ""}, network.collect_conntrack, "nf_conntrack_count"),
+    ],
+)
+def test_a_file_of_an_unknown_form_is_named(tree: "Tree", files, collect, reason: str) -> None:
+    with pytest.raises(MalformedFile, match=reason):
+        list(collect(tree(files)))
+
+
+def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(tree: "Tree") -> None:
+    with pytest.raises(FileNotFoundError):
+        list(disks.collect_disks(tree({"proc/stat": "cpu 0"})))
+
+
+def test_psi_switched_off_at_boot_is_nothing_too(server: HostRoots, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is there, reading it answers EOPNOTSUPP."""
+
+    def refuse(path):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(kernel_files, "read_file", refuse)
+    with pytest.raises(NoData, match="psi=0"):
+        list(compute.collect_pressure(server))
+
+
+def test_a_broken_thermal_zone_is_a_fault_beside_the_others(tree: "Tree") -> None:
+    zone = "sys/class/thermal/thermal_zone"
+    roots = tree({f"{zone}0/type": "a", f"{zone}0/temp": "hot", f"{zone}1/type": "b", f"{zone}1/temp": "5000"})
+    fault, sample = hwmon.collect_thermal(roots)
+    assert isinstance(fault, SensorFault)
+    assert "thermal_zone0/temp: 'hot" in fault.message
+    assert sample == hwmon.ZONE_TEMPERATURE(5.0, "1", "b")
+
+
+@pytest.mark.parametrize(
+    ("device", "whole"),
+    [(name, True) for name in ("sda", "sdab", "vda", "xvdf", "nvme0n1", "mmcblk0")]
+    + [(name, False) for name in ("sda1", "nvme0n1p2", "mmcblk0p1", "mmcblk0boot0", "loop0", "zram0", "dm-3", "rbd0")],
+)
+def test_whole_disks_are_kept_and_parts_and_volumes_left_out(device: str, whole: bool) -> None:
+    assert bool(disks.WHOLE_DISK.fullmatch(device)) is whole
+
+
+# Network.
+
+
+@pytest.mark.parametrize("received", ["1", " 1"])
+def test_a_large_count_may_touch_the_colon(received: str) -> None:
+    line = f" eth0:{received} 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
+    assert network.parse(HEAD + line) == {"eth0": tuple(range(1, 17))}
+
+
+@pytest.mark.parametrize(
+    ("name", "ignored"),
+    [(name, True) for name in ("lo", "veth12", "cali0a", "lxc9", "cni0", "docker0", "flannel.1", "eni0123456789a")]
+    + [(name, False) for name in ("eth0", "ens1f0", "eno1", "enp3s0", "bond0", "wlan0", "ib0", "lo0net", "enial")],
+)
+def test_ends_of_pods_links_are_left_out_and_the_nodes_own_devices_kept(name: str, ignored: bool) -> None:
+    assert bool(network.IGNORED_DEVICES.fullmatch(name)) is ignored
+
+
+def test_mbit_become_bytes_per_second_and_minus_one_is_unknown() -> None:
+    assert (network.parse_speed("25000\n"), network.parse_speed("-1\n")) == (3_125_000_000, None)
+
+
+def test_a_pods_own_network_is_not_the_nodes(server: HostRoots, values: "Values") -> None:
+    with pytest.raises(NoData, match="network namespace is not the node's"):
+        list(network.collect_network(HostRoots(own_network=True)))
+    with pytest.raises(NoData, match="hostNetwork"):
+        list(network.collect_conntrack(structs.replace(server, own_network=True)))
+    mounted = structs.replace(server, own_network=True)
+    assert ("ens1f0",) in values(network.collect_network, mounted, network.RECEIVED_BYTES)
+
+
+def test_without_the_module_there_is_no_table_of_connections(unpacked: "Unpacked") -> None:
+    with pytest.raises(FileNotFoundError, match="nf_conntrack_count"):
+        list(network.collect_conntrack(unpacked("edge")))
+
+
+# Filesystems.
+
+
+def space(path):
+    return SimpleNamespace(total=1000, used=600, free=350)
+
+
+def test_only_the_nodes_own_filesystems(server: HostRoots) -> None:
+    mounts = parse_file(f"{server.proc}/1/mounts", disks.parse)
+    assert [mount.mountpoint for mount in mounts] == ["/", "/boot/efi", "/data"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        # A device mounted twice counts once, at the shortest place.
+        ("/dev/sda /srv/data ext4 rw 0 0\n/dev/sda /srv ext4 rw 0 0\n", {"/srv": False}),
+        # statvfs on a dead NFS server hangs.
+        ("filer:/x / nfs4 rw 0 0\nfiler:/y /home nfs4 rw 0 0\n//box/z /mnt cifs rw 0 0\n", {}),
+        ("overlay / overlay rw,lowerdir=/l 0 0\noverlay /x overlay rw 0 0\n", {"/": False}),
+        ("/dev/sda /my\\040disk ext4 rw 0 0\n", {"/my disk": False}),
+        # Read-only is an option, not a part of one.
+        ("/dev/sda / ext4 rw,errors=remount-ro 0 0\n/dev/sdb /b ext4 ro,noatime 0 0\n", {"/": False, "/b": True}),
+    ],
+)
+def test_mounts_that_count_and_whether_they_are_read_only(text: str, found: dict[str, bool]) -> None:
+    assert {mount.mountpoint: mount.read_only for mount in disks.parse(text)} == found
+
+
+def test_free_counts_what_is_kept_for_root(tree: "Tree") -> None:
+    roots = tree({"proc/1/mounts": "/dev/sda / ext4 rw 0 0"})
+    samples = [(sample.family, sample.value) for sample in disks.collect_filesystems(roots, space)]
+    assert samples == [(disks.SIZE, 1000), (disks.AVAILABLE, 350), (disks.FREE, 400), (disks.READ_ONLY, 0)]
+
+
+def test_a_broken_filesystem_is_a_fault(tree: "Tree") -> None:
+    def broken(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    roots = tree({"proc/1/mounts": "/dev/sda /data ext4 rw 0 0"})
+    assert list(disks.collect_filesystems(roots, broken)) == [SensorFault(f"{roots.rootfs}/data: Input/output error")]
+
+
+def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server: HostRoots) -> None:
+    with pytest.raises(NoData, match="root filesystem is not mounted"):
+        list(disks.collect_filesystems(HostRoots(server.proc, server.sys)))
+
+
+def test_this_machines_own_root_has_a_size() -> None:
+    outcome = run_collector(disks.collect_filesystems, HostRoots(), lambda: 0.0)
+    assert isinstance(outcome, Measured)
+    assert all(sample.value > 0 for sample in outcome.samples if sample.family == disks.SIZE)
