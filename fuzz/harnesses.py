@@ -63,6 +63,7 @@ from leadsman.sources.telemetry.polling import (
 )
 from leadsman.sources.telemetry.telemetry_sources import TasPolicyObject, to_document
 from leadsman.state import etcd_json, keys
+from leadsman.state.etcd_store import to_change
 from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, encode_record
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
@@ -105,7 +106,7 @@ def _key(raw: bytes) -> None:
 
 def _etcd(data: bytes) -> None:
     """A watch's message applied to a snapshot, and its pages; a ring's members; an error's text."""
-    changes = [etcd_json.to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
+    changes = [to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
     snapshot = apply_changes(Snapshot(), changes, 1.0)
     view = make_view(DecisionInputs(snapshot, policy.Policy(), 2.0), 0.0)
     msgspec.json.encode(nodes.node_rows(view, (), (), {}, {}))

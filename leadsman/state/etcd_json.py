@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import store
-from leadsman.state.store import Deleted, KeyRange, Precondition, Put, StoredItem, StoreError, Updated, Write
+from leadsman.state.store import KeyRange, Precondition, Put, StoredItem, StoreError, Write
 
 JsonBody = dict[str, Any]
 A = TypeVar("A")
@@ -246,22 +246,13 @@ def watch_request(prefix: str, start_revision: int) -> JsonBody:
     return {"create_request": create | {"progress_notify": True, "fragment": True}}
 
 
+NOT_OURS = "backslashreplace"
+"""A key that is not UTF-8 is not ours; it is escaped so that a log can name it."""
+
+
 def to_stored_item(kv: KeyValue) -> StoredItem:
     """The item, as the store returns it."""
-    return StoredItem(_text(kv.key), kv.value, kv.mod_revision, kv.lease)
-
-
-def to_change(event: EtcdEvent) -> Updated | Deleted:
-    """The change, as the store returns it."""
-    kv = event.kv
-    if event.type == "DELETE":
-        return Deleted(_text(kv.key), kv.mod_revision)
-    return Updated(_text(kv.key), kv.value, kv.mod_revision)
-
-
-def _text(key: bytes) -> str:
-    """A key that is not UTF-8 is not ours; it is escaped so that a log can name it."""
-    return key.decode(errors="backslashreplace")
+    return StoredItem(kv.key.decode(errors=NOT_OURS), kv.value, kv.mod_revision, kv.lease)
 
 
 def _operation(write: Write, lease: int) -> JsonBody:

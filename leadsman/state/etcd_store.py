@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from leadsman.state import etcd_json
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader, ResponseTooLarge
-from leadsman.state.etcd_json import RangeResponse, WatchResponse
+from leadsman.state.etcd_json import EtcdEvent, RangeResponse, WatchResponse
 from leadsman.state.store import (
     LARGEST_TRANSACTION_OPS,
     PAGE_KEYS,
@@ -172,12 +172,19 @@ def _check_history(created: WatchResponse, start: int, cluster_id: str) -> None:
         raise Compacted(f"etcd revision went back from {start - 1} to {header.revision}: restored from a backup?")
 
 
+def to_change(event: EtcdEvent) -> Updated | Deleted:
+    """The change, as the store returns it."""
+    kv = event.kv
+    key = kv.key.decode(errors=etcd_json.NOT_OURS)
+    return Deleted(key, kv.mod_revision) if event.type == "DELETE" else Updated(key, kv.value, kv.mod_revision)
+
+
 def _whole_transactions(
     begun: Sequence[Updated | Deleted], message: WatchResponse
 ) -> tuple[tuple[Updated | Deleted, ...], tuple[Updated | Deleted, ...]]:
     """The changes that can be used, and those of a transaction that goes on in the next message. begun: of one that the
     message before began."""
-    changes = (*begun, *map(etcd_json.to_change, message.events))
+    changes = (*begun, *map(to_change, message.events))
     if not message.fragment:
         return changes, ()
     whole = sum(change.mod_revision < changes[-1].mod_revision for change in changes)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 
 from leadsman.runtime.backoff import Backoff
@@ -17,12 +17,13 @@ from leadsman.state.store import (
     PAGE_KEYS,
     ChangeBatch,
     Compacted,
+    Deleted,
     KeyRange,
     Listing,
     Store,
     StoredItem,
     StoreError,
-    slices_by_revision,
+    Updated,
 )
 
 # Lists the records of all nodes page by page, and skips what no reader keeps instead of reading it.
@@ -167,7 +168,8 @@ class Follower:
 
     def _record_response(self, resume: int) -> None:
         self._resume, self._last_response_at = resume, self._clock()
-        self.problem.clear()
+        if self.problem.text:
+            self.problem.clear()
 
     def _lost(self, error: StoreError) -> None:
         """Reports the error. A watch that failed soon after it began is no recovery: the pauses grow."""
@@ -177,3 +179,14 @@ class Follower:
         if isinstance(error, Compacted):
             self._resume = None
         self.problem.report(error)
+
+
+def slices_by_revision(changes: Sequence[Updated | Deleted], size: int) -> Iterator[Sequence[Updated | Deleted]]:
+    """The changes in slices of `size`, each made longer so that it ends with a whole transaction."""
+    start = 0
+    while start < len(changes):
+        end = min(start + size, len(changes))
+        while end < len(changes) and changes[end].mod_revision == changes[end - 1].mod_revision:
+            end += 1
+        yield changes[start:end]
+        start = end

@@ -13,7 +13,7 @@ Errors are named by what the caller can do:
     └── PreconditionFailed  another writer changed the key, or it is gone    step back, or claim it again
 """
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol, Self
 
 from msgspec import Struct
@@ -99,17 +99,6 @@ class ChangeBatch(Struct, frozen=True):
     changes: tuple[Updated | Deleted, ...]
     resume_revision: int
     backlog: bool = False
-
-
-def slices_by_revision(changes: Sequence[Updated | Deleted], size: int) -> Iterator[Sequence[Updated | Deleted]]:
-    """The changes in slices of `size`, each made longer so that it ends with a whole transaction."""
-    start = 0
-    while start < len(changes):
-        end = min(start + size, len(changes))
-        while end < len(changes) and changes[end].mod_revision == changes[end - 1].mod_revision:
-            end += 1
-        yield changes[start:end]
-        start = end
 
 
 class Precondition(Struct, frozen=True):

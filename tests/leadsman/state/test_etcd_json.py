@@ -14,6 +14,7 @@ from leadsman.state.etcd_json import (
     RangeResponse,
     WatchResponse,
 )
+from leadsman.state.etcd_store import to_change
 from leadsman.state.store import Delete, Precondition, Put, StoreError
 
 # Captured from etcd 3.5.1.
@@ -87,7 +88,7 @@ def test_the_result_and_the_error_on_a_line_are_told_apart() -> None:
 
 def test_a_key_that_is_no_utf_8_can_still_be_named() -> None:
     assert etcd_json.to_stored_item(KeyValue(b"/leadsman/\xff")).key == r"/leadsman/\xff"
-    assert etcd_json.to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Deleted(r"\xfe", 3)
+    assert to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Deleted(r"\xfe", 3)
 
 
 @given(st.binary(max_size=4), st.binary(max_size=6))

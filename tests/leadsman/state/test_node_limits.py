@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.state import keys
-from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages
+from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages, slices_by_revision
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import LARGEST_VALUE_BYTES, Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
-from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated, slices_by_revision
+from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated
 from tests.conftest import Until
 
 LIMITS = NodeLimits(pod_types=3, problems=2, nodes=4)
