@@ -19,13 +19,13 @@ from controller.node_patcher import NodeCache
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, InvalidRequest, NotFound
+from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICE_LABEL, UNHEALTHY_DEVICES_KEY, UNHEALTHY_TAINT_KEY
 from leadsman.kube.object_changes import ObjectChange
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
-from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES, Resource
+from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES
 from leadsman.planning.device_health_plan import (
     DeviceAction,
     DeviceHealthPlan,
@@ -78,33 +78,32 @@ class TaintRuleObject(Struct, frozen=True):
 
 
 class TaintRuleClient:
-    """Finds out which version of DeviceTaintRules the API server has, follows ours, and writes them.
+    """Finds out whether the API server has DeviceTaintRules, follows ours, and writes them.
 
-    is_ready: whether it is known what the API server has.
+    is_ready: whether it is known, and ours are listed.
     rules: ours; None: the API server has no such rules.
-    offers_no_effect: whether the API server takes the effect None, as from Kubernetes 1.35 on; it is asked by a write.
     """
 
     def __init__(self, client: ApiClient) -> None:
-        self.offers_no_effect = True
         self._client = client
-        self._discovered = False
-        self._resource: Resource | None = None
-        self._reflector: Reflector[TaintRuleObject] | None = None
+        self._is_served: bool | None = None
+        self._reflector = Reflector(
+            client, ListOptions(DEVICE_TAINT_RULES, label_selector=UNHEALTHY_DEVICE_LABEL), TaintRuleObject
+        )
 
     @property
     def is_ready(self) -> bool:
-        return self._discovered and (self._reflector is None or self._reflector.loaded.is_set())
+        return self._is_served is False or (self._is_served is True and self._reflector.loaded.is_set())
 
     @property
     def rules(self) -> Sequence[TaintRule] | None:
-        if self._reflector is None:
+        if not self._is_served:
             return None
         rules = (_rule(each) for each in self._reflector.current.values())
         return [rule for rule in rules if rule is not None]
 
     async def run(self) -> None:
-        """Follows until cancelled, and looks from time to time whether the API server has another version by now."""
+        """Follows until cancelled, and looks from time to time whether the API server has them by now."""
         while True:
             try:
                 await self._discover()
@@ -114,48 +113,35 @@ class TaintRuleClient:
                 continue
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DISCOVERY_SECONDS):
-                    await (self._reflector.run() if self._reflector else asyncio.Event().wait())
+                    await (self._reflector.run() if self._is_served else asyncio.Event().wait())
 
     async def write(self, action: SetTaint | RemoveTaint) -> bool:
         """Whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
-        resource = self._resource
-        if resource is None:
+        if not self._is_served:
             return False
+        rule = action.rule
         try:
-            if isinstance(action, RemoveTaint):
-                await self._client.delete(resource.path(name=action.rule.name), action.rule.uid)
-            elif action.rule is None:
-                await self._client.create(resource.path(), rule_body(action, resource))
+            if rule is None:
+                assert isinstance(action, SetTaint), "only a rule that is there is removed"
+                await self._client.create(DEVICE_TAINT_RULES.path(), rule_body(action))
+            elif isinstance(action, SetTaint):
+                await self._client.patch(DEVICE_TAINT_RULES.path(name=rule.name), effect_patch(rule, action.effect))
             else:
-                await self._client.patch(resource.path(name=action.rule.name), effect_patch(action.rule, action.effect))
+                await self._client.delete(DEVICE_TAINT_RULES.path(name=rule.name), rule.uid)
         except NotFound:
-            return False
-        except InvalidRequest as error:
-            if not (isinstance(action, SetTaint) and action.effect is TaintEffect.NONE and "effect" in str(error)):
-                raise
-            log.info("the API server has no taint effect None; devices are tainted with the policy's effect at once")
-            self.offers_no_effect = False
             return False
         return True
 
     async def _discover(self) -> None:
-        found = None
-        for resource in DEVICE_TAINT_RULES:
-            if found is None and await self._client.serves(resource):
-                found = resource
-        if not self._discovered or found != self._resource:
-            if found is None:
-                log.warning(
-                    "the API server has no DeviceTaintRules: unhealthy devices are marked by the label %s on their "
-                    "nodes; to have them tainted, switch on the feature gates DRADeviceTaints and DRADeviceTaintRules "
-                    "and kube-apiserver's --runtime-config=resource.k8s.io/v1beta2=true",
-                    UNHEALTHY_DEVICES_KEY,
-                )
-            self._reflector = None
-            if found is not None:
-                options = ListOptions(found, label_selector=UNHEALTHY_DEVICE_LABEL)
-                self._reflector = Reflector(self._client, options, TaintRuleObject)
-        self._discovered, self._resource = True, found
+        served = await self._client.serves(DEVICE_TAINT_RULES)
+        if not served and self._is_served is not False:
+            log.warning(
+                "the API server has no DeviceTaintRules: unhealthy devices are marked by the label %s on their "
+                "nodes; to have them tainted, switch on the feature gates DRADeviceTaints and DRADeviceTaintRules "
+                "and kube-apiserver's --runtime-config=resource.k8s.io/v1beta2=true (Kubernetes 1.36 and newer)",
+                UNHEALTHY_DEVICES_KEY,
+            )
+        self._is_served = served
 
 
 def rule_name(target: DraDevice) -> str:
@@ -164,11 +150,11 @@ def rule_name(target: DraDevice) -> str:
     return f"leadsman-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
-def rule_body(action: SetTaint, resource: Resource) -> dict[str, Any]:
+def rule_body(action: SetTaint) -> dict[str, Any]:
     """The rule that taints one device. All three parts are set: an empty selector is that of all devices."""
     target, labels = action.target, {UNHEALTHY_DEVICE_LABEL: action.uuid, "app.kubernetes.io/part-of": "leadsman"}
     return {
-        "apiVersion": resource.api_version,
+        "apiVersion": DEVICE_TAINT_RULES.api_version,
         "kind": "DeviceTaintRule",
         "metadata": {"name": rule_name(target), "labels": labels},
         "spec": {
@@ -273,7 +259,6 @@ class DeviceHealthKeeper(Keeper):
             self._published if self.slices.is_served else {},
             self.rules.rules,
             {name: _marked_devices(node) for name, node in self._nodes.current.items()},
-            self.rules.offers_no_effect,
         )
 
     def _slices_changed(self, _: Sequence[ObjectChange[PublishedSlice]]) -> None:

@@ -47,8 +47,5 @@ RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices")
 RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io/v1", "resourceclaimtemplates")
 DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses")
-DEVICE_TAINT_RULES = (
-    Resource("resource.k8s.io/v1beta2", "devicetaintrules"),
-    Resource("resource.k8s.io/v1alpha3", "devicetaintrules"),
-)
-"""The newest first; an API server has one of them, or none (KEP-5055)."""
+DEVICE_TAINT_RULES = Resource("resource.k8s.io/v1beta2", "devicetaintrules")
+"""From Kubernetes 1.36 on, behind a feature gate (KEP-5055)."""

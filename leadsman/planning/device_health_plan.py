@@ -48,14 +48,12 @@ class ObservedDevices(Struct, frozen=True):
     published: UUID → the devices of ResourceSlices that are it or a part of it.
     rules: those of ours; None: the API server has no DeviceTaintRules.
     node_marks: node → UUIDs of its devices that are marked on it; every node of the cluster.
-    offers_no_effect: whether the API server takes the effect None.
     """
 
     readings: Mapping[str, DeviceReading]
     published: Mapping[str, Sequence[DraDevice]]
     rules: Sequence[TaintRule] | None
     node_marks: Mapping[str, frozenset[str]]
-    offers_no_effect: bool = True
 
 
 class SetTaint(Struct, frozen=True):
@@ -343,7 +341,7 @@ def _taint_actions(
         if uuid not in marks.marked:
             yield from (RemoveTaint(old, device.history.node, _healed(device, policy)) for old in rules)
         elif present.seen.rules is not None:
-            effect = _effect(present.seen.offers_no_effect, device, rules, policy, now)
+            effect = _effect(device, rules, policy, now)
             rule_of = {rule.target: rule for rule in rules}
             code = device.faults[0].code if device.faults else "unhealthy"
             for target in sorted({*present.seen.published.get(uuid, ()), *rule_of}):
@@ -353,12 +351,10 @@ def _taint_actions(
                     yield SetTaint(target, uuid, device.history.node, effect, code, reason, rule)
 
 
-def _effect(
-    offers_no_effect: bool, device: _Judged, rules: list[TaintRule], policy: DeviceHealthPolicy, now: float
-) -> TaintEffect:
-    """None first, where the API server takes it, and the policy's after another `hold_seconds` of the fault."""
+def _effect(device: _Judged, rules: list[TaintRule], policy: DeviceHealthPolicy, now: float) -> TaintEffect:
+    """None first, and the policy's after another `hold_seconds` of the fault."""
     final, history = TaintEffect(policy.effect.value), device.history
-    if not offers_no_effect or any(rule.effect != TaintEffect.NONE for rule in rules):
+    if any(rule.effect != TaintEffect.NONE for rule in rules):
         return final
     held = history.marked_since is not None and now - history.marked_since >= policy.hold_seconds
     return final if rules and held and device.faults else TaintEffect.NONE

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 DRIVER, CARDS = "gpu.example.com", 4
 POLICY = DeviceHealthPolicy(hold_seconds=10.0, heal_seconds=60.0)
-VERSION = DEVICE_TAINT_RULES[0].api_version
+VERSION = DEVICE_TAINT_RULES.api_version
 
 
 @contextmanager

@@ -36,10 +36,10 @@ SICK = {ROW_REMAP_FAILURE: 1.0}
 class Cluster:
     """40 devices on four nodes. What a plan says is done at once, so that the next plan sees it."""
 
-    def __init__(self, *, rules: bool = True, offers_no_effect: bool = True) -> None:
+    def __init__(self, *, rules: bool = True) -> None:
         published = {uuid: (target(uuid),) for uuid in CARDS}
         nodes = {f"n{number}": frozenset[str]() for number in range(4)}
-        self.seen = ObservedDevices({}, published, [] if rules else None, nodes, offers_no_effect)
+        self.seen = ObservedDevices({}, published, [] if rules else None, nodes)
         self.policy, self.memory, self.now = POLICY, DeviceMemory(), 0.0
         self.plan: DeviceHealthPlan | None = None
 
@@ -111,11 +111,6 @@ def test_a_fault_is_held_then_tainted_without_effect_then_with_the_policy_s() ->
     assert cluster.go_on(60.0, {"GPU-07": SICK}) == []
     assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NONE)]
     assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
-
-
-def test_where_no_effect_is_not_offered_the_policy_s_is_the_first() -> None:
-    actions = Cluster(offers_no_effect=False).go_on(65.0, {"GPU-07": SICK})
-    assert effects(actions) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
 
 
 def test_pods_are_evicted_only_where_the_policy_says_so() -> None:
