@@ -67,14 +67,15 @@ MUTATIONS = (
         "leadsman/planning/moves/mover.py",
         "(held and (reason := self._why_impossible(move, pod)))",
         '(reason := "")',
-        "leadsman/planning/replacement/test_plan.py",
+        "leadsman/planning/moves/test_plan_run.py::"
+        "test_a_node_that_may_not_have_the_pod_any_more_once_its_room_is_held_costs_no_eviction",
     ),
     Mutation(
         "no pod is evicted before its room is held",
         "leadsman/planning/moves/mover.py",
         "if not held or why_not_evictable(pod, self.cluster):",
         "if why_not_evictable(pod, self.cluster):",
-        "leadsman/planning/replacement/test_plan.py::test_the_room_is_held_before_the_eviction_and_released_after_it",
+        "leadsman/planning/replacement/test_plan.py::test_a_move_is_rolled_back_when_its_room_is_not_held_in_time",
     ),
     Mutation(
         "nobody goes back within the cooldown to the node that he was taken from",
@@ -102,7 +103,7 @@ MUTATIONS = (
         "leadsman/planning/moves/ordering.py",
         "if not plan.backups.keys() >= self.plans[-1].backups.keys():",
         "if False:",
-        "leadsman/planning/moves/test_ordering.py::test_no_pod_goes_where_another_one_would_lose_its_backup",
+        "leadsman/planning/moves/test_ordering.py::test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups",
     ),
     Mutation(
         "a plan that is paused undoes what has evicted nothing",

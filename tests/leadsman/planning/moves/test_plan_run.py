@@ -197,6 +197,15 @@ def test_a_budget_that_allows_nothing_fails_the_move_after_a_while() -> None:
     assert story.evicted == []
 
 
+def test_a_node_that_may_not_have_the_pod_any_more_once_its_room_is_held_costs_no_eviction() -> None:
+    story = three()
+    story.second()
+    story.cluster = story.cluster.changed(nodes={"b": replace(story.cluster.nodes["b"], unschedulable=True)})
+    story.second()
+    assert (story.outcomes()[0], story.evicted) == (Outcome.FAILED, [])
+    assert "node b cannot take the pod any more" in story.progress.moves[0].note
+
+
 def test_a_move_to_a_node_that_is_another_one_by_now_is_skipped() -> None:
     story = three()
     story.cluster = story.cluster.changed(nodes={"b": replace(story.cluster.nodes["b"], uid="another")})
