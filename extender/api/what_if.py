@@ -136,9 +136,6 @@ def _refused(why: str) -> RequestRefused:
 
 FilterNodes = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 
-_TRIED_NODES = 8
-"""Of each bound, nodes that a looser one is tried for, the nearest first."""
-
 LONGEST_BOUND_MS = 1e3 * LONGEST_PROBE_SECONDS
 """No bound may be larger, and no round trip that is measured is."""
 
@@ -189,18 +186,13 @@ def _looser_bounds(
             for each in distances
             if each.bound_ms == LONGEST_BOUND_MS and (decisive_ms := _decisive_ms(each)) is not None
         ]
-        for decisive_ms, node in sorted(reached)[:_TRIED_NODES]:
-            needed_ms = max(ceil(decisive_ms), 1)
-            if filter_nodes(_with_bound(pod, reference, needed_ms), [node], inputs).kept:
-                over_ms = decisive_ms - bound_ms
-                found.append(
-                    (
-                        over_ms,
-                        f"a bound of {needed_ms} ms to {reference} lets {node} pass: it is {decisive_ms:.3g} ms away,"
-                        f" {over_ms:.3g} ms over the bound of {bound_ms:g} ms",
-                    )
-                )
-                break
+        if not reached:
+            continue
+        decisive_ms, node = min(reached)
+        needed_ms, over_ms = max(ceil(decisive_ms), 1), decisive_ms - bound_ms
+        if filter_nodes(_with_bound(pod, reference, needed_ms), [node], inputs).kept:
+            text = f"a bound of {needed_ms} ms to {reference} lets {node} pass: it is {decisive_ms:.3g} ms away"
+            found.append((over_ms, f"{text}, {over_ms:.3g} ms over the bound of {bound_ms:g} ms"))
     yield from (text for _, text in sorted(found))
 
 

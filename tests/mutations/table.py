@@ -2,6 +2,7 @@
 
 from tests.mutations.rows import (
     agent,
+    api,
     command_line,
     connections,
     controller,
@@ -19,6 +20,7 @@ from tests.mutations.rows import (
 SUBJECTS = (
     connections,
     requests,
+    api,
     deciding,
     devices,
     state,

@@ -1,11 +1,13 @@
 """What is said to give a waiting pod a node: true when it is tried, and the cause first."""
 
 import re
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from extender.api.what_if import remedies
 from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from tests.extender.api.conftest import Api, ApiStarter
 
@@ -46,12 +48,31 @@ async def test_the_least_change_is_named(api: Api) -> None:
     assert re.match(r"a bound of \d+ ms to edge-\S+ lets edge-\S+ pass: it is [\d.]+ ms away, [\d.]+ ms over", said[0])
 
 
-async def test_a_looser_bound_does_not_help_where_something_else_refuses_too(api: Api) -> None:
-    def refuses_all(pod: PodInfo, nodes: object, inputs: object) -> FilterResult:
-        return FilterResult((), dict.fromkeys(api.cluster.names, Refusal("rule", "too hot")))
+NEAREST, NEXT = "edge-a-0001", "edge-h-0009"
+
+
+@pytest.mark.parametrize(
+    ("refuses", "named"),
+    [
+        (lambda pod, node: True, None),
+        (lambda pod, node: node == NEAREST, NEXT),
+        (lambda pod, node: float(pod.labels["delay_edge-a-0000"]) < 1000, None),
+    ],
+    ids=["every-node", "the-nearest-node", "any-bound-that-would-do"],
+)
+async def test_a_looser_bound_is_said_only_where_nothing_else_refuses(
+    api: Api, refuses: Callable[[PodInfo, str], bool], named: str | None
+) -> None:
+    def asked(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
+        kept, refused = filter_nodes(pod, nodes, inputs)
+        hot = {node: Refusal("rule", "too hot") for node in kept if refuses(pod, node)}
+        return FilterResult(tuple(node for node in kept if node not in hot), {**refused, **hot})
 
     pod = PodInfo("shop", "p", labels={"delay_edge-a-0000": "0.5"})
-    assert remedies(pod, api.cluster.names, api.live.sources.inputs.current_inputs(), refuses_all) == []
+    inputs = api.live.sources.inputs.current_inputs()
+    said = remedies(pod, [each for each in api.cluster.names if each != "edge-a-0000"], inputs, asked)
+    lets = [each for each in said if "lets edge" in each]
+    assert [f"lets {named} pass" in each for each in lets] == ([True] if named else [])
 
 
 async def test_a_silent_pair_is_named_and_no_agent_is_blamed(starts_api: ApiStarter) -> None:
