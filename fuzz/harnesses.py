@@ -109,7 +109,7 @@ def _etcd(data: bytes) -> None:
     changes = [to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
     snapshot = apply_changes(Snapshot(), changes, 1.0)
     view = make_view(DecisionInputs(snapshot, policy.Policy(), 2.0), 0.0)
-    msgspec.json.encode(nodes.node_rows(view, (), (), {}, {}))
+    msgspec.json.encode(nodes.node_rows(view, (), (), {}))
     items = [StoredItem(each.key, each.value, 1, 0) for each in changes if isinstance(each, Updated)]
     peer_selection.decode_members(items)
 

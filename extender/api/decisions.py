@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
 from heapq import nlargest
 
 from aiohttp import web
@@ -12,15 +11,12 @@ from msgspec.structs import replace
 from extender.api.delays import NodeNameGroups
 from extender.api.live import LiveState
 from extender.api.requests import (
-    PAGED,
     SEARCHED,
     ListPage,
     ListQuery,
     RequestError,
     Route,
-    existing,
     iso,
-    one_of,
     read_body,
 )
 from extender.api.what_if import ALLOWED, FilterNodes, decide_what_if, remedies
@@ -49,7 +45,6 @@ class DecisionRow(Struct, frozen=True):
     neutral: why all scores are alike; "" when they are not.
     """
 
-    id: str
     at: str
     replica: str
     pod: str
@@ -96,19 +91,11 @@ WallTime = Callable[[float], float]
 """Monotonic seconds → Unix seconds."""
 
 
-def decision_id(entry: JournalEntry) -> str:
-    """The same for an entry as long as it stays as it is."""
-    pod = entry.pod
-    text = f"{pod.namespace}/{pod.name}/{pod.uid}/{entry.decided_at!r}"
-    return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
-
-
 def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> DecisionRow:
     decision = entry.decision
     refused = Counter(refusal.reason for refusal in decision.refused.values())
     best = nlargest(BEST_SHOWN, decision.scores.items(), key=lambda each: each[1])
     return DecisionRow(
-        id=decision_id(entry),
         at=iso(wall_time(entry.decided_at)),
         replica=replica,
         pod=f"{entry.pod.namespace}/{entry.pod.name}",
@@ -122,15 +109,13 @@ def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> Deci
     )
 
 
-def select_decisions(rows: Sequence[DecisionRow], search: str, kind: str) -> list[DecisionRow]:
+def select_decisions(rows: Sequence[DecisionRow], search: str) -> list[DecisionRow]:
     """Rows whose pod, best nodes or reasons have the text; "" for all."""
-    text = search.lower()
-    return [row for row in rows if (not kind or row.kind == kind) and (not text or text in _searched(row))]
 
+    def searched(row: DecisionRow) -> str:
+        return "\n".join([row.pod, *(each.node for each in row.best), *row.refused_by_reason]).lower()
 
-def _searched(row: DecisionRow) -> str:
-    words = [row.pod, *(each.node for each in row.best), *row.refused_by_reason]
-    return "\n".join(words).lower()
+    return [row for row in rows if search.lower() in searched(row)]
 
 
 def decision_detail(
@@ -179,17 +164,12 @@ async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) ->
 
 
 async def decisions(live: LiveState, request: web.Request) -> ListPage[DecisionRow]:
-    query, page = request.query, ListQuery(request.query)
-    kind, search = one_of(query, "kind", (FILTER, PRIORITIZE)), query.get("search", "")
-    entries = live.sources.journal.newest(MAX_PODS)
-    return await live.on_worker(
-        lambda: page.page(select_decisions([_row(live, each) for each in entries], search, kind))
+    page, search, entries = (
+        ListQuery(request.query),
+        request.query.get("search", ""),
+        live.sources.journal.newest(MAX_PODS),
     )
-
-
-async def decision(live: LiveState, request: web.Request) -> DecisionDetail:
-    entries = {decision_id(each): each for each in live.sources.journal.newest(MAX_PODS)}
-    return await _detail(live, request, existing(request.match_info["id"], "id", entries, "decision"))
+    return await live.on_worker(lambda: page.page(select_decisions([_row(live, each) for each in entries], search)))
 
 
 async def pod(live: LiveState, request: web.Request) -> DecisionDetail:
@@ -215,14 +195,7 @@ async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
 
 
 ROUTES = (
-    Route(
-        "/decisions",
-        decisions,
-        ListPage[DecisionRow],
-        "The decisions that are kept, the newest first.",
-        ("search", "kind", *PAGED),
-    ),
-    Route("/decisions/{id}", decision, DecisionDetail, "One decision; nodes are paged.", SEARCHED),
+    Route("/decisions", decisions, ListPage[DecisionRow], "The decisions that are kept, the newest first.", SEARCHED),
     Route("/pods/{namespace}/{name}", pod, DecisionDetail, "The newest decision on a pod.", SEARCHED),
     Route(
         "/what-if",

@@ -1,6 +1,5 @@
 """Nodes."""
 
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
@@ -13,8 +12,6 @@ from extender.api.live import LiveState
 from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, iso, one_of
 from extender.api.view import ClusterView
 from extender.dead_links import DeadLink
-from extender.journal import MAX_PODS, JournalEntry
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.network.measured_pairs import Floats
 from leadsman.state import keys
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
@@ -32,8 +29,6 @@ class NodeRow(Struct, frozen=True):
     median_rtt_ms, jitter_ms: medians over the peers that it measured.
     shift_ms, shift_since: by how much it moved away from all others within the hour of history, and when;
     0: it stayed; null: too few pairs were measured to tell.
-    x, y: its place on the map, in ms.
-    bounded_pods: pods with delay bounds that the journal knows to refer to it.
     """
 
     name: str
@@ -49,10 +44,7 @@ class NodeRow(Struct, frozen=True):
     jitter_ms: float | None
     shift_ms: float | None
     shift_since: str | None
-    x: float | None
-    y: float | None
     problems: Sequence[str]
-    bounded_pods: int
 
 
 class ReportedNode(Struct, frozen=True):
@@ -111,19 +103,16 @@ def node_rows(
     view: ClusterView,
     shifts: Sequence[NodeShift],
     steady: Collection[str],
-    bounded_pods: Mapping[str, int],
     contradicted: Mapping[str, str],
 ) -> list[NodeRow]:
     """All nodes, by name.
 
-    shifts, steady: as in DelayHistory. bounded_pods: node → pods that have a bound to it.
-    contradicted: as in DelaySources.
+    shifts, steady: as in DelayHistory. contradicted: as in DelaySources.
     """
     table, grouping = view.table, view.grouping
     lost = np.bincount(table.source[table.is_lost], minlength=len(table.names)).tolist()
     measured = np.bincount(table.source[~table.is_lost], minlength=len(table.names)).tolist()
     medians, jitters = number_or_none(table.node_medians), number_or_none(table.node_jitters)
-    x, y = number_or_none(view.coordinates[:, 0]), number_or_none(view.coordinates[:, 1])
     slow = set(slow_nodes(view.excess_ms, table.node_medians).tolist())
     moved = {shift.node: shift for shift in shifts}
     records, silent = _record_problems(view), _silent_links(view)
@@ -157,10 +146,7 @@ def node_rows(
                 jitters[at],
                 round(shift.shift_ms, 3) if shift else 0.0 if name in steady else None,
                 iso(shift.since) if shift else None,
-                x[at],
-                y[at],
                 problems,
-                bounded_pods.get(name, 0),
             )
         )
     return rows
@@ -236,20 +222,6 @@ def _reported(state: NodeState, now: float) -> ReportedNode:
     )
 
 
-def bounded_pods_by_node(entries: Sequence[JournalEntry], nodes: Mapping[str, object]) -> Mapping[str, int]:
-    """How many of the pods in the journal have a delay bound to each node itself."""
-    counts = Counter[str]()
-    for entry in entries:
-        if not entry.pod.has_delay_bounds:
-            continue
-        try:
-            references = {bound.reference for bound in parse_bounds(entry.pod)}
-        except BadBound:
-            continue
-        counts.update(reference for reference in references if reference in nodes)
-    return counts
-
-
 def number_or_none(values: Floats) -> list[float | None]:
     """For JSON: NaN is None; rounded to a microsecond."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
@@ -312,8 +284,7 @@ async def state(live: LiveState, _: web.Request) -> ReportedState:
 
 def _rows(live: LiveState, view: ClusterView) -> list[NodeRow]:
     sources, history = live.sources, live.history
-    pods = bounded_pods_by_node(sources.journal.newest(MAX_PODS), view.snapshot.nodes)
-    return node_rows(view, history.shifts, history.steady, pods, sources.inputs.delays.contradicted)
+    return node_rows(view, history.shifts, history.steady, sources.inputs.delays.contradicted)
 
 
 ROUTES = (

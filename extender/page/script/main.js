@@ -6,7 +6,7 @@ import { follow, get } from "./api.js";
 import { applyTheme, chosenTheme, nextTheme } from "./colors.js";
 import { node, nodes } from "./nodes.js";
 import { pair } from "./pair.js";
-import { decisionById, podDecision, pods, whatIf } from "./pods.js";
+import { podDecision, pods, whatIf } from "./pods.js";
 import { rewards } from "./rewards.js";
 import { within, withinAny } from "./within.js";
 
@@ -24,7 +24,6 @@ const ROUTES = [
   ["within/:node/:bound", within],
   ["pods", pods],
   ["pods/:namespace/:name", podDecision],
-  ["decisions/:id", decisionById],
   ["what-if", whatIf],
   ["nodes", nodes],
   ["nodes/:name", node],
@@ -40,9 +39,9 @@ const VIEWS = new Map([
   ["rewards", "Rewards"],
   ["health", "Health"],
 ]);
-const TAB_OF = { decisions: "pods", "what-if": "pods" };
+const TAB_OF = { "what-if": "pods" };
 /** Sections of an event that a view shows, by the first segment of its address. */
-const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], decisions: [], "what-if": [] };
+const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], "what-if": [] };
 
 const view = document.getElementById("view");
 let current = { refresh: async () => {}, stop: new AbortController() };

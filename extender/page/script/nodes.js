@@ -147,7 +147,6 @@ function nodeFacts(answer) {
       "Group",
       answer.group ? element("a", { href: link(["nodes"], { group: answer.group }) }, answer.group) : orUnknown(null),
     ],
-    ["Pods with bounds", orUnknown(answer.bounded_pods)],
   ];
   return element(
     "dl",

@@ -2,15 +2,9 @@ import { get, path, post } from "./api.js";
 import { pagedList, table } from "./controls.js";
 import { anchor, count, element, empty, keepInAddress, link, moment, panel, plural } from "./dom.js";
 
-const KINDS = [
-  ["", "all decisions"],
-  ["filter", "filtered only"],
-  ["prioritize", "filtered and scored"],
-];
-
 /** The newest decisions, searched by pod: #/pods?search=…. */
 export function pods(root, _parameters, signal, query) {
-  const asked = { search: query.search ?? "", kind: query.kind ?? "" };
+  const asked = { search: query.search ?? "" };
   const list = pagedList(
     (cursor) => get("/decisions", { ...asked, cursor }, signal),
     (items) => decisionTable(items, asked.search),
@@ -23,11 +17,6 @@ export function pods(root, _parameters, signal, query) {
     class: "search",
     on: { input: () => ask({ search: search.value }) },
   });
-  const kinds = element(
-    "select",
-    { "aria-label": "Kind of decision", on: { change: () => ask({ kind: kinds.value }) } },
-    KINDS.map(([value, text]) => element("option", { value, selected: value === asked.kind }, text)),
-  );
   const ask = (changes) => {
     Object.assign(asked, changes);
     keepInAddress(asked);
@@ -38,7 +27,7 @@ export function pods(root, _parameters, signal, query) {
     panel(
       "Decisions, newest first",
       { aside: whatIf },
-      element("div", { class: "controls" }, search, kinds),
+      element("div", { class: "controls" }, search),
       list.body,
     ),
   );
@@ -63,9 +52,8 @@ function decisionTable(items, search) {
   });
 }
 
-function podLink({ pod, id }) {
-  const [namespace, name] = pod.split("/");
-  return name ? link(["pods", namespace, name]) : link(["decisions", id]);
+function podLink({ pod }) {
+  return link(["pods", ...pod.split("/")]);
 }
 
 function funnelBar({ asked, passed }) {
@@ -98,11 +86,6 @@ export function podDecision(root, { namespace, name }, signal) {
   return decisionView(root, `${namespace}/${name}`, (query) => get(path("pods", namespace, name), query, signal));
 }
 
-/** One decision by its id: #/decisions/<id>. */
-export function decisionById(root, { id }, signal) {
-  return decisionView(root, `decision ${id}`, (query) => get(path("decisions", id), query, signal));
-}
-
 function decisionView(root, title, ask) {
   const crumbs = element(
     "div",
@@ -116,8 +99,9 @@ function decisionView(root, title, ask) {
   let shown = null;
   return async () => {
     const detail = await ask({});
-    if (detail.decision.id === shown) return;
-    shown = detail.decision.id;
+    const made = `${detail.decision.at} ${detail.decision.kind}`;
+    if (made === shown) return;
+    shown = made;
     const nodes = nodesList(detail, ask);
     await nodes.refresh();
     body.replaceChildren(...decisionParts(detail), panel("Nodes", {}, partsLegend(detail), nodes.body));

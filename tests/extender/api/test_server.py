@@ -1,6 +1,7 @@
 """The listener as a process runs it: the page with its policy, and nothing of it on kube-scheduler's listener."""
 
 import asyncio
+from typing import cast
 
 import aiohttp
 from msgspec import structs
@@ -11,7 +12,8 @@ from extender.metrics import ExtenderMetrics
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.runtime.ops_server import Health
-from tests.extender.api.conftest import Api, Files
+from leadsman.state.snapshot import Snapshot
+from tests.extender.api.conftest import Api, Files, Fixed
 
 
 async def test_the_page_comes_with_its_policy(api: Api) -> None:
@@ -48,7 +50,10 @@ async def test_days_until_certificates_expire_are_counted(api: Api, files: Files
     assert api.live.sources.certificates == []
 
 
-async def test_neither_kube_schedulers_nor_the_metrics_listener_knows_the_api(api: Api) -> None:
+async def test_no_listener_knows_what_another_answers(api: Api) -> None:
+    for verb in ("filter", "prioritize", "preempt", "bind", "scheduler/filter"):
+        async with api.session.post(f"/{verb}", json={}) as response:
+            assert response.status == 404
     sources = api.live.sources
     for app in (
         create_app(sources.inputs, metrics=ExtenderMetrics(), workers=sources.workers),
@@ -58,3 +63,11 @@ async def test_neither_kube_schedulers_nor_the_metrics_listener_knows_the_api(ap
             for path in ("/api/v1/overview", "/"):
                 async with session.get(f"http://127.0.0.1:{port}{path}") as response:
                     assert response.status == 404
+
+
+async def test_a_view_from_before_the_state_was_read_is_not_shown_afterwards(api: Api) -> None:
+    state = cast(Fixed, api.live.sources.inputs.state)
+    loaded, state.current = state.current, Snapshot()
+    assert (await api.get("/nodes"))[1]["total"] == 0
+    state.current = loaded
+    assert (await api.get("/nodes"))[1]["total"] == 10

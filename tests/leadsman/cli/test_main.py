@@ -22,7 +22,7 @@ class LongPage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        row = DecisionRow("1", "2026-01-31T14:02:00Z", "e", "shop/cart", "u", "filter", 1, 1, {}, [], "")
+        row = DecisionRow("2026-01-31T14:02:00Z", "e", "shop/cart", "u", "filter", 1, 1, {}, [], "")
         self.wfile.write(msgspec.json.encode(ListPage([row] * 20_000, None, 20_000)))
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name

@@ -80,8 +80,8 @@ MUTATIONS = (
     Mutation(
         "pages of a list have every item once",
         REQUESTS,
-        "end = self.offset + self.limit",
-        "end = self.offset + self.limit + 1",
+        "str(end) if end < len(items) else None",
+        "str(end + 1) if end < len(items) else None",
         f"{AT_APP}test_pages_of_a_list_have_every_item_once",
     ),
     Mutation(

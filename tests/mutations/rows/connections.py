@@ -74,7 +74,7 @@ MUTATIONS = (
         "extender/api/requests.py",
         'if sender != "same-origin":',
         "if False:",
-        "extender/api/test_app.py::test_a_post_from_another_page_is_refused[cross-site]",
+        "extender/api/test_app.py::test_a_post_or_form_of_another_page_is_refused[Sec-Fetch-Site-cross-site-403]",
     ),
     Mutation(
         "connections are capped from accept on",
