@@ -194,7 +194,9 @@ def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
 
 def _used_of(evidence: DelayEvidence) -> UsedDelay:
     if evidence.rtt_ms is None:
-        return UsedDelay(None, evidence.why or "nothing is known of this pair")
+        return UsedDelay(
+            None, "; ".join(filter(None, [evidence.why, evidence.doubt])) or "nothing is known of this pair"
+        )
     source = f"estimated by {evidence.source}" if evidence.estimated else source_text(evidence)
     why = "; ".join(filter(None, [source, evidence.why, evidence.doubt]))
     return UsedDelay(round(evidence.rtt_ms, 3), why)

@@ -186,7 +186,8 @@ def _explain_refused(
 ) -> NodeExplanation:
     refusal = decision.refused[node]
     distances = tuple(one for each in evidence for one in each.distances.get(node, ()))
-    delays = "; ".join(evidence_text(distance) for distance in distances if distance.rtt_ms is not None)
+    texts = (each.doubt if each.rtt_ms is None else evidence_text(each) for each in distances)
+    delays = "; ".join(filter(None, texts))
     return NodeExplanation(
         node,
         REFUSED,

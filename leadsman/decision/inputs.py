@@ -349,7 +349,8 @@ class DecisionInputs(Struct, frozen=True):
     delay_views: RTTs measured by others than our agents; of several the first that knows a pair counts.
     estimates: RTTs of pairs without a measurement; None: there are none.
     telemetry: policies and the metrics that they name.
-    node_roles: node → its label kubernetes.io/role; replaced, never altered.
+    node_roles: each node of the cluster → its label kubernetes.io/role, or ""; replaced, never altered. Empty: nodes
+        are not followed, or not listed yet.
     checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.rewards import pod_types
+from leadsman.runtime import text_table
 
 
 class PodInfo(Struct, frozen=True):
@@ -90,6 +92,15 @@ class Refusal(Struct, frozen=True, gc=False):
 
     plugin: str
     reason: str
+
+    def __post_init__(self) -> None:
+        if not self.reason.isprintable():
+            force_setattr(self, "reason", one_line(self.reason))
+
+
+def one_line(text: str) -> str:
+    """The text with its control characters escaped: reasons quote pods, and go to Events, logs and terminals."""
+    return text_table.printable(text).replace("\n", "\\n")
 
 
 class PluginScore(Struct, frozen=True):

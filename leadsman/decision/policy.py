@@ -58,11 +58,15 @@ class PolicySection(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DelayPolicy(PolicySection, frozen=True):
-    """How delays are compared with bounds."""
+    """How delays are compared with bounds.
+
+    sites: names in delay sources that are no nodes of the cluster, and that bounds may be to.
+    """
 
     statistic: Statistic = Statistic.P50
     direction: Direction = Direction.WORST
     estimate: EstimateMode = EstimateMode.UPPER_BOUND
+    sites: tuple[str, ...] = ()
 
 
 class NearestPolicy(PolicySection, frozen=True):

@@ -112,7 +112,7 @@ class Online:
         self._settings, self._batch = settings, batch
 
     def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
-        roles = {name: node.labels[ROLE_LABEL] for name, node in cluster.nodes.items() if ROLE_LABEL in node.labels}
+        roles = {name: node.labels.get(ROLE_LABEL, "") for name, node in cluster.nodes.items()}
         run = _Run(cluster, replace(inputs, node_roles=roles), self._settings)
         for number, pod in enumerate(cluster.unbound_pods):
             if number % self._batch == 0:

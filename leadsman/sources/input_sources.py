@@ -38,7 +38,7 @@ class InputSources(Struct, frozen=True):
 
     delays: what counts after the agents' reports, and the estimates.
     clock: monotonic seconds, on the clock of the state's ages.
-    node_roles: node → its label kubernetes.io/role.
+    node_roles: each node → its label kubernetes.io/role, or "".
     node_labels: followed while the policy names plugins.
     backups: for explanations; decisions do not see it.
     """

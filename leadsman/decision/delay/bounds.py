@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from leadsman.decision.inputs import DecisionInputs, PlacedPods
-from leadsman.decision.model import PodInfo
+from leadsman.decision.model import PodInfo, one_line
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 from leadsman.state.records import LONGEST_PROBE_SECONDS
@@ -42,6 +43,9 @@ OptionT = TypeVar("OptionT", bound=StrEnum)
 
 class BadBound(ValueError):
     """A bound cannot be understood, so the pod fits nowhere. Names the place, what stands there and what is allowed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(one_line(text))
 
 
 class ReplicaMode(StrEnum):
@@ -198,6 +202,9 @@ class NoTarget(Struct, frozen=True):
 
     reason: str
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "reason", one_line(self.reason))
+
 
 class TargetName(NamedTuple):
     """`name`, `kind/name` or `namespace/kind/name`; "" where nothing is said."""
@@ -226,7 +233,10 @@ def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], input
 
 
 def _exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
-    """A dead node's records are gone from the state, and kube-scheduler does not offer it."""
+    """Where nodes are followed, they decide; a site off the cluster is declared. Elsewhere all that is said of a node
+    counts: a dead node's records are gone from the state, and kube-scheduler does not offer it."""
+    if inputs.node_roles:
+        return node in inputs.node_roles or node in nodes or node in inputs.policy.delay.sites
     return (
         node in inputs.snapshot.nodes
         or any(node in source.nodes for source in inputs.delay_views)

@@ -54,10 +54,11 @@ def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBou
     values, causes = np.zeros(len(nodes)), np.zeros(len(nodes), np.int64)
     for number, (_, _, evaluation) in enumerate(evaluated):
         at = evaluation.index.positions(nodes)
-        rtt_ms = evaluation.rtt_ms[at]
+        lone = evaluation.lone[at]
+        rtt_ms = np.where(lone, np.nan, evaluation.rtt_ms[at])  # Who alone says that it is near would win.
         values += _values(rtt_ms) / len(evaluated)
         missing = np.isnan(rtt_ms)
-        causes[missing] = _CODES * number - evaluation.reading[at][missing].astype(np.int64)
+        causes[missing] = _CODES * number + np.where(lone, _LONE, -evaluation.reading[at])[missing].astype(np.int64)
     known = ~np.isnan(values)
     if known.all():
         return PluginScore(NEAREST, weight, Column(nodes, values))
@@ -65,15 +66,19 @@ def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBou
     return PluginScore(NEAREST, weight, Column(list(compress(nodes, known.tolist())), values[known]), unknown)
 
 
-_CODES = len(Outcome)
+_LONE = len(Outcome)
+_CODES = len(Outcome) + 1
 
 
 def _reasons(nodes: Sequence[str], causes: NDArray[np.int64], evaluated: Sequence[EvaluatedBound]) -> Mapping[str, str]:
-    """causes: of each node the last bound that has no round trip there, and the Outcome that says why; 0: none."""
+    """causes: of each node the last bound that has no round trip there, and _LONE or the Outcome that says why; 0:
+    none."""
     reasons = dict[int, str]()
     for cause in np.flatnonzero(np.bincount(causes)).tolist():
         bound, target, _ = evaluated[cause // _CODES]
-        reasons[cause] = reason(Outcome(cause % _CODES), target.name, bound.ms)
+        code = cause % _CODES
+        lone = f"only one end reports the delay to {target.name}, and nobody confirms it"
+        reasons[cause] = lone if code == _LONE else reason(Outcome(code), target.name, bound.ms)
     unknown = causes > 0
     return dict(zip(compress(nodes, unknown.tolist()), map(reasons.__getitem__, causes[unknown].tolist()), strict=True))
 

@@ -40,7 +40,7 @@ class Evaluation(Struct, frozen=True):
 
     decides: the place in the target's nodes of the reference whose pair decides for the node.
     outcome, rtt_ms: of that pair.
-    reading: of that pair, as it is in MeasuredRow.
+    reading, lone: of that pair, as in MeasuredRow.
     """
 
     view: View
@@ -48,6 +48,7 @@ class Evaluation(Struct, frozen=True):
     outcome: CodeArray
     rtt_ms: FloatArray
     reading: Readings
+    lone: BoolArray
 
     @property
     def index(self) -> NodeIndex:
@@ -110,15 +111,18 @@ def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: Decis
     rows = _pair_rows(bound_ms, mode, target, view, inputs)
     first = next(rows)
     decides, outcome = np.zeros(len(view.index) + 1, np.int8), first.outcome
-    rtt_ms, reading = first.rtt_ms, first.measured.reading
+    rtt_ms, reading, lone = first.rtt_ms, first.measured.reading, first.measured.lone
     for number, row in enumerate(rows, 1):
         replaces = _is_worse(row.outcome, row.rtt_ms, outcome, rtt_ms)
         if target.replicas is ReplicaMode.NEAREST:
             replaces = _is_worse(outcome, rtt_ms, row.outcome, row.rtt_ms)
         decides[replaces] = number
         outcome, rtt_ms = np.where(replaces, row.outcome, outcome), np.where(replaces, row.rtt_ms, rtt_ms)
-        reading = np.where(replaces, row.measured.reading, reading)
-    return Evaluation(view, decides, outcome, rtt_ms, reading)
+        reading, lone = (
+            np.where(replaces, of_row, before)
+            for of_row, before in ((row.measured.reading, reading), (row.measured.lone, lone))
+        )
+    return Evaluation(view, decides, outcome, rtt_ms, reading, lone)
 
 
 def pair_rows(each: EvaluatedBound, inputs: DecisionInputs) -> list[PairRow]:

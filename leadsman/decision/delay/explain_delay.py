@@ -10,6 +10,7 @@ from leadsman.decision.delay.rtt_table import (
     BY_AGENTS,
     FIRST_VIEW,
     IMPLAUSIBLE,
+    NO_REPLY,
     Outcome,
     reason,
     rtt_getter,
@@ -119,8 +120,12 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
 
 
 def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
-    """When one end's report is not believed or counts as more."""
+    """When one end's report is not believed, counts as more, is not confirmed by anybody, or meets a lost direction."""
     reading, others = float(row.measured.reading[at]), row.estimated
+    if reading == NO_REPLY:
+        return _lost_direction(row.reference, node, inputs)
+    if row.measured.lone[at]:
+        return f"{node if row.measured.backward[at] else row.reference} alone reports it, and nobody confirms it"
     if others is None or row.measured.source[at] != BY_AGENTS or not (reading == IMPLAUSIBLE or reading >= 0):
         return ""
     reporter, peer = (node, row.reference) if row.measured.backward[at] else (row.reference, node)
@@ -138,6 +143,17 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
         else "too few of the nodes that probe one of the two get a reply"
     )
     return f"{reports} and is not believed: {because}"
+
+
+def _lost_direction(reference: str, node: str, inputs: DecisionInputs) -> str:
+    """When one of the two agents gets replies from the other."""
+    for reporter, other in ((reference, node), (node, reference)):
+        back = peer_windows(inputs.snapshot.nodes.get(other)).get(reporter)
+        back_ms = rtt_getter(inputs.policy.delay.statistic)(back) if back else None
+        window = peer_windows(inputs.snapshot.nodes.get(reporter)).get(other)
+        if window and not window.received and back_ms is not None:
+            return f"{reporter} gets no reply from {other}, which measures {text_table.format_number(back_ms)} ms back"
+    return ""
 
 
 _Grounds = tuple[float, float, str, str, float | None]

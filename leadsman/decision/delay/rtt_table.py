@@ -2,7 +2,8 @@
 
 Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
 window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions the policy takes
-one, or the larger of those that one source has. What one agent alone reports counts as no less than what other nodes
+one, or the larger of those that one source has; a direction of which every probe was lost is worse than any value.
+What one agent alone reports counts as no less than what other nodes
 report says of the pair. Of a dead reference that is not measured any more, what was measured last counts
 (DecisionInputs.last_round_trips). Beside it, never instead of it: an estimate.
 
@@ -90,12 +91,14 @@ class MeasuredRow(Struct, frozen=True):
     source: who measured it; says nothing where there is no round trip.
     backward: whether it is the other node's measurement, and not the reference's; also of an implausible one.
     doubted: one agent alone reports less than what other nodes report says; so it is implausible, or counts as that.
+    lone: one agent alone reports it, and nothing that others report confirms it.
     """
 
     reading: Readings
     source: CodeArray
     backward: BoolArray
     doubted: BoolArray
+    lone: BoolArray
 
 
 class ViewRow(NamedTuple):
@@ -158,9 +161,11 @@ def measured_row(reference: str, view: View, inputs: DecisionInputs) -> Measured
     backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, view, inputs)
     reading, is_backward = _larger(forward, backward)
     doubted = np.zeros(len(index) + 1, np.bool_)
+    lone = ((forward < 0) | (backward < 0)) & (reading >= 0) & (direction is Direction.WORST)
     if inputs.estimates is not None:
         others = estimate_row(inputs.estimates, reference, view)
         doubted = ((forward < 0) | (backward < 0)) & (reading >= 0) & (reading < others.expected_ms)
+        lone &= others.expected_ms == 0
         reading[doubted] = np.where(reading < others.lowest_ms, IMPLAUSIBLE, others.expected_ms)[doubted]
     source = np.zeros(len(index) + 1, np.int8)
     for number, other in enumerate(inputs.delay_views, FIRST_VIEW):
@@ -168,19 +173,22 @@ def measured_row(reference: str, view: View, inputs: DecisionInputs) -> Measured
             row = _view_row(other, reference, direction, view)
             adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
             reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
+            lone &= row.reading < 0
     if last := inputs.last_round_trips.get(reference):
         before = _place(last.rtt_ms, index)
         # Of a dead node only the other end reports, which alone is doubted: what counted while both did goes before.
-        replaces = ((reading < 0) | doubted) & (before != UNMEASURED)
+        replaces = ((reading < 0) | doubted | lone) & (before != UNMEASURED)
         reading[replaces], source[replaces], doubted[replaces] = before[replaces], BEFORE_FAILURE, False
+        lone &= ~replaces
     reading[index.position(reference)] = 0.0
-    return MeasuredRow(reading, source, is_backward, doubted)
+    return MeasuredRow(reading, source, is_backward, doubted, lone)
 
 
 def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
-    """The longer round trip, else the cause that says more; and whether it is the backward one. New arrays."""
-    longer = np.maximum(forward, backward)
-    reading = np.where(longer < 0, np.minimum(forward, backward), longer)
+    """The longer round trip, else the cause that says more; and whether it is the backward one. A direction of which
+    every probe was lost counts, whatever the other one measured. New arrays."""
+    longer, worse = np.maximum(forward, backward), np.minimum(forward, backward)
+    reading = np.where((longer < 0) | (worse == NO_REPLY), worse, longer)
     return reading, backward > forward
 
 

@@ -38,15 +38,16 @@ class _LabelledNode(Struct, frozen=True, gc=False):
 
 
 class NodeRoleFollower:
-    """Follows the label kubernetes.io/role, which says what a node is for. `run` it as one task.
+    """Follows which nodes there are, and their label kubernetes.io/role. `run` it as one task.
 
-    current: node → role; replaced, never altered, and kept while the API server is away.
+    current: node → role, "" without one; empty until they were listed. Replaced, never altered, and kept while the API
+        server is away.
     clock: monotonic seconds, for the reflector's age.
     """
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.current: Mapping[str, str] = MappingProxyType({})
-        options = ListOptions(NODES, label_selector=ROLE_LABEL, metadata_only=True)
+        options = ListOptions(NODES, metadata_only=True)
         self.reflector = Reflector(
             client,
             options,
@@ -58,7 +59,7 @@ class NodeRoleFollower:
 
     def _changed(self, changes: Sequence[ObjectChange[_LabelledNode]]) -> None:
         """Replaces `current` only when a role has changed: kubelets update their nodes all the time."""
-        if any(_role(each.object) != _role(each.old) or each.kind is ChangeType.DELETED for each in changes):
+        if any(each.kind is not ChangeType.MODIFIED or _role(each.object) != _role(each.old) for each in changes):
             self.current = MappingProxyType({name: _role(node) for (_, name), node in self.reflector.current.items()})
 
 
