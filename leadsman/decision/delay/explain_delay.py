@@ -23,6 +23,8 @@ from leadsman.runtime import text_table
 
 # A DelayEvidence as a line: `3 ms from ref (measured by ref's agent, 2 to 5 ms, 1.0 s old), bound 5 ms`.
 
+_UNCONFIRMED = "and nobody confirms it"
+
 AGENTS_SOURCE = "agents"
 """A DelayEvidence's source when one of the two nodes' agents measured the pair."""
 MAX_RTT_MS = 60_000.0
@@ -68,7 +70,7 @@ def _details(evidence: DelayEvidence) -> Iterator[str]:
 
 def _is_by_others(evidence: DelayEvidence) -> bool:
     """Whether the round trip is not the reporter's own, to which the interval belongs: that one counts as more."""
-    return bool(evidence.doubt) and not evidence.estimated
+    return bool(evidence.doubt) and not evidence.estimated and not evidence.doubt.endswith(_UNCONFIRMED)
 
 
 def _interval(low_ms: float, high_ms: float) -> Iterator[str]:
@@ -125,7 +127,7 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
     if reading == NO_REPLY:
         return _lost_direction(row.reference, node, inputs)
     if row.measured.lone[at]:
-        return f"{node if row.measured.backward[at] else row.reference} alone reports it, and nobody confirms it"
+        return f"{node if row.measured.backward[at] else row.reference} alone reports it, {_UNCONFIRMED}"
     if others is None or row.measured.source[at] != BY_AGENTS or not (reading == IMPLAUSIBLE or reading >= 0):
         return ""
     reporter, peer = (node, row.reference) if row.measured.backward[at] else (row.reference, node)

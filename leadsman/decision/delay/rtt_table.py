@@ -177,7 +177,7 @@ def measured_row(reference: str, view: View, inputs: DecisionInputs) -> Measured
     if last := inputs.last_round_trips.get(reference):
         before = _place(last.rtt_ms, index)
         # Of a dead node only the other end reports, which alone is doubted: what counted while both did goes before.
-        replaces = ((reading < 0) | doubted | lone) & (before != UNMEASURED)
+        replaces = ((reading < 0) | doubted) & (before != UNMEASURED)
         reading[replaces], source[replaces], doubted[replaces] = before[replaces], BEFORE_FAILURE, False
         lone &= ~replaces
     reading[index.position(reference)] = 0.0
@@ -187,7 +187,8 @@ def measured_row(reference: str, view: View, inputs: DecisionInputs) -> Measured
 def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
     """The longer round trip, else the cause that says more; and whether it is the backward one. A direction of which
     every probe was lost counts, whatever the other one measured. New arrays."""
-    longer, worse = np.maximum(forward, backward), np.minimum(forward, backward)
+    longer = np.maximum(forward, backward)
+    worse = np.minimum(forward, backward)
     reading = np.where((longer < 0) | (worse == NO_REPLY), worse, longer)
     return reading, backward > forward
 
@@ -241,7 +242,7 @@ def _view_row(other: DelayView, reference: str, direction: Direction, view: View
         forward = {} if direction is Direction.BACKWARD else row.forward
         backward = {} if direction is Direction.FORWARD else row.backward
         reading, is_backward = _larger(_place(forward, index), _place(backward, index))
-        reading[index.mask(row.no_reply) & (reading < 0)] = NO_REPLY
+        reading[index.mask(row.no_reply) & ((reading < 0) | (direction is Direction.WORST))] = NO_REPLY
         return ViewRow(reading, is_backward, index.without([*row.forward, *row.backward, *row.no_reply]))
 
     return view.lasting.once((reference, direction), place, other, view.index)

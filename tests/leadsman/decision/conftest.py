@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow, PlacedPod, WorkloadIndex
 from leadsman.decision.model import PodInfo
@@ -73,6 +73,15 @@ def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> Wor
     return WorkloadIndex(found, read_at)
 
 
+def confirmed(states: Mapping[str, NodeState]) -> dict[str, NodeState]:
+    """With each window also at its other end, where that has none."""
+    found = {node: dict(each.latency.peers) if each.latency else {} for node, each in states.items()}
+    for node, each in states.items():
+        for peer, measured in each.latency.peers.items() if each.latency else ():
+            found.setdefault(peer, {}).setdefault(node, measured)
+    return {node: structs.replace(each, latency=Latency(found[node])) for node, each in states.items()}
+
+
 def pod(**labels: str) -> PodInfo:
     """A pod with these labels."""
     return PodInfo("default", "pod-1", labels=labels)
@@ -84,6 +93,7 @@ class Make:
     now, guessed = NOW, Guesses
     window, state, facts = staticmethod(window), staticmethod(state), staticmethod(facts)
     pod, guesses, workloads = staticmethod(pod), staticmethod(guesses), staticmethod(places)
+    confirmed = staticmethod(confirmed)
 
 
 @pytest.fixture(scope="session")
@@ -96,4 +106,4 @@ def edge() -> DecisionInputs:
     """edge-1 measured 12.125 ms to edge-2 and 40 ms to edge-3; nobody measured edge-4."""
     pressures = {"edge-1": 0.1, "edge-2": 0.5, "edge-3": 0.0, "edge-4": 0.2}
     peers: dict[str, dict[str, float | None]] = {"edge-1": {"edge-2": 12.125, "edge-3": 40.0}}
-    return facts({n: state(peers.get(n, {}), {CPU_PRESSURE: ratio}) for n, ratio in pressures.items()})
+    return facts(confirmed({n: state(peers.get(n, {}), {CPU_PRESSURE: ratio}) for n, ratio in pressures.items()}))

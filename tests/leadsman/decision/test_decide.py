@@ -114,7 +114,7 @@ def test_a_changed_weight_flips_a_tie(make: "Make") -> None:
         policy = Policy(
             scores=ScoresPolicy(nearest=NearestPolicy(weight=nearest), pressure=PressurePolicy(weight=pressure))
         )
-        scores = decide(make.pod(delay_ref="25"), list(pressures), make.facts(states, policy)).scores
+        scores = decide(make.pod(delay_ref="25"), list(pressures), make.facts(make.confirmed(states), policy)).scores
         return scores["near"], scores["calm"]
 
     assert scored(1, 1) == (5, 5)
@@ -142,7 +142,7 @@ def test_an_unknown_node_is_never_best_and_never_worst(make: "Make") -> None:
 
 def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: "Make") -> None:
     states = {"ref": make.state({"a": 1.0, "b": 9.0})} | {n: make.state({}, {}) for n in ("a", "b")}
-    ranked = score_nodes(make.pod(delay_ref="10"), ["a", "b"], make.facts(states))
+    ranked = score_nodes(make.pod(delay_ref="10"), ["a", "b"], make.facts(make.confirmed(states)))
     assert ranked.scores["a"] > ranked.scores["b"]
     assert [bool(part.neutral) for part in ranked.plugin_scores] == [False, True]
 
@@ -177,3 +177,7 @@ def test_a_later_filter_is_asked_about_what_is_left(make: "Make") -> None:
 def test_a_plugins_fault_passes_through(make: "Make") -> None:
     with pytest.raises(AttributeError, match="refusals"):
         filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])  # type: ignore[list-item]
+
+
+def test_a_reason_has_no_control_character() -> None:
+    assert Refusal("any", "a \x1b[31m\nb").reason == "a \\x1b[31m\\nb"

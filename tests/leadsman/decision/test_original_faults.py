@@ -38,7 +38,8 @@ def test_delay_0_means_the_reference_itself_and_pairs_at_0_ms(make: "Make") -> N
 
 def test_a_pair_at_0_ms_is_a_measurement_and_the_best_there_is(make: "Make") -> None:
     """The original took 0 ms for not measured."""
-    facts = make.facts({"ref": make.state({"twin": 0.0, "near": 1.0, "far": 2.0})})
+    delays = {"twin": 0.0, "near": 1.0, "far": 2.0}
+    facts = make.facts(make.confirmed({"ref": make.state(delays), **dict.fromkeys(delays, make.state())}))
     decision = decide(make.pod(delay_ref="5"), ["near", "twin", "far"], facts)
     assert decision.kept == ("near", "twin", "far")
     assert max(decision.scores, key=lambda node: decision.scores[node]) == "twin"

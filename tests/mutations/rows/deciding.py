@@ -79,6 +79,51 @@ MUTATIONS = (
         "leadsman/decision/test_decide.py::test_fewer_than_half_of_four_fresh_is_neutral",
     ),
     Mutation(
+        "where nodes are followed they decide whether a bound's target exists",
+        "leadsman/decision/delay/bounds.py",
+        "    if inputs.node_roles:",
+        "    if False:",
+        "leadsman/decision/delay/test_trust.py::"
+        "test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site",
+    ),
+    Mutation(
+        "a lost direction is no reply, whatever the other one measured",
+        RTT_TABLE,
+        "(longer < 0) | (worse == NO_REPLY)",
+        "longer < 0",
+        "leadsman/decision/delay/test_trust.py::test_a_lost_direction_is_no_reply_whatever_the_other_one_measured",
+    ),
+    Mutation(
+        "a report that nobody confirms gains no preference",
+        "leadsman/decision/delay/delay_scores.py",
+        "np.where(lone, np.nan, evaluation.rtt_ms[at])",
+        "evaluation.rtt_ms[at]",
+        "leadsman/decision/delay/test_trust.py::"
+        "test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measures_gains_nothing",
+    ),
+    Mutation(
+        "a bound that rests on a report that nobody confirms says so",
+        "leadsman/decision/delay/explain_delay.py",
+        "    if row.measured.lone[at]:",
+        "    if False:",
+        "leadsman/decision/delay/test_trust.py::"
+        "test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measures_gains_nothing",
+    ),
+    Mutation(
+        "a reason has no control character",
+        "leadsman/decision/model.py",
+        "if not self.reason.isprintable():",
+        "if False:",
+        "leadsman/decision/test_decide.py::test_a_reason_has_no_control_character",
+    ),
+    Mutation(
+        "a bound that cannot be read is told without control characters",
+        "leadsman/decision/delay/bounds.py",
+        "        super().__init__(one_line(text))",
+        "        super().__init__(text)",
+        "leadsman/decision/delay/test_trust.py::test_a_reason_has_no_control_character",
+    ),
+    Mutation(
         "a stale report decides about no delay",
         RTT_TABLE,
         "if freshness is not Freshness.FRESH:",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from leadsman.decision.delay import bounds
 from leadsman.decision.delay.bounds import MAX_ANNOTATION_CHARACTERS, MAX_BOUNDS, BadBound, DelayBound, ReplicaMode
-from leadsman.decision.model import PodInfo
+from leadsman.decision.model import PodInfo, one_line
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
@@ -32,7 +32,10 @@ def test_a_plain_decimal_number_is_a_bound(value: str, ms: float) -> None:
 def test_any_other_value_is_refused_with_label_and_value(value: str) -> None:
     with pytest.raises(BadBound) as caught:
         of({"app": "x", "delay_edge-1": value})
-    assert str(caught.value) == f'label delay_edge-1: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
+    assert (
+        str(caught.value)
+        == f'label delay_edge-1: "{one_line(value)}" is not valid; use milliseconds such as "25" or "2.5"'
+    )
 
 
 def test_a_bound_above_what_any_probe_waits_for_is_refused_with_the_reason() -> None:

@@ -19,13 +19,21 @@ RTTS = st.lists(st.floats(0, 10_000), min_size=1, max_size=12)
 
 def values(make: "Make", rtts: list[float]) -> list[float]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    part = NearestScore().score(make.pod(delay_ref="10000"), list(nodes), make.facts({"ref": make.state(nodes)}))
+    part = NearestScore().score(
+        make.pod(delay_ref="10000"),
+        list(nodes),
+        make.facts(make.confirmed({"ref": make.state(nodes), **dict.fromkeys(nodes, make.state())})),
+    )
     return [part.values[node] for node in nodes]
 
 
 def scores(make: "Make", rtts: list[float]) -> list[int]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    decision = decide(make.pod(delay_ref="10000"), list(nodes), make.facts({"ref": make.state(nodes)}))
+    decision = decide(
+        make.pod(delay_ref="10000"),
+        list(nodes),
+        make.facts(make.confirmed({"ref": make.state(nodes), **dict.fromkeys(nodes, make.state())})),
+    )
     return [decision.scores[node] for node in nodes]
 
 
@@ -61,7 +69,8 @@ def test_lowering_a_nodes_rtt_never_lowers_its_score(make: "Make", rtts: list[fl
 
 
 def test_several_bounds_count_as_their_mean(make: "Make") -> None:
-    facts = make.facts({"a": make.state({"n": 0.0, "m": 9.0}), "b": make.state({"n": 10.0, "m": 10.0})})
+    states = {"a": make.state({"n": 0.0, "m": 9.0}), "b": make.state({"n": 10.0, "m": 10.0})}
+    facts = make.facts(make.confirmed(states | dict.fromkeys("nm", make.state())))
     part = NearestScore().score(make.pod(delay_a="60", delay_b="60"), ["n", "m"], facts)
     assert part.values["n"] == 0.75
 
@@ -69,7 +78,9 @@ def test_several_bounds_count_as_their_mean(make: "Make") -> None:
 def test_an_accepted_unknown_delay_is_unknown_here(make: "Make") -> None:
     policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
     part = NearestScore().score(
-        make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy)
+        make.pod(delay_ref="9"),
+        ["n", "m"],
+        make.facts(make.confirmed({"ref": make.state({"n": 1.0}), "n": make.state()}), policy),
     )
     assert (set(part.values), part.unknown) == ({"n"}, {"m": "delay to ref was not measured"})
 

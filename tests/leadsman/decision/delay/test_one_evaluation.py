@@ -74,6 +74,7 @@ class Pair(NamedTuple):
     age_seconds: float | None = None
     why: Outcome | None = None
     reference: str = ""
+    lone: bool = False
 
     @property
     def badness(self) -> tuple[int, float]:
@@ -91,9 +92,13 @@ def read_pair(reference: str, node: str, mode: EstimateMode, inputs: DecisionInp
         return Pair(Outcome.PASSES, 0.0, reference=reference)
     measured, why = agents_pair(reference, node, inputs)
     for view in inputs.delay_views:
-        if measured is None and why is not Outcome.NO_REPLY and inputs.now < view.fresh_until:
-            measured, lost = view_pair(view, reference, node, inputs)
-            why = Outcome.NO_REPLY if measured is None and lost else why
+        if inputs.now >= view.fresh_until:
+            continue
+        by_view, lost = view_pair(view, reference, node, inputs)
+        if measured is None and why is not Outcome.NO_REPLY:
+            measured, why = by_view, Outcome.NO_REPLY if by_view is None and lost else why
+        elif measured is not None and by_view is not None:
+            measured = measured._replace(lone=False)
     if measured is not None:
         outcome = Outcome.PASSES if measured.rtt_ms <= BOUND_MS else Outcome.MEASURED_OVER
         return measured._replace(outcome=outcome, reference=reference)
@@ -106,7 +111,7 @@ def ways(reference: str, node: str, inputs: DecisionInputs) -> list[tuple[Direct
 
 
 def agents_pair(reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair | None, Outcome]:
-    best, why = None, Outcome.UNMEASURED
+    best, why, lone = None, Outcome.UNMEASURED, inputs.policy.delay.direction is Direction.WORST
     for direction, reporter, peer in ways(reference, node, inputs):
         state = inputs.snapshot.nodes.get(reporter, NodeState())
         window = state.latency.peers.get(peer) if state.latency else None
@@ -118,11 +123,14 @@ def agents_pair(reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair
             why = max(why, Outcome.PROVISIONAL if freshness is Freshness.PROVISIONAL else Outcome.STALE)
         elif rtt_ms is None:
             why = max(why, Outcome.NO_REPLY)
-        elif best is None or rtt_ms > best.rtt_ms:
+        elif best is not None and rtt_ms <= best.rtt_ms:
+            lone = False
+        else:
+            lone = lone and best is None
             age = state.age_seconds(inputs.now)
             low_ms = rtt_ms if window.min_ms is None else window.min_ms
             best = Pair(Outcome.PASSES, rtt_ms, low_ms, window.p95_ms, "agents", direction.value, age)
-    return best, why
+    return (None if why is Outcome.NO_REPLY or best is None else best._replace(lone=lone)), why
 
 
 def view_pair(view: Any, reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair | None, bool]:
@@ -133,7 +141,8 @@ def view_pair(view: Any, reference: str, node: str, inputs: DecisionInputs) -> t
         if ms is not None and (best is None or ms > best.rtt_ms):
             best = Pair(Outcome.PASSES, ms, ms, ms, view.source, direction.value, age)
     both = ((reference, node), (node, reference))
-    return best, any(pair in view.pairs and view.pairs[pair] is None for pair in both)
+    lost = any(pair in view.pairs and view.pairs[pair] is None for pair in both)
+    return (None if lost and inputs.policy.delay.direction is Direction.WORST else best), lost
 
 
 def estimated_pair(reference: str, node: str, why: Outcome, mode: EstimateMode, inputs: DecisionInputs) -> Pair:
@@ -252,12 +261,17 @@ def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_p
         node: reason(pair.outcome, WEB, BOUND_MS) for node, pair in deciding.items() if pair.outcome.refuses
     }
     evidence = delay_evidence(pod, NAMES, inputs).distances
-    assert evidence == {node: (expected_evidence(node, pair),) for node, pair in deciding.items()}
+    assert {node: structs.replace(each, doubt="") for node, (each,) in evidence.items()} == {
+        node: expected_evidence(node, pair) for node, pair in deciding.items()
+    }
+    assert all("nobody confirms it" in evidence[node][0].doubt for node, pair in deciding.items() if pair.lone)
     scored = NearestScore().score(pod, NAMES, inputs)
     assert scored is not None
-    assert set(scored.values) == {node for node, pair in deciding.items() if pair.rtt_ms < UNKNOWN_MS}
+    assert set(scored.values) == {node for node, pair in deciding.items() if pair.rtt_ms < UNKNOWN_MS and not pair.lone}
     assert scored.unknown == {
-        node: evidence[node][0].why for node, pair in deciding.items() if pair.rtt_ms == UNKNOWN_MS
+        node: f"only one end reports the delay to {WEB}, and nobody confirms it" if pair.lone else evidence[node][0].why
+        for node, pair in deciding.items()
+        if pair.rtt_ms == UNKNOWN_MS or pair.lone
     }
     by_rtt = sorted(scored.values, key=lambda node: deciding[node].rtt_ms)
     values = [scored.values[node] for node in by_rtt]

@@ -90,10 +90,6 @@ def test_a_direction_that_the_policy_leaves_out_is_unmeasured(make: "Make") -> N
     assert found.causes == {"node": Outcome.UNMEASURED}
 
 
-def test_a_lost_direction_leaves_the_other(make: "Make") -> None:
-    assert both_ways(make, make.state({"node": None}), make.state({"ref": 3.0})).rtt_ms == {"node": 3.0}
-
-
 def test_a_statistic_that_a_report_lacks_is_unmeasured(make: "Make") -> None:
     forward = NodeState(
         heartbeat=make.state().heartbeat,

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes
+from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
 from leadsman.decision.delay.delay_scores import NEAREST
+from leadsman.decision.delay.evaluation import resolve_bounds
 from leadsman.decision.explain import explain
 from leadsman.decision.inputs import SourceRow
 from leadsman.decision.model import PodInfo
@@ -96,5 +98,14 @@ def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measu
     ],
 )
 def test_a_reason_has_no_control_character(make: "Make", labels: dict[str, str], annotations: dict[str, str]) -> None:
-    _, refused = filter_nodes(PodInfo("default", "p", labels=labels, annotations=annotations), ["n"], make.facts({}))
+    """Also where it goes to an Event without a decision."""
+    pod = PodInfo("default", "p", labels=labels, annotations=annotations)
+    _, refused = filter_nodes(pod, ["n"], make.facts({}))
     assert refused["n"].reason.isprintable()
+    try:
+        [target] = resolve_bounds(parse_bounds(pod), pod, ["n"], make.facts({}))
+        text = target.reason if isinstance(target, NoTarget) else ""
+    except BadBound as error:
+        text = str(error)
+    assert text.isprintable()
+    assert text

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import CRITICAL_PRIORITY, DecisionInputs, RoomHold, SelfHealing
-from leadsman.decision.model import PodInfo
+from leadsman.decision.model import PodInfo, one_line
 from leadsman.decision.policy import Policy
 from leadsman.decision.self_healing import ELSEWHERE, HELD, NAME, HealingFilter
 from leadsman.state.snapshot import Snapshot
@@ -139,7 +139,7 @@ def test_what_may_refuse_does_and_nothing_else(pod: PodInfo, healing: SelfHealin
         held = bool(active) and pod.owner_uid not in active and not exempt
         dead = bool(pod.labels) and node in healing.refused
         assert (node in refusals) == (held or dead)
-        assert not dead or refusals[node].reason.endswith(healing.refused[node])
+        assert not dead or refusals[node].reason.endswith(one_line(healing.refused[node]))
 
 
 @given(pods, views)

@@ -231,14 +231,14 @@ async def test_the_same_view_is_the_same_object(api) -> None:
         await until(lambda: one.current is not first)
 
 
-async def test_roles_are_the_label_s_and_change_only_with_it(api) -> None:
+async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) -> None:
     def node(name, role, **more):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/role": role} if role else {}}} | more)
 
     node("a", "cloud")
     node("b", "")
     async with following(api, NodeRoleFollower) as roles:
-        await until(lambda: roles.current == {"a": "cloud"})
+        await until(lambda: roles.current == {"a": "cloud", "b": ""})
         first = roles.current
         await until(lambda: api.watches)
         node("a", "cloud", status={"phase": "touched"})
@@ -250,10 +250,10 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api) -> None:
         assert roles.current is second
         node("c", "edge")
         await until(lambda: "c" in roles.current)
-        assert first == {"a": "cloud"}
+        assert first == {"a": "cloud", "b": ""}
         assert second == {"a": "cloud", "b": "edge"}
         node("a", "")
-        await until(lambda: roles.current == {"b": "edge", "c": "edge"})
+        await until(lambda: roles.current == {"a": "", "b": "edge", "c": "edge"})
 
 
 async def test_node_labels_are_followed_once_they_are_needed_and_change_only_with_them(api) -> None:
