@@ -38,8 +38,9 @@ from leadsman.planning.device_health_plan import (
     TaintRule,
     plan_device_health,
 )
+from leadsman.sources.cluster.device_objects import ResourceSliceObject
 from leadsman.sources.cluster.object_metadata import MetadataFields
-from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, PublishedSlice, devices_by_uuid
+from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, devices_by_uuid
 from leadsman.sources.telemetry.polling import PrometheusSource
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 
@@ -209,7 +210,7 @@ class DeviceHealthKeeper(Keeper):
         self.metrics = DeviceMetricPoller(source, telemetry.queries.node_label, interval, tools.clock)
         self.rules = TaintRuleClient(tools.client)
         slices = ListOptions(RESOURCE_SLICES)
-        self.slices = Reflector(tools.client, slices, PublishedSlice, on_changes=self._slices_changed)
+        self.slices = Reflector(tools.client, slices, ResourceSliceObject, on_changes=self._slices_changed)
         self._published: Mapping[str, Sequence[DraDevice]] | None = None
         self._shown: tuple[str, ...] = ()
         self._actions = Actions(
@@ -261,7 +262,7 @@ class DeviceHealthKeeper(Keeper):
             {name: _marked_devices(node) for name, node in self._nodes.current.items()},
         )
 
-    def _slices_changed(self, _: Sequence[ObjectChange[PublishedSlice]]) -> None:
+    def _slices_changed(self, _: Sequence[ObjectChange[ResourceSliceObject]]) -> None:
         self._published = None
 
     async def _write(self, action: DeviceAction) -> str:

@@ -133,7 +133,7 @@ def _costs(given: str, cluster: Cluster) -> Mapping[str, float]:
     """Node → cost; without those whose cost is unknown."""
     if not given:
         return {}
-    if Path(given).is_file():
+    if Path(given).exists() and not Path(given).is_dir():
         try:
             return msgspec.json.decode(Path(given).read_bytes(), type=dict[str, float])
         except msgspec.MsgspecError as error:

@@ -110,10 +110,11 @@ def _text(file: Path) -> str:
 
 
 def _nodes(file: Path) -> Iterator[ClusterNode]:
+    text = _text(file)  # Read once: it may be a pipe.
     try:
-        plain = msgspec.json.decode(_text(file))
+        plain = msgspec.json.decode(text)
     except UNREADABLE as error:
-        where = decode_errors.explain_syntax(error, _text(file).encode())
+        where = decode_errors.explain_syntax(error, text.encode())
         raise BadEdgeFile(f"{file}: {where}; must be a node or a list of nodes in JSON") from error
     for number, item in enumerate(plain if isinstance(plain, list) else [plain]):
         place = f"{file}: node {number}"

@@ -6,8 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
 from leadsman.cluster.devices.monitored import (
     METRICS,
     ROW_REMAP_FAILURE,
@@ -18,7 +16,7 @@ from leadsman.cluster.devices.monitored import (
     DraDevice,
 )
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.cluster.object_metadata import MetadataFields
+from leadsman.sources.cluster.device_objects import DeviceFields, ResourceSliceObject
 from leadsman.sources.telemetry.polling import (
     POLL_INTERVAL_SECONDS,
     POLL_TIMEOUT_SECONDS,
@@ -38,34 +36,7 @@ UUID_ATTRIBUTES = ("uuid", "parentUUID")
 """Without a domain, or with that of the driver."""
 
 
-class _Attribute(Struct, frozen=True, gc=False):
-    string: str = ""
-
-
-class _PublishedDevice(Struct, frozen=True, gc=False):
-    name: str
-    attributes: Mapping[str, _Attribute] = {}
-
-
-class _Pool(Struct, frozen=True, gc=False):
-    name: str
-    generation: int = 0
-
-
-class _PublishedSpec(Struct, frozen=True, gc=False):
-    driver: str
-    pool: _Pool
-    devices: tuple[_PublishedDevice, ...] = ()
-
-
-class PublishedSlice(Struct, frozen=True, gc=False):
-    """A ResourceSlice, of which only the names of its devices and their attributes are read."""
-
-    metadata: MetadataFields
-    spec: _PublishedSpec
-
-
-def devices_by_uuid(slices: Iterable[PublishedSlice]) -> Mapping[str, Sequence[DraDevice]]:
+def devices_by_uuid(slices: Iterable[ResourceSliceObject]) -> Mapping[str, Sequence[DraDevice]]:
     """UUID of a piece of hardware → the devices that are it or a part. Of a pool, the newest generation counts."""
     slices = list(slices)
     newest: dict[tuple[str, str], int] = {}
@@ -82,9 +53,9 @@ def devices_by_uuid(slices: Iterable[PublishedSlice]) -> Mapping[str, Sequence[D
     return {uuid: sorted(found) for uuid, found in devices.items()}
 
 
-def _uuids(device: _PublishedDevice, driver: str) -> set[str]:
+def _uuids(device: DeviceFields, driver: str) -> set[str]:
     keys = (key for name in UUID_ATTRIBUTES for key in (name, f"{driver}/{name}"))
-    return {device.attributes[key].string for key in keys if key in device.attributes} - {""}
+    return {device.attributes[key].string or "" for key in keys if key in device.attributes} - {""}
 
 
 AGENT_METRICS = {

@@ -1,6 +1,7 @@
 """`leadsman plan fit`, as a user calls it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,13 @@ def test_a_cost_that_is_no_number_names_the_node(files: list[str], capsys: pytes
         main([*files, "--node-cost", "kubernetes.io/hostname"])
     assert ended.value.code == 2
     assert 'node edge-1 has kubernetes.io/hostname="edge-1"; want a number' in capsys.readouterr().err
+
+
+def test_costs_that_a_pipe_brings_are_a_file_of_costs(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    read, write = os.pipe()
+    os.write(write, b"[]")
+    os.close(write)
+    with pytest.raises(SystemExit):
+        main([*files, "--node-cost", f"/dev/fd/{read}"])
+    assert f"--node-cost: /dev/fd/{read}: " in capsys.readouterr().err
+    os.close(read)

@@ -7,6 +7,20 @@ AT_PROPOSALS = "leadsman/planning/test_proposals.py::"
 
 MUTATIONS = (
     Mutation(
+        "costs may come through a pipe",
+        "leadsman/cli/plan_fit.py",
+        "if Path(given).exists() and not Path(given).is_dir():",
+        "if Path(given).is_file():",
+        "leadsman/cli/test_plan_fit.py::test_costs_that_a_pipe_brings_are_a_file_of_costs",
+    ),
+    Mutation(
+        "what a pipe brings is read once",
+        "leadsman/sources/cluster/edge_files.py",
+        "explain_syntax(error, text.encode())",
+        "explain_syntax(error, _text(file).encode())",
+        "leadsman/sources/cluster/test_edge_files.py::test_a_fault_in_what_a_pipe_brings_is_named_by_its_place",
+    ),
+    Mutation(
         "planners know what a pod asks of devices",
         "leadsman/decision/model.py",
         "NO_DEMAND if pod.devices is None else pod.devices,",

@@ -1,6 +1,7 @@
 """The files of kubernetes-edge-scheduler, and what is said of bad ones."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,12 @@ def test_bad_deployments_are_named(tmp_path: Path, pods: str, reason: str) -> No
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadEdgeFile, match=r"has no file \*\.json"):
         read_edge_cluster(tmp_path, tmp_path)
+
+
+def test_a_fault_in_what_a_pipe_brings_is_named_by_its_place(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.write(write, b'{"name": "a",\n "allocatable_memory": }')
+    os.close(write)
+    with pytest.raises(BadEdgeFile, match="line 2"):
+        read_edge_cluster(Path(f"/dev/fd/{read}"), tmp_path)
+    os.close(read)

@@ -4,17 +4,18 @@ from typing import Any
 
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.kube.decoding import decode_json
-from leadsman.sources.telemetry.device_metrics import PublishedSlice, devices_by_uuid
+from leadsman.sources.cluster.device_objects import ResourceSliceObject
+from leadsman.sources.telemetry.device_metrics import devices_by_uuid
 from tests.leadsman.sources.cluster.test_claim_devices import encoded
 
 DRIVER = "gpu.nvidia.com"
 
 
-def published(generation: int, **devices: dict[str, Any]) -> PublishedSlice:
+def published(generation: int, **devices: dict[str, Any]) -> ResourceSliceObject:
     listed = [{"name": name.replace("_", "-"), "attributes": attributes} for name, attributes in devices.items()]
     pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": listed}
-    return decode_json(encoded({"metadata": {"name": f"s{generation}"}, "spec": spec}), PublishedSlice)
+    return decode_json(encoded({"metadata": {"name": f"s{generation}"}, "spec": spec}), ResourceSliceObject)
 
 
 def text(value: str) -> dict[str, str]:

@@ -81,20 +81,45 @@ async def test_before_the_first_list_nothing_is_known(api) -> None:
         assert one.current.age_seconds(0.0) is None
 
 
-async def test_a_pod_of_a_replica_set_is_the_deployments(api) -> None:
+async def test_whose_pod_it_is(api) -> None:
+    """Each by its own names, on one API server."""
     replica_set(api)
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
+    replica_set(api, "canary-7", kind="Rollout", owner="canary", uid="ro")  # Argo's pods have another hash label.
+    pod(api, "canary-7-x", "n1", "ReplicaSet", "canary-7", uid="ro")
+    replica_set(api, "again-5d", owner="other", uid="new")  # Deleted, and made again under the same name.
+    pod(api, "again-5d-x", "n1", "ReplicaSet", "again-5d", uid="old", labels={"pod-template-hash": "5d"})
+    for kind in ("StatefulSet", "DaemonSet", "Job"):
+        pod(api, f"{kind.lower()}-0", "n1", kind, f"of-{kind.lower()}")
+    api.put(f"{JOBS}/night-1", {"metadata": {"uid": "j", "ownerReferences": owned("CronJob", "night")}})
+    pod(api, "night-1-x", "n1", "Job", "night-1", uid="j")
+    pod(api, "alone", "n1", metadata={"ownerReferences": owned("Tag", "t", controller=False)})
+    for node in ("n1", "n2"):
+        pod(api, f"kube-proxy-{node}", node, "Node", node)
+    pod(api, "db-0", "", "StatefulSet", "db")
+    pod(api, "db-1", "n1", "StatefulSet", "db", metadata={"deletionTimestamp": "2026-11-21T01:00:00Z"})
+    pod(api, "gone-0", "n1", "StatefulSet", "gone", status={"phase": "Failed"})
+    replica_set(api, "empty-1", owner="empty", uid="e")
+    n1 = {
+        "web": ("deployment", "web-5d-x"),
+        "deployment/web": ("deployment", "web-5d-x"),
+        "canary": ("rollout", "canary-7-x"),
+        "again": ("deployment", "again-5d-x"),
+        **{f"of-{kind}": (kind, f"{kind}-0") for kind in ("statefulset", "daemonset", "job")},
+        "night": ("cronjob", "night-1-x"),
+        "night-1": ("job", "night-1-x"),
+        "alone": ("pod", "alone"),
+        "pod/alone": ("pod", "alone"),
+    }
     async with places(api) as one:
-        assert found(one, "web") == found(one, "deployment/web") == WEB
-        assert found(one, "web-5d") == found(one, "web-5d-x") == {}
-
-
-async def test_a_replica_set_belongs_to_whatever_controls_it(api) -> None:
-    """Such as Argo's Rollout, whose pods have another hash label."""
-    replica_set(api, kind="Rollout")
-    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
-    async with places(api) as one:
-        assert set(found(one, "web")) == {"rollout"}
+        assert {name: found(one, name) for name in n1} == {
+            name: {kind: {PlacedPod(pod, "n1")}} for name, (kind, pod) in n1.items()
+        }
+        both = {PlacedPod("kube-proxy-n1", "n1"), PlacedPod("kube-proxy-n2", "n2")}
+        assert found(one, "kube-proxy") == {"pod": both}
+        assert (found(one, "db"), found(one, "empty")) == ({"statefulset": set()}, {"deployment": set()})
+        assert [name for name in ("web-5d", "web-5d-x", "n1", "gone") if found(one, name)] == []
+        assert one.current.find("elsewhere", "alone") == {}
 
 
 async def test_a_replica_set_that_comes_after_its_pod_is_worked_in(api) -> None:
@@ -113,65 +138,6 @@ async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(a
         await until(lambda: one.current.loaded)
         assert found(one, "web") == WEB
         assert one.owners["ReplicaSet"].errors["Forbidden"]
-
-
-async def test_a_replica_set_of_another_uid_is_not_the_pods(api) -> None:
-    """A deployment that was deleted and made again under the same name."""
-    replica_set(api, owner="other", uid="new")
-    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="old", labels={"pod-template-hash": "5d"})
-    async with places(api) as one:
-        assert found(one, "web") == WEB
-
-
-@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Job"])
-async def test_other_controllers_are_the_workload_itself(api, kind: str) -> None:
-    pod(api, "db-0", "n1", kind, "db")
-    async with places(api) as one:
-        assert found(one, "db") == {kind.lower(): {PlacedPod("db-0", "n1")}}
-
-
-async def test_a_job_of_a_cron_job_is_known_by_both(api) -> None:
-    api.put(f"{JOBS}/night-1", {"metadata": {"uid": "j", "ownerReferences": owned("CronJob", "night")}})
-    pod(api, "night-1-x", "n1", "Job", "night-1", uid="j")
-    async with places(api) as one:
-        assert found(one, "night") == {"cronjob": {PlacedPod("night-1-x", "n1")}}
-        assert found(one, "night-1") == {"job": {PlacedPod("night-1-x", "n1")}}
-
-
-async def test_a_pod_without_a_controller_is_its_own_workload(api) -> None:
-    pod(api, "alone", "n1", metadata={"ownerReferences": owned("Tag", "t", controller=False)})
-    async with places(api) as one:
-        assert found(one, "pod/alone") == found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
-
-
-async def test_static_pods_are_workloads_by_their_name_without_the_nodes(api) -> None:
-    for node in ("n1", "n2"):
-        pod(api, f"kube-proxy-{node}", node, "Node", node)
-    async with places(api) as one:
-        placed = {PlacedPod("kube-proxy-n1", "n1"), PlacedPod("kube-proxy-n2", "n2")}
-        assert found(one, "kube-proxy") == {"pod": placed}
-        assert found(one, "n1") == {}
-
-
-async def test_a_namespace_has_its_own_workloads(api) -> None:
-    pod(api, "alone", "n1")
-    async with places(api) as one:
-        assert one.current.find("other", "alone") == {}
-
-
-async def test_only_placed_pods_count_and_the_workload_exists_without_them(api) -> None:
-    pod(api, "db-0", "", "StatefulSet", "db")
-    pod(api, "db-1", "n1", "StatefulSet", "db", metadata={"deletionTimestamp": "2026-11-21T01:00:00Z"})
-    pod(api, "gone-0", "n1", "StatefulSet", "gone", status={"phase": "Failed"})
-    async with places(api) as one:
-        assert found(one, "db") == {"statefulset": set()}
-        assert found(one, "gone") == {}
-
-
-async def test_a_deployment_without_pods_exists(api) -> None:
-    replica_set(api)
-    async with places(api) as one:
-        assert found(one, "web") == {"deployment": set()}
 
 
 async def test_places_follow_a_pod_through_its_life(api) -> None:

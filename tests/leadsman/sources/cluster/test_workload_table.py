@@ -3,38 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.inputs import PlacedPod, WorkloadIndex
+from leadsman.decision.inputs import PlacedPod
 from leadsman.sources.cluster.workload_follower import WorkloadTable
 
 WEB = ("ns", "deployment", "web")
-
-
-def test_a_pod_counts_for_its_workload_where_it_is_placed() -> None:
-    workloads = WorkloadTable()
-    workloads.put("ns", ("pod", "web-0"), [WEB], PlacedPod("web-0", "n1"))
-    workloads.put("ns", ("pod", "web-1"), [WEB], None)
-    workloads.publish()
-    assert workloads.table == {("ns", "web"): {"deployment": (PlacedPod("web-0", "n1"),)}}
-
-
-def test_a_workload_without_places_exists_until_its_last_member_goes() -> None:
-    workloads = WorkloadTable()
-    workloads.put("ns", ("ReplicaSet", "web-5d"), [WEB], None)
-    workloads.publish()
-    assert workloads.table == {("ns", "web"): {"deployment": ()}}
-    workloads.drop("ns", ("ReplicaSet", "web-5d"))
-    workloads.publish()
-    assert workloads.table == {}
-
-
-def test_two_kinds_of_one_name_stand_side_by_side() -> None:
-    workloads = WorkloadTable()
-    workloads.put("ns", ("pod", "a"), [WEB], PlacedPod("a", "n1"))
-    workloads.put("ns", ("pod", "b"), [("ns", "statefulset", "web")], PlacedPod("b", "n2"))
-    workloads.publish()
-    places = WorkloadIndex(workloads.table, 0.0)
-    assert set(places.find("ns", "web")) == {"deployment", "statefulset"}
-    assert places.find("ns", "statefulset/web") == {"statefulset": (PlacedPod("b", "n2"),)}
 
 
 def test_a_table_that_was_taken_does_not_change() -> None:
