@@ -237,7 +237,7 @@ def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ())
     except NotInCluster as error:
         if args.pods == "auto":
             return None
-        raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
+        raise ValueError(f"--pods on: {error}") from error
     limits = LedgerLimits(args.stuck_seconds, half_life_seconds=args.half_life_seconds)
     return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds, reward_plugins)
 

@@ -93,6 +93,8 @@ COMPONENT = "app.kubernetes.io/component"
 def diagnose(seen: Seen, our_version: str) -> list[Finding]:
     """All findings, in the order in which an operator should read them. our_version: of this program."""
     findings = list(_kubernetes(seen))
+    if isinstance(seen.server_version, Denied):
+        return findings
     for check in _CHECKS:
         findings += check(seen)
     return [*findings, *_versions(seen, our_version)]

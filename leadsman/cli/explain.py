@@ -18,7 +18,7 @@ from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
 from leadsman.cli.kubectl import Kubectl
 from leadsman.cli.views import group_lines
 from leadsman.decision.explain import ROWS, format_explanation
-from leadsman.runtime.text_table import printable
+from leadsman.runtime.text_table import wrap
 
 _MAX_YAML_BYTES = 256 << 10
 
@@ -121,20 +121,26 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
     if not found:
         raise (silent or failed)[0]
     for each in silent:
-        print(printable(f"not asked: {each}"), file=sys.stderr)
+        print(f"not asked: {each}", file=sys.stderr)
     return min(found, key=lambda each: each.seconds_ago)
 
 
 def decision_text(detail: DecisionDetail) -> str:
+    """The decision in lines of 100 columns; what would help comes last."""
     by = f" by {detail.decision.replica}" if detail.decision.replica else ""
-    lines = [
-        f"decided {detail.seconds_ago:.1f} s ago{by}, policy {detail.explanation.policy}",
-        format_explanation(detail.explanation, detail.total).rstrip("\n"),
-        *(f"to let it pass: {each}" for each in detail.fixes),
+    further = [
         *([f"backup: {detail.backup}"] if detail.backup else []),
         *group_lines("nodes that passed", detail.node_groups),
+        *(f"to let it pass: {each}" for each in detail.fixes),
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(
+        [
+            f"decided {detail.seconds_ago:.1f} s ago{by}, policy {detail.explanation.policy}",
+            format_explanation(detail.explanation, detail.total).rstrip("\n"),
+            *(line for each in further for line in wrap(each)),
+            "",
+        ]
+    )
 
 
 def _list_decisions(args: argparse.Namespace) -> None:

@@ -143,7 +143,7 @@ def _api(args: argparse.Namespace) -> ApiAccess | None:
         return process_flags.api_access(args)
     except NotInCluster as error:
         if args.bind:
-            raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error
+            raise ValueError(f"--bind needs an API server: {error}") from error
         return None
 
 

@@ -4,13 +4,14 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from importlib import import_module
 
 from leadsman.cli.flags.options import CommandFailed, CommandParser, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL
 from leadsman.runtime.lean_aiohttp import import_aiohttp
 from leadsman.runtime.redaction import hide_credentials
-from leadsman.runtime.text_table import printable
+from leadsman.runtime.text_table import PrintableStream
 from leadsman.runtime.version import VERSION
 
 GROUPS = {
@@ -140,6 +141,12 @@ def main(
     named = named_command(given)
     if named == "agent":
         import_aiohttp()
+    # Once for all that commands print: a server's words are a stranger's.
+    with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
+        return _run(given, named, environ, program)
+
+
+def _run(given: Sequence[str], named: str, environ: Mapping[str, str], program: str) -> int:
     from leadsman.cli.flags.process_flags import start_logging  # Here: it imports aiohttp.
 
     try:
@@ -152,7 +159,7 @@ def main(
         print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
         sys.exit(EXIT_BAD_SETTINGS)
     except CommandFailed as error:
-        print(printable(hide_credentials(f"{program} {named}: {error}")), file=sys.stderr)
+        print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -1,8 +1,6 @@
 """What a command prints: a table as kubectl's, wide, JSON or YAML; again and again with --watch.
 
-What a server says may hold anything that a pod's owner wrote, so control characters are shown and never sent to the
-terminal: `printable` does it, here for results and in `main` for errors. Colour marks a status on a terminal, unless
-NO_COLOR is set (https://no-color.org) or TERM is dumb.
+Colour marks a status on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
 """
 
 import argparse
@@ -18,7 +16,7 @@ import yaml
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_number
-from leadsman.runtime.text_table import align_columns, printable
+from leadsman.runtime.text_table import align_columns, printable, unescaped
 
 T = TypeVar("T")
 
@@ -73,6 +71,13 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(align_columns([[printable(cell).replace("\n", "\\n") for cell in row] for row in rows])) + "\n"
 
 
+def show_progress(text: str) -> None:
+    """Shows how far a long command is, on a terminal alone; the next text, "" at last, takes its place."""
+    if sys.stderr.isatty():
+        unescaped(sys.stderr).write(f"\r\x1b[K{printable(text)}")
+        sys.stderr.flush()
+
+
 def has_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
@@ -83,7 +88,7 @@ def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], s
         found = fetch()
         shown = document(found, args.output) if args.output in ("json", "yaml") else text(found)
         if args.watch and sys.stdout.isatty():
-            sys.stdout.write(_CLEAR_SCREEN)
+            unescaped(sys.stdout).write(_CLEAR_SCREEN)
         write(shown)
         if not args.watch:
             return
@@ -94,7 +99,7 @@ def write(text: str) -> None:
     """Prints lines, the statuses of a table in colour."""
     lines = printable(text).splitlines(keepends=True)
     # By line: of one long write that a closed pipe cuts short, Python says nothing.
-    sys.stdout.writelines(_painted(lines) if has_colour(sys.stdout) else lines)
+    unescaped(sys.stdout).writelines(_painted(lines) if has_colour(sys.stdout) else lines)
     sys.stdout.flush()
 
 

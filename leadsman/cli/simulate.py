@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import asdict, replace
 
+from leadsman.cli import output
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
@@ -66,7 +67,8 @@ def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
     outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
-    for given in _inputs(args):
+    for run, given in enumerate(_inputs(args), start=1):
+        output.show_progress(f"run {run} of {args.runs}: {', '.join(args.policies)}")
         cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
         if not cluster.unbound_pods:
             raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
@@ -74,6 +76,7 @@ def main(args: argparse.Namespace) -> int:
         found = compare(policies, cluster, given.inputs, _cpu_seconds)
         for name, (_, outcome) in found.items():
             outcomes[name].append(outcome)
+    output.show_progress("")
     if args.json:
         plain = {
             name: {**_shares_of(runs), "runs": [asdict(run) for run in runs], "places": _places_of(found[name][0])}

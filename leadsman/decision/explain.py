@@ -245,8 +245,9 @@ def format_explanation(explanation: Explanation, nodes: int | None = None) -> st
     plugins = [part.plugin for part in explanation.parts if not part.neutral]
     header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
     cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
-    lines = [explanation.headline, "", *text_table.align_columns([[*header, "AGE", "REASON"], *cells])]
-    return "\n".join([*lines, *_remarks(explanation, shown, left_out)]) + "\n"
+    table = text_table.align_with_reason([[*header, "AGE", "REASON"], *cells])
+    remarks = [line for remark in _remarks(explanation, shown, left_out) for line in text_table.wrap(remark)]
+    return "\n".join([*text_table.wrap(explanation.headline), "", *table, *remarks]) + "\n"
 
 
 def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:

@@ -50,11 +50,13 @@ class ReportTiming(Struct, frozen=True):
     def __post_init__(self) -> None:
         push, call, stale = self.push_interval_seconds, self.call_timeout_seconds, self.stale_seconds
         if not 0 < push <= LONGEST_INTERVAL_SECONDS:
-            raise ValueError(f"push interval {push} s must be more than 0 and at most {LONGEST_INTERVAL_SECONDS:g}")
+            raise ValueError(
+                f"--push-interval-seconds {push:g}: want more than 0, at most {LONGEST_INTERVAL_SECONDS:g}"
+            )
         if not (call > 0 and push + 2 * call <= stale < self.lease_seconds):
             raise ValueError(
-                f"call timeout {call} s must be more than 0 and fit P + 2T <= S < L, "
-                f"but P is {push}, S {stale}, L {self.lease_seconds}"
+                f"--call-timeout-seconds {call:g}: want at most {(stale - push) / 2:g}, as --push-interval-seconds is "
+                f"{push:g}: a healthy node would be stale after one failed call; shorten the one or lengthen the other"
             )
 
 

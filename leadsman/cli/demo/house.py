@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from types import TracebackType
 
+from leadsman.runtime.text_table import unescaped
 from leadsman.testbed import user_namespace, virtual_network
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
@@ -33,7 +34,7 @@ class DemoFailed(Exception):
 def say(text: str, for_now: bool = False) -> None:
     """Shows progress on stderr, so that stdout is the result alone. for_now: a terminal shows the next over it."""
     if not for_now or sys.stderr.isatty():
-        print(text, end="\r" if for_now else "\n", file=sys.stderr, flush=True)
+        print(text, end="\r" if for_now else "\n", file=unescaped(sys.stderr), flush=True)
 
 
 def why_only_loopback(demo_arguments: Sequence[str]) -> str | None:

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from leadsman.cli.demo import scheduler_request
 from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say
-from leadsman.runtime.text_table import align_columns
+from leadsman.runtime.text_table import align_columns, unescaped
 from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.fake_api_server import ApiServerThread
 
@@ -182,7 +182,7 @@ class RewardsExperiment:
             return
         text = "\n".join(align_columns([HEADER, *map(self._row, NODES)]))
         up = f"\x1b[{self._lines}A\x1b[J" if self._lines and live else ""
-        print(f"{up}{text}", flush=True)
+        print(f"{up}{text}", file=unescaped(sys.stdout), flush=True)
         self._drawn_at, self._lines = self._now(), 0 if last else text.count("\n") + 1
 
     def _all_fresh(self) -> bool:

@@ -1,17 +1,20 @@
 """`leadsman` as a whole: how it reads its flags and how it ends."""
 
+import argparse
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import ModuleType
 
 import msgspec
 import pytest
 
 from extender.api.decisions import DecisionRow
 from extender.api.requests import ListPage
-from leadsman.cli.main import EXIT_BROKEN_PIPE, build_parser, main
+from leadsman.cli.flags.options import CommandFailed
+from leadsman.cli.main import COMMANDS, EXIT_BROKEN_PIPE, EXIT_FAILED, build_parser, main
 
 LEADSMAN = [sys.executable, "-m", "leadsman.cli.main"]
 
@@ -74,3 +77,23 @@ def test_a_bound_of_the_demo_that_no_pod_could_carry_is_refused_before_anything_
         main(["demo", f"--within-ms={text}"])
     assert ended.value.code == 2
     assert f"argument --within-ms: {text!r}: want milliseconds such as 25 or 2.5" in capsys.readouterr().err
+
+
+def test_no_command_sends_control_characters_of_strangers_to_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Once for all commands: what a server says may hold anything that a pod's owner wrote."""
+
+    def write_all(_: argparse.Namespace) -> int:
+        sys.stdout.write("red \x1b[31m, bell \x07\tone line\n")
+        sys.stderr.write("back \x9b2J\n")
+        raise CommandFailed("refused: \x1b]0;title\x07")
+
+    toy = ModuleType("leadsman.cli.toy")
+    toy.options, toy.main = (lambda _: None), write_all  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "leadsman.cli.toy", toy)
+    monkeypatch.setitem(COMMANDS, "toy", "play")
+    assert main(["toy"]) == EXIT_FAILED
+    shown = capsys.readouterr()
+    assert shown.out == "red \\x1b[31m, bell \\x07\tone line\n"
+    assert shown.err == "back \\x9b2J\nleadsman toy: refused: \\x1b]0;title\\x07\n"

@@ -9,6 +9,17 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
     assert text_table.align_columns([["NODE", "A"], ["edge-1", ""]]) == ["NODE    A", "edge-1"]
 
 
+def test_a_reason_that_is_too_long_goes_on_below_its_row() -> None:
+    rows = [["NODE", "REASON"], ["a", "near (by b's agent)"], ["edge-1", "delay to edge-1 over 25 ms"]]
+    assert text_table.align_with_reason(rows, width=20) == [
+        "NODE    REASON",
+        "a       near",
+        "edge-1",
+        "    delay to edge-1",
+        "    over 25 ms",
+    ]
+
+
 def test_counts_read_as_in_an_event() -> None:
     assert text_table.format_counts({"too far": 3, "no such node x": 1}) == "3 too far, 1 no such node x"
 

@@ -34,4 +34,18 @@ MUTATIONS = (
         "if False",
         AT_OTHER_EXTENDERS + "test_older_versions_become_v1",
     ),
+    Mutation(
+        "no command sends a stranger's control characters to the terminal",
+        "leadsman/runtime/text_table.py",
+        "return self.unescaped.write(printable(text))",
+        "return self.unescaped.write(text)",
+        "leadsman/cli/test_main.py::test_no_command_sends_control_characters_of_strangers_to_the_terminal",
+    ),
+    Mutation(
+        "doctor names one fault, not its consequences, where no API server answers",
+        "leadsman/cli/doctor_checks.py",
+        "    if isinstance(seen.server_version, Denied):\n        return findings\n",
+        "",
+        "leadsman/cli/diagnosis/test_doctor.py::test_without_kubectl_it_says_so",
+    ),
 )

@@ -117,6 +117,7 @@ async def test_the_table_ends_with_what_to_do(started: Started, called: Called, 
 
 async def test_without_kubectl_it_says_so(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    code, out, _ = await called("doctor")
+    code, out, _ = await called("doctor", "-o", "json")
     assert code == 1
-    assert "kubectl is not installed" in out
+    (only,) = json.loads(out)
+    assert "kubectl is not installed" in only["text"]

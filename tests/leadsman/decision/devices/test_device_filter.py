@@ -110,7 +110,7 @@ def test_a_pod_that_asks_for_bandwidth_and_no_function_needs_one_to_be_free(make
 def test_the_explanation_says_what_nobody_does_for_the_bandwidth(make: "Make") -> None:
     def explained(demand: DeviceDemand, policy: Policy) -> str:
         inputs = make.facts({"a": make.state(metrics=LINK)}, policy, devices=DeviceInputs(True, {"a": FUNCTIONS}))
-        return format_explanation(explain(decide(asking(demand), ["a"], inputs), inputs))
+        return " ".join(format_explanation(explain(decide(asking(demand), ["a"], inputs), inputs)).split())
 
     without_a_function = DeviceDemand(bandwidth_bits=2 * G)
     assert f"the pod requests none of {VF}, so no rate is set for it" in explained(without_a_function, POLICY)
