@@ -5,23 +5,19 @@ from msgspec import structs
 
 from controller.requeuer import Requeuer
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
+from tests.leadsman.planning.measured import measured
 
 NODES = ("a", "b", "c")
 
 
 def inputs(**to_a: float) -> DecisionInputs:
     """to_a: node → its RTT to node a, in ms."""
-    windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
-    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=99.0)
-    return DecisionInputs(Snapshot({"a": state}), Policy(), 100.0)
+    return measured(100.0, {"a": to_a})
 
 
 @pytest.fixture

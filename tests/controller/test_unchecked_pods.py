@@ -10,18 +10,16 @@ from msgspec import structs
 
 from controller.bounded_pods import UncheckedPodReporter
 from controller.watched_pods import BoundedPod
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
-from leadsman.decision.policy import Policy
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
+from tests.leadsman.planning.measured import measured
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -31,11 +29,7 @@ EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
 def facts(now: float) -> DecisionInputs:
     """Node far is 80 ms from edge-1, near 5 ms."""
-    windows = {
-        node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in (("far", 80.0), ("near", 5.0))
-    }
-    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
-    return DecisionInputs(Snapshot({"edge-1": state}), Policy(), now, workloads=WorkloadIndex({}, now))
+    return measured(now, {"edge-1": {"far": 80.0, "near": 5.0}})
 
 
 def pod(node: str, labels: dict[str, str], **meta: Any) -> dict[str, Any]:

@@ -9,16 +9,14 @@ import pytest
 
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
 from controller.watched_pods import WatchedPod
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
-from leadsman.decision.policy import Policy
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import listed, node_cache, tools, waiting_pod
+from tests.leadsman.planning.measured import measured
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -48,9 +46,7 @@ class Waiting:
         self.reporter = WaitingPodReporter(given, self.pending, node_cache("near", "far"), TokenBucket(0.001, burst))
 
     def inputs(self) -> DecisionInputs:
-        windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in self.rtt_ms.items()}
-        state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=self.now - 1)
-        return DecisionInputs(Snapshot({"edge-1": state}), Policy(), self.now, workloads=WorkloadIndex({}, self.now))
+        return measured(self.now, {"edge-1": self.rtt_ms})
 
     async def after(self, seconds: float) -> None:
         self.now += seconds

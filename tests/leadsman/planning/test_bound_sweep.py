@@ -4,9 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Policy
 from leadsman.planning.bound_sweep import (
     HOLD_SECONDS,
     RECENT_SECONDS,
@@ -17,19 +16,14 @@ from leadsman.planning.bound_sweep import (
     SweepMemory,
     sweep_bound_pods,
 )
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from tests.leadsman.planning.measured import measured
 
 UNIX = 1_800_000_000.0
 
 
 def inputs(now: float, workloads_listed: bool = True, **to_a: float) -> DecisionInputs:
     """to_a: node → its RTT to node a, in ms."""
-    windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
-    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
-    return DecisionInputs(
-        Snapshot({"a": state}), Policy(), now, workloads=WorkloadIndex({}, now if workloads_listed else None)
-    )
+    return measured(now, {"a": to_a}, workloads_listed=workloads_listed)
 
 
 def pod(bound_seconds_ago: float = 1.0, labels: Mapping[str, str] | None = None) -> BoundPod:

@@ -12,7 +12,6 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Policy
 from leadsman.planning.requeue import (
     MAX_SIGNATURES_PER_PLAN,
     NO_MEMORY,
@@ -20,17 +19,14 @@ from leadsman.planning.requeue import (
     plan_requeue,
     without_own,
 )
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from tests.leadsman.planning.measured import measured
 
 NODES = ("a", "b", "c")
 
 
 def inputs(now=100.0, **to_a):
     """to_a: node → its RTT to node a, in ms."""
-    windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
-    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
-    return DecisionInputs(Snapshot({"a": state}), Policy(), now)
+    return measured(now, {"a": to_a})
 
 
 def pod(name="p", **labels):

@@ -2,28 +2,17 @@
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Policy
 from leadsman.planning.waiting_pods import wait_reason
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from tests.leadsman.planning.measured import measured
 
 NODES = ["edge-2", "edge-3", "edge-4"]
 
 
 def inputs() -> DecisionInputs:
     """edge-2 is 12.5 ms and edge-3 80 ms from edge-1, 90 ms and 1 ms from edge-9; no other delay is known."""
-    rtts = {"edge-1": {"edge-2": 12.5, "edge-3": 80.0}, "edge-9": {"edge-2": 90.0, "edge-3": 1.0}}
-    states = {
-        node: NodeState(
-            heartbeat=Heartbeat(1, 1, 5.0),
-            latency=Latency({peer: PeerLatency(10, 10, ms, ms, ms) for peer, ms in peers.items()}),
-            changed_at=99.0,
-        )
-        for node, peers in rtts.items()
-    }
-    return DecisionInputs(Snapshot(states), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
+    return measured(100.0, {"edge-1": {"edge-2": 12.5, "edge-3": 80.0}, "edge-9": {"edge-2": 90.0, "edge-3": 1.0}})
 
 
 def reason(**bounds: str) -> tuple[str, str]:
