@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.cluster.model import Cluster
-from leadsman.decision.decide import filter_nodes
+from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.view import Views
 from leadsman.kube.client import ApiClient
@@ -27,7 +27,7 @@ from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavai
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
-from leadsman.planning.situation import Judge, Situation
+from leadsman.planning.situation import Judge, Scorer, Situation
 from leadsman.published.documents import BadDocument
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
@@ -47,7 +47,7 @@ class Tools(Struct, frozen=True):
     client: writes only while this replica leads.
     inputs: of decisions, as the extender has them.
     with_reservations: the same inputs with what is reserved of devices for pods that are not bound yet.
-    judge: makes the filter of one plan, with the plugins of other packages.
+    judges: makes the filter and the score of one plan, with the plugins of other packages.
     events: None: a dry run, which plans and writes nothing.
     namespace: Leadsman's own.
     clock, wall_clock: monotonic and Unix seconds.
@@ -59,7 +59,7 @@ class Tools(Struct, frozen=True):
     events: EventWriter | None
     namespace: str = "leadsman"
     with_reservations: Callable[[DecisionInputs], Awaitable[DecisionInputs]] | None = None
-    judge: Callable[[], Judge] = lambda: filter_nodes
+    judges: Callable[[], tuple[Judge, Scorer]] = lambda: (filter_nodes, score_nodes)
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
 
@@ -74,7 +74,7 @@ class Tools(Struct, frozen=True):
 
     async def situation(self, cluster: Cluster, views: Views) -> Situation:
         """The cluster with all else that an extender decides on. views: the keeper's own, as it plans on a thread."""
-        return Situation(cluster, structs.replace(await self.reserved_inputs(), views=views), self.judge())
+        return Situation(cluster, structs.replace(await self.reserved_inputs(), views=views), *self.judges())
 
     def tell(
         self,

@@ -123,7 +123,7 @@ class ControllerParts:
             self.event_writer,
             settings.lease[0],
             reservations.read if reservations else None,
-            self.plugins.judge_of_plan,
+            self.plugins.judges_of_plan,
         )
         nodes = ListOptions(NODES, metadata_only=True)
         pending = ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending")

@@ -62,7 +62,7 @@ class Requeuer(Keeper):
         began = time.perf_counter()
         pods = [each.model for each in self._pending_pods.current.values() if each.waits_for("Unschedulable")]
         nodes, memory = list(self._nodes.current), self._memory
-        inputs, judge = await self.tools.reserved_inputs(), self.tools.judge()
+        inputs, (judge, _) = await self.tools.reserved_inputs(), self.tools.judges()
 
         def has_time() -> bool:
             return time.perf_counter() - began < MAX_PLAN_SECONDS

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from extender.plugins import process
+
+PATIENCE_SECONDS = 30.0
+
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, entry_points: str, modules: Mapping[str, str]) -> None:
     """The package `mine`. modules: name → source."""
@@ -24,10 +28,22 @@ class Picky:
 
     def refuse(self, pod, nodes):
         return {node.name: "it does not like the node" for node in nodes if node.name == "b"}
+
+class Fond:
+    api_version = 1
+
+    def score(self, pod, nodes):
+        return {node.name: float(node.name == "b") for node in nodes}
 """
 
 
 def install_picky(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A filter that refuses node b. The policy that names it."""
-    install(folder, monkeypatch, "[leadsman.filters]\npicky = picky:Picky\n", {"picky": PICKY})
+    """A filter that refuses node b, and a score that likes no other. The policy that names the filter."""
+    points = "[leadsman.filters]\npicky = picky:Picky\n[leadsman.scores]\nfond = picky:Fond\n"
+    install(folder, monkeypatch, points, {"picky": PICKY})
+    # A busy machine is no fault of theirs.
+    monkeypatch.setattr(process, "ALL_PLUGINS_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(
+        process.Plugin, "deadline_seconds", property(lambda _: PATIENCE_SECONDS, lambda *_: None), raising=False
+    )
     return "plugins: {filters: [{name: picky, deadline_ms: 100}]}\n"

@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 CHECK_SECONDS = 0.2
 """Between two looks at the policy and at processes that ended."""
 
+Filter = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
+Score = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
+
 _UNKNOWN = "the plugin gives no value"
 
 
@@ -149,6 +152,30 @@ class RemoteScore(RemotePlugin):
         return values
 
 
+class PlanScore:
+    """A score of another package as a plan asks it: each question has its own time."""
+
+    def __init__(self, plugin: Plugin, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self._plugin, self._clock = plugin.name, plugin, clock
+
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        questions = Round([self._plugin], pod, nodes, inputs, self._clock, self._clock())
+        try:
+            return RemoteScore(self._plugin, questions).score(pod, nodes, inputs)
+        finally:
+            questions.close()
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        return Evidence()
+
+
+def judges_of_plan(plugins: Sequence[Plugin], clock: Callable[[], float] = time.monotonic) -> tuple[Filter, Score]:
+    """Filters and scores as an extender does, with these plugins, for all questions of one plan."""
+    filters = [PlanFilter(each, clock) for each in plugins if each.group == FILTERS_GROUP]
+    scores = [PlanScore(each, clock) for each in plugins if each.group == SCORES_GROUP]
+    return partial(filter_nodes, filters=(*FILTERS, *filters)), partial(score_nodes, scores=(*SCORES, *scores))
+
+
 class PluginHost:
     """Decides with the policy's plugins. `run` it as one task; close at the end.
 
@@ -178,10 +205,11 @@ class PluginHost:
         finally:
             questions.close()
 
-    def judge_of_plan(self) -> Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]:
-        """As `filter_nodes`, for all questions of one plan."""
-        filters = (*FILTERS, *(PlanFilter(each, self._clock) for each in self._kept_filters(self._policy())))
-        return partial(filter_nodes, filters=filters)
+    def judges_of_plan(self) -> tuple[Filter, Score]:
+        """As `filter_nodes` and `score_nodes`, for all questions of one plan."""
+        plugins = self._policy().plugins
+        scores = self._kept(SCORES_GROUP, [each for each in plugins.scores if each.weight])
+        return judges_of_plan([*self._kept_filters(self._policy()), *scores], self._clock)
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""

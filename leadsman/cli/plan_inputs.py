@@ -6,24 +6,23 @@ import contextlib
 import gzip
 import sys
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.plugins.host import PlanFilter
+from extender.plugins.host import judges_of_plan
 from extender.plugins.process import Plugin
 from leadsman.cli.flags import decision_flags, process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import existing_file, label_key, namespace_name, optional_url
 from leadsman.cluster.model import Cluster
-from leadsman.decision.decide import FILTERS, filter_nodes
+from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.situation import Judge, Situation, with_devices_of, with_workloads_of
-from leadsman.plugin import FILTERS_GROUP
+from leadsman.planning.situation import Judge, Scorer, Situation, with_devices_of, with_workloads_of
+from leadsman.plugin import FILTERS_GROUP, SCORES_GROUP
 from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
@@ -51,7 +50,7 @@ class PlanInput(Struct, frozen=True):
     taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
     source: where it comes from, for people.
     missing: what could not be read → why.
-    judge: filters nodes as the extender does, with the policy's filter plugins.
+    judges: filter and score nodes as the extender does, with the policy's plugins.
     """
 
     cluster: Cluster
@@ -59,7 +58,7 @@ class PlanInput(Struct, frozen=True):
     taken_at: float | None
     source: str
     missing: Mapping[str, str] = {}
-    judge: Judge = filter_nodes
+    judges: tuple[Judge, Scorer] = (filter_nodes, score_nodes)
 
     @property
     def situation(self) -> Situation:
@@ -67,7 +66,7 @@ class PlanInput(Struct, frozen=True):
         who has which devices: a cluster that was generated or read from a list has no more."""
         workloads = self.inputs.workloads.loaded
         inputs = self.inputs if workloads else with_workloads_of(self.cluster, self.inputs)
-        return Situation(self.cluster, with_devices_of(self.cluster, inputs), self.judge)
+        return Situation(self.cluster, with_devices_of(self.cluster, inputs), *self.judges)
 
 
 def plan_input_options(add: Options) -> None:
@@ -109,21 +108,24 @@ def plan_input_options(add: Options) -> None:
 
 
 def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
-    """What the flags name, with the policy's filter plugins, which run until `args.closing` is closed. ValueError."""
+    """What the flags name, with the policy's filters and scores of other packages, which run until `args.closing` is
+    closed. ValueError."""
     given = read_plan_input(args)
-    return replace(given, judge=_judge(given.inputs, args.closing))
+    return replace(given, judges=_judges(given.inputs, args.closing))
 
 
-def _judge(inputs: DecisionInputs, closing: contextlib.ExitStack) -> Judge:
-    plugins = [Plugin(FILTERS_GROUP, each) for each in inputs.policy.plugins.filters]
+def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judge, Scorer]:
+    named = inputs.policy.plugins
+    plugins = [Plugin(FILTERS_GROUP, each) for each in named.filters]
+    plugins += [Plugin(SCORES_GROUP, each) for each in named.scores if each.weight]
     for plugin in plugins:
         closing.callback(plugin.stop)
         plugin.start()
     for plugin in plugins:
         plugin.warm_up(inputs)
         if not plugin.is_active:
-            print(f"filter plugin {plugin.name} is not asked here: {plugin.health.problem}", file=sys.stderr)
-    return partial(filter_nodes, filters=(*FILTERS, *map(PlanFilter, plugins))) if plugins else filter_nodes
+            print(f"plugin {plugin.name} is not asked here: {plugin.health.problem}", file=sys.stderr)
+    return judges_of_plan(plugins)
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from msgspec import Struct
 
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.decide import MAX_SCORE, counted_scores, score_nodes
-from leadsman.decision.model import PluginScore, PodInfo
+from leadsman.decision.decide import MAX_SCORE
+from leadsman.decision.model import PluginScore
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.mover import Departures, MoverSettings
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
@@ -84,7 +84,7 @@ def _best(pod: ClusterPod, situation: Situation, history: Departures, avoid: Set
     others = [node for node in allowed if not history.is_barred(pod.owner_uid, node)]
     if not others:
         return None
-    scores = counted_scores(score_nodes(PodInfo.of(pod), [*others, pod.node], situation.inputs).plugin_scores)
+    scores = situation.scores(pod, [*others, pod.node])
     return max(_gains(pod.node, others, scores), key=lambda gain: (gain.points, gain.node))
 
 

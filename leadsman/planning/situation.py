@@ -18,14 +18,14 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, score_nodes
 from leadsman.decision.delay.bounds import NoTarget, TargetName, valid_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, PlacedPod, PlacedPods, SelfHealing, WorkloadIndex
-from leadsman.decision.model import CandidateNodes, DelayEvidence, PodInfo, Refusal
+from leadsman.decision.model import CandidateNodes, DelayEvidence, PluginScore, PodInfo, Refusal
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 
 WorkloadKey = tuple[str, str]
@@ -33,6 +33,9 @@ WorkloadKey = tuple[str, str]
 
 Judge = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 """How an extender filters nodes: `filter_nodes`, or with the plugins of other packages."""
+
+Scorer = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
+"""How an extender scores nodes, likewise."""
 
 LOST = "lost"
 """The node of a pod that falls with its own and has no backup. No node has this name, so no delay to it is known: a
@@ -73,13 +76,15 @@ class Verdict:
 class Situation:
     """A cluster as it is, or as it would be. Immutable: what changes makes another one.
 
-    judge: how the extender filters nodes.
+    judge: how the extender filters nodes. scorer: how it scores them.
     candidates: the nodes that it is asked about; those that are supposed to be gone are among them, as pods may be
         bound to them.
     """
 
-    def __init__(self, cluster: Cluster, inputs: DecisionInputs, judge: Judge = filter_nodes) -> None:
-        self.cluster, self.judge = cluster, judge
+    def __init__(
+        self, cluster: Cluster, inputs: DecisionInputs, judge: Judge = filter_nodes, scorer: Scorer = score_nodes
+    ) -> None:
+        self.cluster, self.judge, self._scorer = cluster, judge, scorer
         self.candidates = CandidateNodes.of(cluster.nodes)
         self._inputs, self._places = inputs, list[tuple[ClusterPod, str]]()
         self._bounds = _Bounds(cluster, inputs)
@@ -163,6 +168,10 @@ class Situation:
             # kube-scheduler asks about these only, and a filter may let a pod go where nothing else is left to it.
             verdict = Verdict(feasibility, self.judge(info, feasibility.nodes, inputs).refused)
         return verdict
+
+    def scores(self, pod: ClusterPod, nodes: Sequence[str]) -> Sequence[PluginScore]:
+        """What each score that counts says of the nodes."""
+        return counted_scores(self._scorer(PodInfo.of(pod), nodes, self.inputs).plugin_scores)
 
     def bound_refusals(self, pod: ClusterPod) -> Mapping[str, Refusal]:
         """Node → which of the pod's delay bounds it would not keep."""

@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from controller.requeuer import Requeuer
+from leadsman.decision.decide import score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
@@ -91,7 +92,7 @@ async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(
         raise RuntimeError("boom")
 
     one, *_ = requeuer
-    one.tools = structs.replace(one.tools, judge=lambda: broken)
+    one.tools = structs.replace(one.tools, judges=lambda: (broken, score_nodes))
     for _ in range(3):
         await one.turn()
     assert touched(api) == []

@@ -159,6 +159,16 @@ def test_an_empty_plan_is_not_handed_over_and_needs_no_confirmation(
     assert handed_over(api) is None
 
 
+def test_a_score_of_another_package_counts_for_rebalancing(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install_picky(tmp_path, monkeypatch)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("plugins: {scores: [{name: fond, weight: 1.0, deadline_ms: 100}]}")
+    assert main(["plan", "rebalance", "--snapshot", str(snapshot), "--policy", str(policy)]) == 0
+    assert "node b scores higher than node a (fond +10.0 points)" in capsys.readouterr().out
+
+
 def test_apply_by_default_writes_nothing(run: Run, plan_file: Path, api: ApiServerThread) -> None:
     assert run("apply", plan_file) == 0
     assert handed_over(api) is None

@@ -30,7 +30,7 @@ MUTATIONS = (
     Mutation(
         "the controller's planners ask the filters of plugins",
         "controller/parts.py",
-        "            self.plugins.judge_of_plan,\n",
+        "            self.plugins.judges_of_plan,\n",
         "",
         "controller/test_planning_inputs.py::test_no_planner_is_offered_a_node_that_a_plugin_refuses",
     ),
@@ -44,9 +44,16 @@ MUTATIONS = (
     Mutation(
         "a plan of the command line asks the filters of plugins",
         "leadsman/cli/plan_inputs.py",
-        "with_devices_of(self.cluster, inputs), self.judge)",
+        "with_devices_of(self.cluster, inputs), *self.judges)",
         "with_devices_of(self.cluster, inputs))",
         "leadsman/cli/test_move_plans.py::test_no_pod_is_drained_to_a_node_that_a_plugin_of_the_policy_refuses",
+    ),
+    Mutation(
+        "re-balancing asks the scores of plugins",
+        "leadsman/planning/situation.py",
+        "self._scorer(PodInfo.of(pod), nodes, self.inputs)",
+        "score_nodes(PodInfo.of(pod), nodes, self.inputs)",
+        "leadsman/cli/test_move_plans.py::test_a_score_of_another_package_counts_for_rebalancing",
     ),
     Mutation(
         "what would be decided on a pod has kube-scheduler's part where the cluster is known",
