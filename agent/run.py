@@ -243,7 +243,7 @@ class AgentComponents:
         )
         here = Locality(settings.zone, settings.rack)
         self.refresh_wakeup = Wakeup()
-        self.prober = Prober(settings.probing, here, on_rtt=self.on_rtt, on_silence=self.on_silence)
+        self.prober = Prober(settings.probing, here, on_silence=self.on_silence)
         probing = settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
@@ -258,6 +258,7 @@ class AgentComponents:
             clock,
             pause=self.refresh_wakeup.sleep,
         )
+        self.prober.stats.on_rtt = self.peer_refresher.on_rtt
         self.probe_requests = ProbeRequestHandler(
             *(self.store, self.peer_refresher, self.prober, self.wakeup.wake, clock),
             timeout_seconds=probing.timeout_seconds,
@@ -302,9 +303,6 @@ class AgentComponents:
             )
             return always
         return always | {"peers": self.peer_refresher.run(), "requests": self.probe_requests.run()}
-
-    def on_rtt(self, peer: str, rtt_ms: float) -> None:
-        self.peer_refresher.on_rtt(peer, rtt_ms)
 
     def on_silence(self) -> None:
         self.urgent_reports.request()

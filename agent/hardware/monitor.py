@@ -192,7 +192,7 @@ class HardwareMonitor:
         self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
         self._quarantines: dict[str, Quarantine] = {}
         self._stuck: dict[str, StuckCollector] = {}
-        self._before: HardwareReading | None = None
+        self._values: dict[str, float] = {}
         self.latest: HardwareReading | None = None
 
     @property
@@ -214,7 +214,8 @@ class HardwareMonitor:
         run = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
         self._settle(todo, run.stuck)
         outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
-        self._before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
+        before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
+        self._values = summarize(before, self.latest)
         return self.latest
 
     def record(self, now: float, oldest_seconds: float | None = None) -> Hardware | None:
@@ -225,7 +226,7 @@ class HardwareMonitor:
         oldest = stale_seconds(self._interval_seconds) if oldest_seconds is None else oldest_seconds
         if self.latest is None or now - self.latest.at_seconds > oldest:
             return None
-        return Hardware(summarize(self._before, self.latest))
+        return Hardware(self._values)
 
     def _collectors_by_chip(self) -> Mapping[str, CollectFunction]:
         """Each chip of hwmon is a collector of its own: a driver that hangs takes its chip's series and no other's."""

@@ -283,23 +283,21 @@ class PeerStats:
     targets: peer's name → its state.
     histograms: class of path → all RTTs since the start.
     counts: probes to all peers since the start, also to those that are peers no more.
+    on_rtt: called with every round trip that counts: the peer's name, milliseconds.
     """
 
     def __init__(
         self,
         settings: ProbeSettings,
         here: Locality,
-        on_rtt: Callable[[str, float], None] = lambda *_: None,
         on_silence: Callable[[], None] = lambda: None,
     ) -> None:
-        """on_rtt: called with every round trip that counts: the peer's name, milliseconds.
-
-        on_silence: called when a peer falls silent or a silent one answers.
-        """
+        """on_silence: called when a peer falls silent or a silent one answers."""
         self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
-        self._timeout_seconds, self._on_rtt, self._on_silence = settings.timeout_seconds, on_rtt, on_silence
+        self._timeout_seconds, self._on_silence = settings.timeout_seconds, on_silence
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
+        self.on_rtt: Callable[[str, float], None] = lambda *_: None
         self.histograms = {path: RttHistogram() for path in PathClass}
         self.counts = ProbeCounts()
 
@@ -399,7 +397,7 @@ class PeerStats:
             self._with_silence(target, target.record_answer, sent)
             self.histograms[target.path_class].observe(result.rtt_seconds)
             self._break_silence(sent)
-            self._on_rtt(target.peer.name, result.rtt_seconds * 1e3)
+            self.on_rtt(target.peer.name, result.rtt_seconds * 1e3)
         else:
             target.counts.lost += 1
             self.counts.lost += 1

@@ -136,11 +136,10 @@ class Prober:
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
         resolve: Callable[[str], Awaitable[icmp.Endpoint | None]] = icmp.resolve,
-        on_rtt: Callable[[str, float], None] = lambda *_: None,
         on_silence: Callable[[], None] = lambda: None,
         icmp_retry_seconds: float = ICMP_RETRY_SECONDS,
     ) -> None:
-        """here: this node's zone and rack, for the classes of paths. on_rtt: called with a peer and its RTT in ms.
+        """here: this node's zone and rack, for the classes of paths.
 
         on_silence: called when a peer falls silent or answers again, and when a local fault begins or ends.
         icmp_retry_seconds: between two tries to open ICMP sockets that the kernel refused.
@@ -152,7 +151,7 @@ class Prober:
         self._handshakes = 0
         self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")
         self._group: asyncio.TaskGroup | None = None
-        self.stats = PeerStats(settings, here or Locality(), on_rtt, on_silence)
+        self.stats = PeerStats(settings, here or Locality(), on_silence)
         self._on_silence, self._was_at_fault = on_silence, False
         self._early_probes = TokenBucket(EARLY_PROBES_PER_SECOND, EARLY_PROBES_BURST, lambda: self._clock().seconds)
         self.rounds = 0

@@ -50,7 +50,7 @@ class Day:
             self.clock,
             self.rng,
         )
-        self.prober.stats._on_rtt = self.refresher.on_rtt
+        self.prober.stats.on_rtt = self.refresher.on_rtt
         self.reporter = Reporter(
             self.store,
             NODE,
