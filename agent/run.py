@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from agent.hardware import kernel_files
 from agent.hardware.kernel_files import HostRoots
@@ -41,7 +41,7 @@ from leadsman.runtime.http_server import serve
 from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.redaction import hide_credentials
-from leadsman.runtime.scrape import create_registry
+from leadsman.runtime.scrape import counter, create_registry, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Hardware, Identity, Latency, Reachability, RingEntry
@@ -49,30 +49,20 @@ from leadsman.state.store import StoreError
 
 # The agent's HTTP endpoints: /metrics, /healthz, /readyz, /config. Read-only, answered from memory.
 
-# Metrics of the agent's reports to etcd.
 
-
-def agent_info(settings: AgentSettings) -> Iterator[Metric]:
-    """The node's name, to join with, whatever the scraper calls the instance."""
-    info = GaugeMetricFamily(
+def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]:
+    """The node's name, to join with whatever the scraper calls the instance, and the reports to etcd."""
+    yield gauge(
         "leadsman_agent_info",
         "Constant 1, labelled with the name, zone and rack of the node that the agent measures.",
-        labels=["node", "zone", "rack"],
+        {(settings.node, settings.zone, settings.rack): 1},
+        "node",
+        "zone",
+        "rack",
     )
-    info.add_metric([settings.node, settings.zone, settings.rack], 1)
-    yield info
-
-
-def report_metrics(reporter: Reporter) -> Iterator[Metric]:
-    """The metrics of the reporter."""
-    yield CounterMetricFamily("leadsman_reports", "Reports that etcd acknowledged.", reporter.report_count)
-    failures = CounterMetricFamily(
-        "leadsman_report_failures", "Reports to etcd that failed, by cause.", labels=["cause"]
-    )
-    for cause, count in reporter.failures.items():
-        failures.add_metric([cause], count)
-    yield failures
-    yield GaugeMetricFamily(
+    yield counter("leadsman_reports", "Reports that etcd acknowledged.", reporter.report_count)
+    yield counter("leadsman_report_failures", "Reports to etcd that failed, by cause.", reporter.failures, "cause")
+    yield gauge(
         "leadsman_node_claimed",
         "1 while this agent owns its node's records in etcd under a lease.",
         reporter.ownership is not None,
@@ -353,10 +343,9 @@ class AgentComponents:
 
 def _ops_app(parts: AgentComponents) -> web.Application:
     registry = create_registry(
-        lambda: agent_info(parts.settings),
+        lambda: own_metrics(parts.settings, parts.reporter),
         lambda: rtt_metrics(parts.prober, parts.clock(), parts.lasting_peers()),
         lambda: hardware_metrics(parts.hardware.latest, parts.settings.hardware_metrics),
-        lambda: report_metrics(parts.reporter),
         lambda: peering_metrics(parts.peer_refresher, parts.probe_requests),
         lambda: pod_metrics(parts.pods, parts.reward_persistence) if parts.pods else (),
     )

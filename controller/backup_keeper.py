@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 
 from controller.config_maps import Memory
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster
-from controller.keeper import Keeper, Tools, counter, gauge
+from controller.keeper import Keeper, Tools
 from controller.placeholders import PlaceholderWriter
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
@@ -39,6 +39,7 @@ from leadsman.planning.situation import Situation
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import Hold
+from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)
 

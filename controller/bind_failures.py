@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools, counter
+from controller.keeper import Keeper, Tools
 from controller.watched_pods import WatchedPod
 from leadsman.kube.errors import ApiError
 from leadsman.kube.events import warnings_about
@@ -19,6 +19,7 @@ from leadsman.kube.objects import Event
 from leadsman.kube.reflector import Reflector
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools, counter, gauge
+from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache
 from controller.watched_pods import BoundedPod, WatchedPod
 from leadsman.cluster.pod import ClusterPod
@@ -31,6 +31,7 @@ from leadsman.planning.bound_sweep import (
     sweep_bound_pods,
 )
 from leadsman.planning.waiting_pods import WaitReason, wait_reason
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 

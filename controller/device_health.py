@@ -14,7 +14,7 @@ from typing import Any, Self
 from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
-from controller.keeper import Actions, Keeper, Tools, counter, gauge
+from controller.keeper import Actions, Keeper, Tools
 from controller.node_patcher import NodeCache
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
@@ -38,6 +38,7 @@ from leadsman.planning.device_health_plan import (
     TaintRule,
     plan_device_health,
 )
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.cluster.device_objects import ResourceSliceObject
 from leadsman.sources.cluster.object_metadata import MetadataFields
 from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, devices_by_uuid

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, 
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct, structs
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from leadsman.cluster.model import Cluster
 from leadsman.decision.decide import filter_nodes, score_nodes
@@ -227,26 +227,3 @@ class Actions:
             self.results[kind, result] += 1
         if not failed:
             self._problem.clear()
-
-
-Values = Mapping[Any, float] | float
-"""Keys: values of labels, a tuple of them where there are several."""
-
-
-def gauge(name: str, documentation: str, values: Values, *labels: str) -> Metric:
-    """A gauge: one value, or with labels a value for each of their values."""
-    return _family(GaugeMetricFamily(name, documentation, labels=labels), values)
-
-
-def counter(name: str, documentation: str, values: Values, *labels: str) -> Metric:
-    """As `gauge`, a counter."""
-    return _family(CounterMetricFamily(name, documentation, labels=labels), values)
-
-
-def _family(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:
-    if isinstance(values, Mapping):
-        for of, value in values.items():
-            family.add_metric([of] if isinstance(of, str) else of, value)
-    else:
-        family.add_metric([], values)
-    return family

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools, counter, gauge
+from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX
 from leadsman.kube.objects import ObjectReference
 from leadsman.planning.labels.label_plan import LabelAction, LabelLimits, LabelPlan, PlanMemory
 from leadsman.planning.labels.label_planner import plan_labels
+from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)
 

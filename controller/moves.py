@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 
 from controller.config_maps import DocumentObject, Memory
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid
-from controller.keeper import Actions, Keeper, Tools, counter, gauge
+from controller.keeper import Actions, Keeper, Tools
 from controller.placeholders import placeholder_body
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
@@ -40,6 +40,7 @@ from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan
 from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome, PlanProgress, RunState
 from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct, structs
 from prometheus_client.core import Metric, SummaryMetricFamily
 
-from controller.keeper import Keeper, Tools, counter, gauge
+from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache
 from leadsman.kube import listing
 from leadsman.kube.client import ApiClient, PatchType
@@ -38,6 +38,7 @@ from leadsman.planning.failover.node_verdict import (
 )
 from leadsman.planning.failover.verdicts import NO_MEMORY, HealthMemory, plan_node_health
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from prometheus_client.core import Metric
 
 from controller.backup_keeper import BackupKeeper
 from controller.healed_cluster import MOVE_HOLD_PREFIX, HealedCluster
-from controller.keeper import Actions, Keeper, Tools, counter, gauge
+from controller.keeper import Actions, Keeper, Tools
 from controller.moves import Replacement
 from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import NotFound
@@ -37,6 +37,7 @@ from leadsman.planning.recovery_plan import (
 )
 from leadsman.published.documents import DocumentTooLarge
 from leadsman.published.self_healing import LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)
 

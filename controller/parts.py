@@ -11,7 +11,7 @@ from controller.bind_failures import BindFailureCounter
 from controller.bounded_pods import UncheckedPodReporter, WaitingPodReporter
 from controller.device_health import DeviceHealthKeeper
 from controller.healed_cluster import HealedCluster
-from controller.keeper import Keeper, KeeperLoops, Tools, counter, gauge
+from controller.keeper import Keeper, KeeperLoops, Tools
 from controller.labels import LabelReconciler
 from controller.moves import Rebalancer, Replacement
 from controller.node_health import NodeConditions, NodeHealthReporter, NodeLeases
@@ -31,6 +31,7 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.failover.node_verdict import NodeVerdict
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.device_reservations import READ_TIMEOUT_SECONDS, DeviceReservations

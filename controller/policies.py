@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools, gauge
+from controller.keeper import Keeper, Tools
 from leadsman.decision.inputs import DecisionInputs, TasPolicies
 from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_GROUP,
@@ -29,6 +29,7 @@ from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
+from leadsman.runtime.scrape import gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyObject
 

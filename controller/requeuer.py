@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools, counter, gauge
+from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache
 from controller.watched_pods import WatchedPod
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
@@ -16,6 +16,7 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.requeue import NO_MEMORY, RequeueMemory, TouchNode, plan_requeue
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from functools import partial
 from threading import Lock, Thread
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from agent.hardware import compute, disks, hwmon, network
 from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample
@@ -18,6 +18,7 @@ from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue, run_collector
 from agent.hardware.summary import summarize
 from agent.quarantine import Quarantine, after_overrun, is_over
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
 
@@ -281,7 +282,7 @@ def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True)
     """
     if latest is None:
         return
-    yield _counter("hardware_rounds_total", "Completed rounds of all hardware collectors.", latest.round)
+    yield counter("leadsman_hardware_rounds", "Completed rounds of all hardware collectors.", latest.round)
     yield from _collectors(latest)
     if show_hardware:
         yield from _hardware(latest)
@@ -295,10 +296,8 @@ def _collectors(latest: HardwareReading) -> Iterator[Metric]:
         (ABSENT, lambda outcome: isinstance(outcome, Absent)),
         (QUARANTINED, lambda outcome: isinstance(outcome, Overdue)),
     ):
-        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["collector"])
-        for collector, outcome in latest.outcomes.items():
-            metric.add_metric([collector], float(value(outcome)))
-        yield metric
+        values = {collector: float(value(outcome)) for collector, outcome in latest.outcomes.items()}
+        yield gauge(_PREFIX + name, text, values, "collector")
 
 
 def _is_success(outcome: CollectorOutcome) -> bool:
@@ -314,12 +313,5 @@ def _hardware(latest: HardwareReading) -> Iterator[Metric]:
 
 
 def metric_of(family: MetricFamily, samples: list[Sample]) -> Metric:
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    metric = kind(_PREFIX + family.name, family.help, labels=family.labels)
-    for sample in samples:
-        metric.add_metric(sample.labels, sample.value)
-    return metric
-
-
-def _counter(name: str, text: str, value: float) -> Metric:
-    return CounterMetricFamily(_PREFIX + name, text, value=value)
+    kind = counter if family.kind == "counter" else gauge
+    return kind(_PREFIX + family.name, family.help, {each.labels: each.value for each in samples}, *family.labels)

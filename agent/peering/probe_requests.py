@@ -13,13 +13,13 @@ from contextlib import aclosing
 from random import Random
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from agent.capped_list import CappedList
 from agent.peering import peer_refresh
 from agent.peering.peer_refresh import PeerProber, PeerRefresher
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.state import keys
 from leadsman.state.records import BadRecord, ProbeRequest, decode_record
 from leadsman.state.store import Compacted, Store, StoredItem, StoreError, Updated
@@ -145,44 +145,42 @@ def _target(value: bytes) -> str | None:
 # Metrics of how the agent finds its peers.
 
 
-def peering_metrics(peer_refresher: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
-    estimated = peer_refresher.selection.ring_size.nodes
-    yield GaugeMetricFamily(
-        "leadsman_nodes_estimated", "Number of nodes, counted or estimated from the ring of peers.", estimated
+def peering_metrics(peers: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
+    yield gauge(
+        "leadsman_nodes_estimated",
+        "Number of nodes, counted or estimated from the ring of peers.",
+        peers.selection.ring_size.nodes,
     )
-    yield GaugeMetricFamily(
+    yield gauge(
         "leadsman_nodes_assumed",
         "Number of nodes assumed when probe and report intervals are computed.",
-        peer_refresher.assumed_nodes,
+        peers.assumed_nodes,
     )
-    interval = peer_refresher.probe_interval_seconds
-    yield GaugeMetricFamily(
-        "leadsman_probe_interval_seconds", "Time between two probes to one peer, in seconds.", interval
+    yield gauge(
+        "leadsman_probe_interval_seconds",
+        "Time between two probes to one peer, in seconds.",
+        peers.probe_interval_seconds,
     )
-    error = peer_refresher.own_coordinate.current.error
-    yield GaugeMetricFamily(
+    yield gauge(
         "leadsman_coordinate_error_ratio",
         "Relative error that this node's network coordinate expects of its estimates.",
-        error,
+        peers.own_coordinate.current.error,
     )
-    yield CounterMetricFamily(
+    yield counter(
         "leadsman_coordinate_resets",
         "Times this node's network coordinate became invalid and started again at the origin.",
-        peer_refresher.own_coordinate.resets,
+        peers.own_coordinate.resets,
     )
-    yield CounterMetricFamily("leadsman_ring_reads", "Reads of the peer ring from etcd.", peer_refresher.refreshes)
-    failures = CounterMetricFamily(
-        "leadsman_ring_read_failures", "Reads of the peer ring from etcd that failed, by cause.", labels=["cause"]
+    yield counter("leadsman_ring_reads", "Reads of the peer ring from etcd.", peers.refreshes)
+    yield counter(
+        "leadsman_ring_read_failures",
+        "Reads of the peer ring from etcd that failed, by cause.",
+        peers.failures,
+        "cause",
     )
-    for cause, count in peer_refresher.failures.items():
-        failures.add_metric([cause], count)
-    yield failures
-    yield CounterMetricFamily(
+    yield counter(
         "leadsman_probe_request_lists_cut",
         "Reads of this node's probe requests from etcd that left some out, because they are too many.",
         requests.list.cuts,
     )
-    served = CounterMetricFamily("leadsman_probe_requests", "Requests to probe a pair, by result.", labels=["result"])
-    for result, count in requests.result_counts.items():
-        served.add_metric([result], count)
-    yield served
+    yield counter("leadsman_probe_requests", "Requests to probe a pair, by result.", requests.result_counts, "result")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from agent.pods.incident_ledger import DEFAULT_LIMITS, IncidentLedger, LedgerLimits
 from agent.pods.quality_observer import QualityObserver, reward_plugins
@@ -21,6 +21,7 @@ from leadsman.kube.objects import Event, Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 
 # Looks up the Warning Events of failing pods, and of no others: the load follows the problems.
 #
@@ -238,87 +239,66 @@ class PodMonitor:
 
 
 def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator[Metric]:
-    yield from _watch_metrics(monitor.pods)
-    yield from _write_metrics(persistence)
-    yield CounterMetricFamily(
-        "leadsman_pod_event_queries", "Times the API server was asked for a pod's Events.", monitor.event_lookup.lookups
+    pods, scraper = monitor.pods, monitor.observer.scraper
+    yield gauge("leadsman_pods", "Pods of this node.", len(pods.current))
+    yield gauge(
+        "leadsman_pods_followed",
+        "1 while the agent has the current list of this node's pods from the API server.",
+        monitor.is_current,
     )
-    yield CounterMetricFamily(
-        "leadsman_pod_event_query_failures",
-        "Queries for a pod's Events that the API server refused or did not answer.",
-        monitor.event_lookup.failures,
+    yield counter("leadsman_pods_relists", "Times the agent listed the node's pods in full.", pods.relists)
+    yield counter(
+        "leadsman_pods_errors",
+        "Calls to the API server for the node's pods that failed, by error.",
+        pods.errors,
+        "error",
     )
-    yield CounterMetricFamily(
-        "leadsman_bind_failure_read_failures",
-        "Reads of this node's bind failures from etcd that failed.",
-        monitor.bind_failures.read_failures,
-    )
-    yield CounterMetricFamily(
-        "leadsman_bind_failure_lists_cut",
-        "Reads of this node's bind failures from etcd that left some out, because they are too many.",
-        monitor.bind_failures.list.cuts,
-    )
-    yield CounterMetricFamily(
+    yield counter("leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", persistence.writes)
+    yield counter("leadsman_rewards_write_failures", "Writes of rewards that failed.", persistence.failures)
+    yield counter(
         "leadsman_reward_lists_cut",
         "Reads of this node's rewards from etcd that left some out, because they are too many.",
         persistence.list.cuts,
     )
-    yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observer.scraper.scrapes)
-    yield CounterMetricFamily(
-        "leadsman_pod_scrape_failures",
-        "Reads of pods' own metrics that gave no value.",
-        monitor.observer.scraper.failures,
+    yield counter(
+        "leadsman_pod_event_queries",
+        "Times the API server was asked for a pod's Events.",
+        monitor.event_lookup.lookups,
     )
-    active = GaugeMetricFamily(
+    yield counter(
+        "leadsman_pod_event_query_failures",
+        "Queries for a pod's Events that the API server refused or did not answer.",
+        monitor.event_lookup.failures,
+    )
+    yield counter(
+        "leadsman_bind_failure_read_failures",
+        "Reads of this node's bind failures from etcd that failed.",
+        monitor.bind_failures.read_failures,
+    )
+    yield counter(
+        "leadsman_bind_failure_lists_cut",
+        "Reads of this node's bind failures from etcd that left some out, because they are too many.",
+        monitor.bind_failures.list.cuts,
+    )
+    yield counter("leadsman_pod_scrapes", "Reads of pods' own metrics.", scraper.scrapes)
+    yield counter("leadsman_pod_scrape_failures", "Reads of pods' own metrics that gave no value.", scraper.failures)
+    yield gauge(
         "leadsman_reward_plugin_active",
         "1 while the last call of the reward plugin gave costs, 0 while it fails or rests.",
-        labels=["plugin"],
+        {plugin.name: not plugin.problem.text for plugin in monitor.observer.plugins},
+        "plugin",
     )
-    for plugin in monitor.observer.plugins:
-        active.add_metric([plugin.name], not plugin.problem.text)
-    yield active
-    yield from _incident_metrics(monitor)
-
-
-def _watch_metrics(pods: Reflector[Pod]) -> Iterator[Metric]:
-    yield GaugeMetricFamily("leadsman_pods", "Pods of this node.", len(pods.current))
-    yield GaugeMetricFamily(
-        "leadsman_pods_followed",
-        "1 while the agent has the current list of this node's pods from the API server.",
-        not pods.problem.text and pods.loaded.is_set(),
-    )
-    yield CounterMetricFamily("leadsman_pods_relists", "Times the agent listed the node's pods in full.", pods.relists)
-    errors = CounterMetricFamily(
-        "leadsman_pods_errors", "Calls to the API server for the node's pods that failed, by error.", labels=["error"]
-    )
-    for error, count in pods.errors.items():
-        errors.add_metric([error], count)
-    yield errors
-
-
-def _write_metrics(persistence: RewardPersistence) -> Iterator[Metric]:
-    yield CounterMetricFamily(
-        "leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", persistence.writes
-    )
-    yield CounterMetricFamily("leadsman_rewards_write_failures", "Writes of rewards that failed.", persistence.failures)
-
-
-def _incident_metrics(monitor: PodMonitor) -> Iterator[Metric]:
-    """Series of types that the ledger dropped go."""
-    ledger = monitor.ledger
-    if ledger is None:
-        return
-    incidents = CounterMetricFamily(
-        "leadsman_incidents", "Incidents of this node's pods, by type of pod and cause.", labels=["type", "cause"]
-    )
-    for (name, cause), count in ledger.incident_counts.items():
-        incidents.add_metric([name, cause.value], count)
-    yield incidents
-    healthy = CounterMetricFamily(
-        "leadsman_pod_healthy_seconds",
-        "Seconds in which this node's pods were healthy, by type of pod.",
-        labels=["type"],
-    )
-    for name, seconds in ledger.healthy_seconds.items():
-        healthy.add_metric([name], seconds)
-    yield healthy
+    if (ledger := monitor.ledger) is not None:  # Series of types that the ledger dropped go.
+        yield counter(
+            "leadsman_incidents",
+            "Incidents of this node's pods, by type of pod and cause.",
+            ledger.incident_counts,
+            "type",
+            "cause",
+        )
+        yield counter(
+            "leadsman_pod_healthy_seconds",
+            "Seconds in which this node's pods were healthy, by type of pod.",
+            ledger.healthy_seconds,
+            "type",
+        )

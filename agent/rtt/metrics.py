@@ -8,13 +8,12 @@ without the label `peer` are of all. The series of windows are absent during a l
 from collections.abc import Callable, Container, Iterator
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import HistogramMetricFamily
 
 from agent.rtt.peer_stats import ProbeCounts, ProbeTarget
 from agent.rtt.prober import Prober
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.state.records import PeerLatency
-
-_PEER = ("peer",)
 
 _Window = Callable[[PeerLatency], float | None]
 _WINDOWS: dict[str, tuple[str, _Window]] = {
@@ -59,54 +58,44 @@ def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator
     yield from window_families({name: window for name, window in prober.latencies(now).items() if name in lasting})
     yield from count_families(targets, prober.stats.counts)
     yield from _methods(targets)
-    yield _peers(len(targets), len(prober.stats.targets))
+    yield gauge(
+        "leadsman_peers",
+        "Peers under probe: those that last have series of their own, those that rotate have none.",
+        {"lasting": len(targets), "rotating": len(prober.stats.targets) - len(targets)},
+        "kind",
+    )
     yield _histogram(prober)
     yield from _prober_metrics(prober)
 
 
 def window_families(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
     for name, (text, value) in _WINDOWS.items():
-        family = GaugeMetricFamily(name, text, labels=_PEER)
-        for peer, window in latencies.items():
-            number = value(window)
-            if number is not None:
-                family.add_metric([peer], number)
-        yield family
+        values = {peer: value(window) for peer, window in latencies.items()}
+        yield gauge(name, text, {peer: number for peer, number in values.items() if number is not None}, "peer")
 
 
 def count_families(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iterator[Metric]:
     for name, (text, value) in _COUNTS.items():
-        family = CounterMetricFamily(f"leadsman_peer_{name}", text.format("the peer"), labels=_PEER)
-        for peer, target in targets.items():
-            family.add_metric([peer], value(target.counts))
-        yield family
-        yield CounterMetricFamily(f"leadsman_{name}", text.format("all peers"), value=value(of_all))
-
-
-def _peers(labelled: int, probed: int) -> Metric:
-    family = GaugeMetricFamily(
-        "leadsman_peers",
-        "Peers under probe: those that last have series of their own, those that rotate have none.",
-        labels=("kind",),
-    )
-    family.add_metric(["lasting"], labelled)
-    family.add_metric(["rotating"], probed - labelled)
-    return family
+        by_peer = {peer: value(target.counts) for peer, target in targets.items()}
+        yield counter(f"leadsman_peer_{name}", text.format("the peer"), by_peer, "peer")
+        yield counter(f"leadsman_{name}", text.format("all peers"), value(of_all))
 
 
 def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
-    info = GaugeMetricFamily(
+    yield gauge(
         "leadsman_peer_probe_info",
         "Always 1: probe method and path class of the peer.",
-        labels=("peer", "method", "class"),
+        {(name, each.method_selector.method, each.path_class): 1 for name, each in targets.items()},
+        "peer",
+        "method",
+        "class",
     )
-    blocked = GaugeMetricFamily(
-        "leadsman_peer_icmp_blocked", "1 while the peer answers TCP and not ICMP.", labels=_PEER
+    yield gauge(
+        "leadsman_peer_icmp_blocked",
+        "1 while the peer answers TCP and not ICMP.",
+        {name: each.method_selector.icmp_blocked for name, each in targets.items()},
+        "peer",
     )
-    for peer, target in targets.items():
-        info.add_metric([peer, target.method_selector.method, target.path_class], 1)
-        blocked.add_metric([peer], target.method_selector.icmp_blocked)
-    yield from (info, blocked)
 
 
 def _histogram(prober: Prober) -> Metric:
@@ -119,23 +108,23 @@ def _histogram(prober: Prober) -> Metric:
 
 
 def _prober_metrics(prober: Prober) -> Iterator[Metric]:
-    yield CounterMetricFamily("leadsman_prober_rounds", "Completed probe intervals.", value=prober.rounds)
-    yield GaugeMetricFamily(
+    yield counter("leadsman_prober_rounds", "Completed probe intervals.", prober.rounds)
+    yield gauge(
         "leadsman_prober_fault",
         "1 while no peer answers, so that latencies are unknown.",
-        value=prober.local_fault is not None,
+        prober.local_fault is not None,
     )
-    yield GaugeMetricFamily(
+    yield gauge(
         "leadsman_prober_icmp_refused",
         "1 when the kernel refuses ICMP sockets, so that all peers are probed by TCP.",
-        value=prober.icmp_refusal is not None,
+        prober.icmp_refusal is not None,
     )
-    unmatched = CounterMetricFamily(
-        "leadsman_prober_strays", "Received ICMP messages that match no open probe, by reason.", labels=("reason",)
+    yield counter(
+        "leadsman_prober_strays",
+        "Received ICMP messages that match no open probe, by reason.",
+        prober.unmatched_replies,
+        "reason",
     )
-    for reason, count in prober.unmatched_replies.items():
-        unmatched.add_metric([reason], count)
-    yield unmatched
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -1,6 +1,7 @@
 """Metrics that are made when they are scraped, from what is in memory."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
@@ -9,7 +10,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from leadsman.runtime.version import VERSION
@@ -48,3 +49,26 @@ def build_info() -> Iterator[Metric]:
     info = GaugeMetricFamily("leadsman_build_info", "Constant 1, labelled with the version.", labels=["version"])
     info.add_metric([VERSION], 1)
     yield info
+
+
+Values = Mapping[Any, float] | float
+"""Keys: values of labels, a tuple of them where there are several."""
+
+
+def gauge(name: str, documentation: str, values: Values, *labels: str) -> Metric:
+    """A gauge: one value, or with labels a value for each of their values."""
+    return _family(GaugeMetricFamily(name, documentation, labels=labels), values)
+
+
+def counter(name: str, documentation: str, values: Values, *labels: str) -> Metric:
+    """As `gauge`, a counter."""
+    return _family(CounterMetricFamily(name, documentation, labels=labels), values)
+
+
+def _family(family: GaugeMetricFamily | CounterMetricFamily, values: Values) -> Metric:
+    if isinstance(values, Mapping):
+        for of, value in values.items():
+            family.add_metric([of] if isinstance(of, str) else of, value)
+    else:
+        family.add_metric([], values)
+    return family

@@ -189,7 +189,8 @@ def test_when_nobody_answers_nobody_is_silent() -> None:
 
 def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts() -> None:
     told = []
-    ledger = PeerStats(ProbeSettings(), Locality(), lambda *what: told.append(what))
+    ledger = PeerStats(ProbeSettings(), Locality())
+    ledger.on_rtt = lambda *what: told.append(what)
     ledger.set_peers([ONE])
     for second, result in enumerate([Answered(0.004), Lost(), Unusable(), Answered(0.005)]):
         end(ledger, "one", float(second), result)

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controller.keeper import gauge
 from leadsman.cli import doctor
 from leadsman.cli.doctor_checks import ClockReading
 from leadsman.kube.access import ApiAccess
@@ -14,7 +13,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.leader_election import LeaderElector
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.ops_server import Health, create_ops_app
-from leadsman.runtime.scrape import create_registry
+from leadsman.runtime.scrape import create_registry, gauge
 from tests.leadsman.cli.conftest import Called, Started, extender_pod
 
 BASE = Path(__file__).parents[4] / "daemonset/base/serviceaccounts.yaml"
