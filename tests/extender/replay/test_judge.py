@@ -85,7 +85,7 @@ def inputs() -> DecisionInputs:
         return NodeState(None, Heartbeat(1, 1, 5.0), Latency(windows), Hardware({CPU_PRESSURE: pressure}), 99.0)
 
     nodes = {
-        "here": node(0.0),
+        "here": node(0.0, **{NEAR_AND_BUSY: 2.0, FAR_AND_IDLE: 18.0, "too-far": 30.0}),
         NEAR_AND_BUSY: node(0.9, here=2.0),
         FAR_AND_IDLE: node(0.0, here=18.0),
         "too-far": node(0.0, here=30.0),
@@ -135,7 +135,9 @@ def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) ->
 
 
 def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
-    filtered, prioritized = judged(Judge(parse("delay: {direction: forward}")), inputs)
+    silent = structs.replace(inputs.snapshot.nodes["here"], latency=Latency({}))
+    one_way = structs.replace(inputs, snapshot=Snapshot({**inputs.snapshot.nodes, "here": silent}))
+    filtered, prioritized = judged(Judge(parse("delay: {direction: forward}")), one_way)
     assert filtered.result is Result.NEWLY_REFUSED
     assert filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
     assert prioritized.result is Result.OTHER_NODE

@@ -1,8 +1,9 @@
-"""Small random snapshots with something of everything that a file can hold. Every name begins with `acme`."""
+"""Small random snapshots with something of everything that a file can hold."""
 
 from random import Random
 
 import numpy as np
+from msgspec.structs import replace
 
 from leadsman.cluster.budgets import DisruptionBudget, Quota, QuotaScope
 from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration, TopologySpread
@@ -15,29 +16,22 @@ from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
 from leadsman.decision.inputs import (
     DecisionInputs,
     DelayView,
-    LastRoundTrips,
-    PlacedPod,
     PolledMetrics,
     Readings,
     RefusedPolicy,
-    RoomHold,
-    SelfHealing,
     SnapshotMetrics,
     TasPolicies,
     TelemetryInputs,
-    WorkloadIndex,
 )
-from leadsman.decision.policy import CloudPolicy, Policy, ScoresPolicy
 from leadsman.decision.telemetry.taspolicy import Operator as RuleOperator
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, Rule, RuleLabel, Strategy, TasPolicy
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency, Reachability, Reward
-from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
+from tests.changing_inputs import NODES, changing_inputs
 
-NOW = 5_000.0
+NOW = 100.0
 ZONE, RACK, HOST = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack", "kubernetes.io/hostname"
 NAMESPACES = ("acme-shop", "acme-lab")
 WORKLOADS = ("acme-web", "acme-db", "acme-cache")
@@ -46,9 +40,7 @@ WORKLOADS = ("acme-web", "acme-db", "acme-cache")
 def random_snapshot(seed: int) -> ClusterSnapshot:
     """Four to seven nodes, up to 14 pods."""
     rng = Random(seed)
-    names = rng.sample(
-        [f"acme-{place}-{number}" for place in ("paris", "tokio") for number in range(9)], rng.randint(4, 7)
-    )
+    names = rng.sample(NODES, rng.randint(4, 7))
     nodes = [_node(rng, name) for name in names]
     pods = [_pod(rng, number, names) for number in range(rng.randint(4, 14))]
     cluster = cluster_of(
@@ -71,7 +63,7 @@ def random_snapshot(seed: int) -> ClusterSnapshot:
         ),
         namespaces={name: {"kubernetes.io/metadata.name": name, "acme.io/team": "acme-team"} for name in NAMESPACES},
     )
-    return ClusterSnapshot(cluster, _inputs(rng, names, pods), 1_800_000_000.25, {"Goldpinger": "not asked"})
+    return ClusterSnapshot(cluster, _inputs(rng, names), 1_800_000_000.25, {"Goldpinger": "not asked"})
 
 
 def _node(rng: Random, name: str) -> ClusterNode:
@@ -168,59 +160,11 @@ def _volume() -> Volume:
     )
 
 
-def _inputs(rng: Random, nodes: list[str], pods: list[ClusterPod]) -> DecisionInputs:
-    placed = [pod for pod in pods if pod.node]
-    workloads = {
-        (namespace, workload): {
-            "deployment": tuple(
-                sorted(
-                    PlacedPod(pod.name, pod.node)
-                    for pod in placed
-                    if (pod.namespace, pod.workload) == (namespace, f"deployment/{workload}")
-                )
-            )
-        }
-        for namespace in NAMESPACES
-        for workload in WORKLOADS
-    }
-    return DecisionInputs(
-        Snapshot({node: _agent(rng, node, nodes) for node in nodes}, rewards={"acme-web": {nodes[0]: _reward(rng)}}),
-        Policy(scores=ScoresPolicy(cloud=CloudPolicy(nodes=("acme-paris-*",), zones=("acme-zone-2",)))),
-        NOW,
-        workloads=WorkloadIndex(workloads, NOW - 0.5),
-        delay_views=_delay_views(rng, nodes),
-        telemetry=_telemetry(nodes),
-        node_roles={nodes[-1]: "cloud"},
-        self_healing=SelfHealing(
-            {nodes[1]: f"{nodes[1]} is dead"},
-            {nodes[2]: (RoomHold("acme-owner-acme-shop-acme-web", NOW + 60.0),)},
-            {nodes[2]: frozenset({"acme-owner-acme-shop-acme-web"})},
-            frozenset({"acme-pod-uid-0"}),
-            NOW - 1.0,
-        ),
-        last_round_trips={nodes[1]: LastRoundTrips(NOW - 30.0, {nodes[0]: 12.5})},
-    )
-
-
-def _agent(rng: Random, node: str, nodes: list[str]) -> NodeState:
-    """One node in five has records of which nothing proves that they are new."""
-    peers = {}
-    for peer in nodes:
-        if peer != node and rng.random() < 0.5:
-            p50 = rng.uniform(1.0, 30.0)
-            peers[peer] = PeerLatency(10, 9, p50, p50 * 1.5, p50 * 0.9, 0.5, 1.0)
-    return NodeState(
-        Identity("acme-agent-uid", rng.randint(1, 99), "10.9.8.7", "acme-zone-1", "acme-rack-a"),
-        Heartbeat(7, rng.randint(1, 99), 5.0),
-        Latency(peers),
-        Hardware({"cpu_pressure_ratio": rng.random()}),
-        None if rng.random() < 0.2 else NOW - rng.uniform(0.0, 10.0),
-        Reachability(dict.fromkeys(peers, 0), probed=len(peers), answering=len(peers)),
-    )
-
-
-def _reward(rng: Random) -> AgedReward:
-    return AgedReward(Reward(1_700_000_000.0, healthy=rng.uniform(0, 9), failed=2.0, last_cause="oom"), NOW - 3.0)
+def _inputs(rng: Random, nodes: list[str]) -> DecisionInputs:
+    """Those of a recording's tests, with the delays and policies that a file has a place for."""
+    *_, inputs = changing_inputs(rng, 3)
+    fields = {"delay_views": _delay_views(rng, nodes), "telemetry": _telemetry(nodes), "estimates": None}
+    return replace(inputs, **fields)
 
 
 def _delay_views(rng: Random, nodes: list[str]) -> tuple[DelayView, ...]:
