@@ -131,7 +131,7 @@ def decision_text(detail: DecisionDetail) -> str:
     further = [
         *([f"backup: {detail.backup}"] if detail.backup else []),
         *group_lines("nodes that passed", detail.node_groups),
-        *(f"to let it pass: {each}" for each in detail.fixes),
+        *(f"what would help: {each}" for each in detail.fixes),
     ]
     return "\n".join(
         [

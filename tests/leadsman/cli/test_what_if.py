@@ -49,7 +49,22 @@ def test_what_kube_scheduler_refuses_is_said_too(
     assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot]) == 0
     page = capsys.readouterr().out
     assert "none of 3 nodes passes: 3 too little memory is free" in page
-    assert "to let it pass" not in page, "no other bound would help"
+    assert "what would help" not in page, "no other bound would"
+
+
+@pytest.mark.parametrize(
+    ("labels", "helps"),
+    [
+        ("delay_node-1: '0.5', delay_nod-2: '5'", "no such node or workload nod-2; did you mean node-2?"),
+        ("delay_node-1: '0.5', delay_node-2: '0.5'", "a bound of 10 ms to node-1 lets node-2 pass"),
+    ],
+)
+def test_it_ends_with_what_would_help(
+    labels: str, helps: str, snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.yaml").write_text(f"kind: Pod\nmetadata: {{name: p, labels: {{{labels}}}}}\n")
+    assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot]) == 0
+    assert f"what would help: {helps}" in capsys.readouterr().out
 
 
 def test_a_bound_to_a_workload_of_a_generated_cluster_is_looked_up(
