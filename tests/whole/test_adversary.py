@@ -114,8 +114,8 @@ def kept(extender: "LeadsmanProcess", bound_ms: float, cluster: Cluster) -> set[
 
 def scores(extender: "LeadsmanProcess", cluster: Cluster) -> dict[str, int]:
     """Under a bound that every node keeps."""
-    everywhere = ask(extender, "filter", 59_999.0, list(cluster.truth_ms))["NodeNames"]
-    rows = ask(extender, "prioritize", 59_999.0, everywhere)
+    everywhere = ask(extender, "filter", 9_999.0, list(cluster.truth_ms))["NodeNames"]
+    rows = ask(extender, "prioritize", 9_999.0, everywhere)
     return {row["Host"]: row["Score"] for row in rows}
 
 
@@ -159,7 +159,7 @@ def is_requested_for(extender: "LeadsmanProcess", etcd: Etcd) -> bool:
         await store.close()
         return bool(listing.items)
 
-    ask(extender, "filter", 59_999.0, [LIAR])
+    ask(extender, "filter", 9_999.0, [LIAR])
     return asyncio.run(read())
 
 
