@@ -2,22 +2,21 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
-from extender.body_limits import BodyReader
-from extender.client_errors import Handler, map_client_errors
+from extender.body_limits import BodyReader, RequestRefused
 from extender.dead_links import DeadLinkFinder
-from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
+from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer, RequestProbes
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
+from extender.wire.errors import BadRequest
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
 from leadsman.decision.model import pod_type_of
@@ -28,6 +27,27 @@ from leadsman.runtime.http_server import track_request
 from leadsman.runtime.ops_server import Health, HealthCheck, good_unless
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
+
+# Errors of a client as responses: status and a line that says what was wrong.
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+async def map_client_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What the handler returns, or the response of what it raised."""
+    try:
+        return await handler(request)
+    except BadRequest as error:
+        return _error_response(400, str(error))
+    except RequestRefused as error:
+        return _error_response(error.status, str(error))
+    except web.HTTPException as error:
+        return _error_response(error.status, error.reason, error.headers.get("Allow"))
+
+
+def _error_response(status: int, text: str, allow: str | None = None) -> web.Response:
+    return web.Response(status=status, text=f"{text}\n", headers={"Allow": allow} if allow else None)
+
 
 _log = logging.getLogger(__name__)
 

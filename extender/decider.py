@@ -15,30 +15,115 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from extender.brief_decisions import is_brief
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
+from leadsman.cluster.devices.demand import NO_DEMAND
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
-from leadsman.decision.delay import bounds
+from leadsman.decision.delay import bounds, delay_filter
+from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.devices.device_filter import needs_reservation
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
 from leadsman.decision.self_healing import PROTECTED, protected_placeholders
 from leadsman.decision.telemetry import telemetry_plugins
+from leadsman.kube.names import POLICY_LABEL
 from leadsman.runtime.log_limit import LogLimit
+from leadsman.runtime.lru import LruCache
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.state.snapshot import Snapshot
 
-T = TypeVar("T")
+# Which decisions are short enough for the event loop's own thread.
+#
+# Handing a decision to a worker and its result back costs some 0.1 to 0.2 ms, more than a small decision itself. One
+# that is made at once takes no longer than reading the body and writing the answer, which the event loop does anyway:
+# 2 ms at 5,000 nodes when many of them have just reported. All else, and whatever runs code that is not ours, gets a
+# worker and a deadline (docs/decisions/0061).
+
+MAX_BRIEF_NODES = 5_000
+"""Of the request, and of the state."""
+
+MAX_BRIEF_BOUNDS = 2
+"""Of a pod. Each is to 16 nodes at most, and each of those costs 0.2 ms at 5,000 nodes, once for all pods."""
+
+
+def is_brief(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> bool:
+    """Whether the decision takes some milliseconds at most, whatever the pod asks for."""
+    return (
+        max(len(nodes), len(inputs.snapshot.nodes)) <= MAX_BRIEF_NODES
+        and pod.devices == NO_DEMAND
+        and not (inputs.policy.plugins.filters or inputs.policy.plugins.scores)
+        and len(valid_bounds(pod)) <= MAX_BRIEF_BOUNDS
+    )
+
+
+# Requests the measurements that a decision lacked, after it was answered.
 
 _log = logging.getLogger(__name__)
 
+RequestProbes = Callable[[Sequence[tuple[str, str]]], None]
+"""Takes node pairs that should be measured soon, the most useful first: (who measures, whom). Must not block."""
+
+MIN_INTERVAL_SECONDS = 0.5
+"""Between two requests for pods that got nodes, so that a busy scheduler is not slowed."""
+
+MIN_INTERVAL_UNPLACED_SECONDS = 0.1
+"""Between two requests for pods of one namespace that got none: each costs about as much as its filter call."""
+
+MAX_NAMESPACES = 64
+"""Of which the last request is remembered."""
+
+
+_PLACED = ""
+"""Instead of a namespace, for all pods that got nodes."""
+
+
+class ProbeOnDemand:
+    """Selects the pairs of one decision at a time; a pod that finds it busy has its turn at its next attempt."""
+
+    def __init__(self, request_probes: RequestProbes | None, workers: WorkerPool) -> None:
+        self._request_probes, self._workers = request_probes, workers
+        self._task: asyncio.Task[None] | None = None
+        self._requested_at: LruCache[str, float] = LruCache(MAX_NAMESPACES)
+
+    def request_after_filter(self, pod: PodInfo, filter_result: FilterResult, inputs: DecisionInputs) -> None:
+        """Requests pairs of the nodes that passed; when none did, of those that the delay filter refused."""
+        busy = self._task is not None and not self._task.done()
+        if self._request_probes is None or busy or not pod.has_delay_bounds:
+            return
+        whose = _PLACED if filter_result.kept else pod.namespace
+        interval = MIN_INTERVAL_SECONDS if filter_result.kept else MIN_INTERVAL_UNPLACED_SECONDS
+        if inputs.now - (self._requested_at.get(whose) or float("-inf")) < interval:
+            return
+        nodes = filter_result.kept or tuple(
+            node for node, refusal in filter_result.refused.items() if refusal.plugin == delay_filter.NAME
+        )
+        self._requested_at.put(whose, inputs.now)
+        self._task = asyncio.create_task(
+            self._request(self._request_probes, pod, nodes, inputs), name="select probe pairs"
+        )
+
+    async def _request(
+        self, request_probes: RequestProbes, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
+    ) -> None:
+        try:
+            stoppable = structs.replace(inputs, checkpoint=self._workers.checkpoint)
+            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, stoppable), namespace=pod.namespace)
+        except Exception as error:  # It costs a measurement, and must not end the process.
+            _log.warning(
+                "cannot choose pairs to probe: %s: %s; the next scheduling attempt retries", type(error).__name__, error
+            )
+            return
+        if pairs:
+            request_probes(pairs)
+
+
+T = TypeVar("T")
 
 _log.addFilter(LogLimit())
 
@@ -96,7 +181,7 @@ class Decider:
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._current_inputs()
-        if telemetry_plugins.is_policy_missing(pod, inputs):
+        if POLICY_LABEL in pod.labels and telemetry_plugins.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
         order = 0
         if self._reservations:
@@ -232,7 +317,8 @@ class Decider:
             result = DecisionFault("fault", "decision failed with an error; see the extender's log")
             self._problems[verb].report(error, traceback=True)
         else:
-            self._problems[verb].clear()
+            if self._problems[verb].text:
+                self._problems[verb].clear()
         return result
 
 

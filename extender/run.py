@@ -19,8 +19,7 @@ from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
-from extender.brief_decisions import is_brief
-from extender.decider import DecisionCore
+from extender.decider import DecisionCore, is_brief
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.plugins.events import PluginEvents

@@ -14,11 +14,10 @@ from msgspec import Struct, field
 from extender.api.history import MINUTE_SECONDS, DelayHistory
 from extender.api.requests import RequestError, iso
 from extender.api.view import ClusterView, make_view
-from extender.decider import DEFAULT_CORE, DecisionCore
+from extender.decider import DEFAULT_CORE, DecisionCore, RequestProbes
 from extender.journal import MAX_PODS, Journal, JournalEntry
 from extender.metrics import ExtenderMetrics
 from extender.plugins.host import PluginState
-from extender.probe_on_demand import RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.mutual_tls import MutualTls

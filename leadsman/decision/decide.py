@@ -4,7 +4,7 @@ kube-scheduler makes the two halves two calls (/filter, /prioritize), so each ca
 passes through.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import filterfalse
 from typing import NamedTuple, Protocol
@@ -24,6 +24,7 @@ from leadsman.decision.rewards.rewards_score import BreakerFilter, RewardsScore
 from leadsman.decision.self_healing import HealingFilter
 from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter, TelemetryScore
 from leadsman.decision.view import Column, FloatArray, median
+from leadsman.kube.names import POLICY_LABEL
 
 # Defines what a plugin is, and lists all filters and scores in the order they are called.
 #
@@ -67,6 +68,19 @@ SCORES: tuple[ScorePlugin, ...] = (
     GainScore(),
 )
 
+_IS_IDLE: Mapping[type, Callable[[PodInfo, DecisionInputs], bool]] = {
+    HealingFilter: lambda _, inputs: not (inputs.self_healing.refused or inputs.self_healing.holds),
+    BreakerFilter: lambda _, inputs: not inputs.policy.breaker.failures,
+    **dict.fromkeys((TelemetryFilter, TelemetryScore), lambda pod, _: POLICY_LABEL not in pod.labels),
+    **dict.fromkeys((DeviceFilter, FitScore, GainScore), lambda _, inputs: not inputs.devices.followed),
+}
+"""When a plugin has nothing to say, and is not asked: most pods and clusters use few of them."""
+
+
+def _has_a_say(plugin: FilterPlugin | ScorePlugin, pod: PodInfo, inputs: DecisionInputs) -> bool:
+    is_idle = _IS_IDLE.get(type(plugin))
+    return is_idle is None or not is_idle(pod, inputs)
+
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""
@@ -108,7 +122,7 @@ def filter_nodes(
     """Which nodes may take the pod, in the order given, and why the others may not."""
     result = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS)
     for each in filters:
-        refusals = each.refusals(pod, result.kept, inputs)
+        refusals = each.refusals(pod, result.kept, inputs) if _has_a_say(each, pod, inputs) else _NO_REFUSALS
         if refusals:
             result = inputs.view().once("kept", partial(_refuse, result, refusals), *result, refusals)
     return result
@@ -128,7 +142,9 @@ def score_nodes(
     """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
     nodes = CandidateNodes.of(kept)
     plugin_scores = tuple(
-        _neutral_if_unknown(score, nodes) for each in scores if (score := each.score(pod, nodes, inputs)) is not None
+        _neutral_if_unknown(score, nodes)
+        for each in scores
+        if _has_a_say(each, pod, inputs) and (score := each.score(pod, nodes, inputs)) is not None
     )
     return inputs.view().once("scores", lambda: _total(nodes, plugin_scores), nodes, *plugin_scores)
 

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from extender.brief_decisions import MAX_BRIEF_BOUNDS, MAX_BRIEF_NODES, is_brief
-from extender.decider import SNAPSHOT_SECONDS_PER_NODE, Decider, DecisionCore
+from extender.decider import (
+    MAX_BRIEF_BOUNDS,
+    MAX_BRIEF_NODES,
+    SNAPSHOT_SECONDS_PER_NODE,
+    Decider,
+    DecisionCore,
+    is_brief,
+)
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extender.probe_on_demand import MIN_INTERVAL_SECONDS, ProbeOnDemand
+from extender.decider import MIN_INTERVAL_SECONDS, ProbeOnDemand
 from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs

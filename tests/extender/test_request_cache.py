@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.request_cache import CACHED_LISTS, MAX_CACHED_BYTES, MAX_CACHED_POD_BYTES, CachedArgsReader
+from extender.handlers import CACHED_LISTS, MAX_CACHED_BYTES, MAX_CACHED_POD_BYTES, CachedArgsReader
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_args
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extender.request_cache import CachedArgsReader
+from extender.handlers import CachedArgsReader
 from extender.wire import node_stream
 from extender.wire.errors import BadRequest
 from extender.wire.node_stream import FORGET_SECONDS, KnownNodes, NodeStream
