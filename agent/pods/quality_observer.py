@@ -1,13 +1,11 @@
 """Observes how well healthy pods run, by their own metric and by plugins. An unreadable value changes nothing."""
 
 import asyncio
-import contextlib
 import logging
 import math
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from threading import Thread
 
 import aiohttp
 from msgspec import Struct
@@ -19,6 +17,7 @@ from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNO
 from leadsman.kube.objects import Pod
 from leadsman.plugin import REWARDS_GROUP, Reward, RunningPod
 from leadsman.plugin_loading import BadPlugin, load_plugin
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
 # A pod's annotations on its own reward: where its metric is, and which direction is better.
@@ -223,40 +222,6 @@ log = logging.getLogger(__name__)
 PLUGIN_DEADLINE_SECONDS = 2.0
 
 
-class _Call:
-    """One call in a thread of its own, which does not hold up the process's exit."""
-
-    def __init__(self, plugin: Reward, pod: RunningPod) -> None:
-        self._loop, self._result = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
-        self.thread = Thread(target=self._work, args=(plugin, pod), name="reward plugin", daemon=True)
-        self.thread.start()
-
-    async def costs(self, deadline_seconds: float) -> Mapping[str, float]:
-        """TimeoutError; and whatever the plugin raises."""
-        async with asyncio.timeout(deadline_seconds):
-            observed: Mapping[str, float] = await self._result
-        return observed
-
-    def _work(self, plugin: Reward, pod: RunningPod) -> None:
-        try:
-            costs = {str(name): float(cost) for name, cost in plugin.costs(pod).items()}
-            wrong = [f"{name!r} costs {cost:g}" for name, cost in costs.items() if not 0.0 < cost < math.inf]
-            if wrong:
-                raise BadPlugin(f"{wrong[0]}; a cost is a number above 0")
-        except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
-            self._settle(self._result.set_exception, error)
-        else:
-            self._settle(self._result.set_result, costs)
-
-    def _settle(self, settle: Callable[..., None], outcome: object) -> None:
-        def settled() -> None:
-            if not self._result.done():
-                settle(outcome)
-
-        with contextlib.suppress(RuntimeError):  # The loop ended while the plugin hung: nobody waits.
-            self._loop.call_soon_threadsafe(settled)
-
-
 class RewardPlugin:
     """One loaded plugin. problem: why its last call gave no costs. clock: monotonic seconds."""
 
@@ -264,29 +229,39 @@ class RewardPlugin:
         self.name, self._plugin, self._clock = name, plugin, clock
         self.problem = ProblemLog(log, f"reward plugin {name} gave no costs", f"reward plugin {name} gives costs again")
         self._quarantine: Quarantine | None = None
-        self._late: Thread | None = None
+        self._late: asyncio.Future[dict[str, float]] | None = None
 
     async def observe(self, pod: Pod) -> Mapping[str, float]:
         """Its costs; none while it rests, or when it fails."""
-        is_running = self._late is not None and self._late.is_alive()
+        is_running = self._late is not None and not self._late.done()
         if self._quarantine and not is_over(self._quarantine, self._clock(), is_running):
             return {}
-        began, call = self._clock(), _Call(self._plugin, _running_pod(pod))
-        try:
-            costs = await call.costs(PLUGIN_DEADLINE_SECONDS)
-        except TimeoutError:
-            self._late, self._quarantine = call.thread, after_overrun(self._quarantine, began, self._clock())
+        began, running_pod = self._clock(), _running_pod(pod)
+        call = asyncio.ensure_future(run_in_daemon_thread(lambda: self._costs(running_pod), "reward plugin"))
+        await asyncio.wait([call], timeout=PLUGIN_DEADLINE_SECONDS)
+        if not call.done():
+            self._late, self._quarantine = call, after_overrun(self._quarantine, began, self._clock())
             pause = self._quarantine.not_before_seconds - self._clock()
             self.problem.report(
                 f"it took over {PLUGIN_DEADLINE_SECONDS:g} s; it rests for {pause:.0f} s, and until its thread ends",
                 kind="late",
             )
+            call.add_done_callback(
+                lambda late: late.cancelled() or late.exception()
+            )  # Whatever it was, it is too late.
             return {}
-        except Exception as error:
+        if error := call.exception():
             self.problem.report(f"{type(error).__name__}: {error}")
             return {}
         self._quarantine = None
         self.problem.clear()
+        return call.result()
+
+    def _costs(self, pod: RunningPod) -> dict[str, float]:
+        costs = {str(name): float(cost) for name, cost in self._plugin.costs(pod).items()}
+        for name, cost in costs.items():
+            if not 0.0 < cost < math.inf:
+                raise BadPlugin(f"{name!r} costs {cost:g}; a cost is a number above 0")
         return costs
 
 

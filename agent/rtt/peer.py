@@ -222,10 +222,6 @@ class ProbeSchedule(Generic[K]):
                 heapq.heappush(self._heap, (self._next(when, now), serial, key))
         return keys
 
-    def wait_seconds(self, now: float) -> float | None:
-        """Seconds until the next key is due; None when there is no key."""
-        return max(0.0, self._heap[0][0] - now) if self._heap else None
-
     def _next(self, when: float, now: float) -> float:
         step = self.interval_seconds * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
         return when + step if when + step > now else now + step

@@ -1,6 +1,5 @@
 """Rewards of other packages: what they return counts, and one that fails or hangs changes nothing."""
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -86,7 +85,7 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
         return {"frames": 1.0}
 
     plugin = RewardPlugin("slow", Costs(hangs), lambda: now[0])
-    monkeypatch.setattr(quality_observer, "DEADLINE_SECONDS", 0.05)
+    monkeypatch.setattr(quality_observer, "PLUGIN_DEADLINE_SECONDS", 0.05)
     assert await observed(ledger, plugin) == set()
     assert "it rests for 5 s" in plugin.problem.text
     now[0] = FIRST_PAUSE_SECONDS + 1
@@ -94,8 +93,8 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
     assert len(asked) == 1, "its thread still hangs"
     released.set()
     assert plugin._late is not None
-    await asyncio.to_thread(plugin._late.join)
-    monkeypatch.setattr(quality_observer, "DEADLINE_SECONDS", 30.0)
+    await plugin._late
+    monkeypatch.setattr(quality_observer, "PLUGIN_DEADLINE_SECONDS", 30.0)
     assert await observed(ledger, plugin) == {"frames"}
     assert plugin.problem.text == ""
 

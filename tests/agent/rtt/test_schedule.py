@@ -59,16 +59,6 @@ def test_a_removed_key_is_due_no_more_and_one_added_again_only_once() -> None:
     assert schedule.due(6.0) == ["a"]
 
 
-def test_the_wait_ends_when_the_next_is_due() -> None:
-    schedule = ProbeSchedule(1.0, Random(1))
-    assert schedule.wait_seconds(0.0) is None
-    schedule.add("a", 0.0)
-    wait_seconds = schedule.wait_seconds(0.0)
-    assert wait_seconds is not None
-    assert schedule.due(wait_seconds) == ["a"]
-    assert schedule.wait_seconds(100.0) == 0.0
-
-
 def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept_waiting() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("old", 0.0)
