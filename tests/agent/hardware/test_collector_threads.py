@@ -46,12 +46,6 @@ def swept(todo):
     return run_collectors(todo, HostRoots(), time.monotonic, DEADLINE)
 
 
-async def test_all_run_and_no_thread_remains(gate) -> None:
-    result = await swept({"a": fast, "b": fast})
-    assert list(result.outcomes) == ["a", "b"]
-    assert result.stuck == {}
-
-
 async def test_one_thread_serves_a_round_without_trouble(gate) -> None:
     seen = []
 
@@ -61,13 +55,6 @@ async def test_one_thread_serves_a_round_without_trouble(gate) -> None:
 
     await swept({"a": where, "b": where, "c": where})
     assert len(set(seen)) == 1
-
-
-async def test_a_stuck_collector_does_not_keep_the_others(gate) -> None:
-    result = await swept({"a": fast, "stuck": stuck_at(gate), "b": fast})
-    assert result.outcomes.keys() == {"a", "b"}
-    assert all(isinstance(outcome, Measured) for outcome in result.outcomes.values())
-    assert result.stuck.keys() == {"stuck"}
 
 
 async def test_each_stuck_collector_holds_one_thread(gate) -> None:
@@ -157,10 +144,6 @@ async def test_cancelled_it_starts_no_further_collector(gate) -> None:
     gate.set()
     [thread.join(5) for thread in hardware_threads()]
     assert calls == []
-
-
-async def test_nothing_to_do_needs_no_thread(gate) -> None:
-    assert (await swept({})).outcomes == {}
 
 
 def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate) -> None:

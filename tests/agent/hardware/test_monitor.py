@@ -165,12 +165,6 @@ async def test_the_record_is_of_the_latest_reading(monitor, clock) -> None:
     assert monitor.record(clock()).values[metric_names.TEMPERATURE] == 61.0
 
 
-async def test_an_old_reading_makes_no_record(monitor, clock) -> None:
-    await monitor.run_round()
-    assert monitor.record(clock() + 14) is not None
-    assert monitor.record(clock() + 16) is None
-
-
 async def test_how_old_is_too_old_follows_the_interval(server: HostRoots, clock) -> None:
     monitor = HardwareMonitor(server, clock=clock, interval_seconds=30)
     await monitor.run_round()

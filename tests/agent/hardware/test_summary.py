@@ -60,55 +60,8 @@ def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked: "Unpacked", r
     }
 
 
-def test_waiting_for_a_disk_is_not_busy() -> None:
-    assert after(*cpus(13, 86, 11), before=cpus(10, 80, 10))[metric_names.CPU_BUSY] == 0.3
-
-
-def test_the_busiest_disk_counts_and_never_above_one() -> None:
-    before = disks.IO_SECONDS(0, "sda"), disks.IO_SECONDS(0, "sdb")
-    busy = after(disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb"), before=before)
-    assert busy[metric_names.DISK_BUSY] == 0.7
-    assert after(disks.IO_SECONDS(11, "sda"), before=before)[metric_names.DISK_BUSY] == 1.0
-
-
-def test_disk_bytes_are_reads_and_writes_of_all() -> None:
-    before = disks.READ_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sdb")
-    now = disks.READ_BYTES(100, "sda"), disks.WRITTEN_BYTES(200, "sda"), disks.WRITTEN_BYTES(300, "sdb")
-    assert after(*now, before=before)[metric_names.DISK_BYTES] == 60
-
-
-def test_swapping_is_in_and_out() -> None:
-    before = compute.SWAP_IN(0), compute.SWAP_OUT(0)
-    assert after(compute.SWAP_IN(20), compute.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
-
-
-def test_bytes_on_a_bridge_do_not_count_twice() -> None:
-    before = network.RECEIVED_BYTES(0, "eth0"), network.RECEIVED_BYTES(0, "bond0")
-    now = network.RECEIVED_BYTES(50, "eth0"), network.RECEIVED_BYTES(50, "bond0")
-    assert after(*now, network.UP(1, "eth0"), before=before)[metric_names.NETWORK_RECEIVED] == 5
-    assert after(*now, before=before)[metric_names.NETWORK_RECEIVED] == 10
-
-
 def network_at(device, received, sent):
     return network.RECEIVED_BYTES(received, device), network.SENT_BYTES(sent, device)
-
-
-def test_headroom_is_what_the_busier_direction_leaves() -> None:
-    now = *network_at("a", 400, 100), network.UP(1, "a"), network.SPEED(100, "a")
-    assert after(*now, before=network_at("a", 0, 0))[metric_names.NETWORK_HEADROOM] == 60
-
-
-def test_a_link_that_is_down_has_no_headroom() -> None:
-    now = *network_at("a", 0, 0), network.UP(0, "a"), network.SPEED(100, "a")
-    assert metric_names.NETWORK_HEADROOM not in after(*now, before=network_at("a", 0, 0))
-
-
-def test_sriov_headroom_is_of_links_with_a_free_function() -> None:
-    before = *network_at("a", 0, 0), *network_at("b", 0, 0)
-    now = [*before, network.UP(1, "a"), network.UP(1, "b"), network.SPEED(100, "a"), network.SPEED(40, "b")]
-    values = after(*now, network.VFS_FREE(0, "a"), network.VFS_FREE(3, "b"), before=before)
-    assert (values[metric_names.SRIOV_HEADROOM], values[metric_names.NETWORK_HEADROOM]) == (40, 100)
-    assert metric_names.SRIOV_HEADROOM not in after(*now, network.VFS_FREE(0, "a"), before=before)
 
 
 def physical_function(device, limited_bits, limited, speed_bytes=1.25e9, up=1):
@@ -121,76 +74,108 @@ def physical_function(device, limited_bits, limited, speed_bytes=1.25e9, up=1):
     ]
 
 
-def test_of_two_physical_functions_the_one_with_least_left_counts() -> None:
-    values = after(*physical_function("a", 2e9, 1), *physical_function("b", 6e9, 3))
-    assert values[metric_names.SRIOV_LINK_HEADROOM] == 4e9
-    assert (values[metric_names.SRIOV_LIMITED], values[metric_names.SRIOV_LIMITED_FUNCTIONS]) == (8e9, 4)
-
-
-@pytest.mark.parametrize("unknown", [{"speed_bytes": 0}, {"up": 0}])
-def test_a_physical_function_of_unknown_speed_leaves_nothing_known(unknown) -> None:
-    values = after(*physical_function("a", 0, 0), *physical_function("b", 0, 0, **unknown))
-    assert metric_names.SRIOV_LINK_HEADROOM not in values
-
-
-def test_a_physical_function_whose_rates_nobody_read_leaves_nothing_known() -> None:
-    values = after(network.UP(1, "a"), network.SPEED(1.25e9, "a"), network.VFS_ENABLED(8, "a"))
-    assert metric_names.SRIOV_LINK_HEADROOM not in values
-
-
 def space(size, free, available, read_only=0, labels=FS):
     made = disks.SIZE(size, *labels), disks.FREE(free, *labels)
     return *made, disks.AVAILABLE(available, *labels), disks.READ_ONLY(read_only, *labels)
 
 
-def test_filesystem_use_is_as_df_counts_it() -> None:
-    assert after(*space(100, 40, 30))[metric_names.FILESYSTEM_USED] == round(60 / 90, 4)
+def throttles(core, package):
+    return compute.CORE_THROTTLES(core, "0"), compute.PACKAGE_THROTTLES(package, "0")
 
 
-def test_a_full_read_only_filesystem_is_no_reason() -> None:
-    image = ("/dev/loop9", "squashfs", "/image")
-    assert after(*space(100, 40, 40), *space(9, 0, 0, 1, image))[metric_names.FILESYSTEM_USED] == 0.6
-
-
-@pytest.mark.parametrize("impossible", [-273.2, 255.0, 65261.0])
-def test_an_impossible_temperature_is_no_temperature(impossible: float) -> None:
-    sensors = hwmon.TEMPERATURE(impossible, "a", "temp1"), hwmon.TEMPERATURE(44, "a", "temp2")
-    assert after(*sensors)[metric_names.TEMPERATURE] == 44
-    assert metric_names.TEMPERATURE not in after(sensors[0])
-
-
-def test_throttled_says_whether_it_happened_since_the_last_reading() -> None:
-    before = compute.CORE_THROTTLES(7, "0"), compute.PACKAGE_THROTTLES(2, "0")
-    assert after(*before, before=before)[metric_names.CPU_THROTTLED] == 0
-    assert (
-        after(compute.CORE_THROTTLES(7, "0"), compute.PACKAGE_THROTTLES(3, "0"), before=before)[
-            metric_names.CPU_THROTTLED
-        ]
-        == 1
-    )
-    assert metric_names.CPU_THROTTLED not in after(*before)
-
-
-def test_pods_without_a_limit_have_no_share_of_it() -> None:
-    assert metric_names.PODS_MEMORY_USED not in after(compute.CGROUP_MEMORY(9, "kubepods.slice"))
-
-
-def test_gpus_are_counted_and_their_load_averaged() -> None:
-    gpus = [nvidia.UTILIZATION(0.2, "0", "a"), nvidia.UTILIZATION(0.6, "1", "b")]
-    gpus += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, value in GPU_MEMORY]
-    values = after(*gpus)
-    assert (values[metric_names.GPU_COUNT], values[metric_names.GPU_BUSY], values[metric_names.GPU_MEMORY_USED]) == (
-        2,
-        0.4,
-        0.25,
-    )
-
-
+IDLE_DISKS = disks.IO_SECONDS(0, "sda"), disks.IO_SECONDS(0, "sdb")
+NO_BYTES = disks.READ_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sdb")
+SOME_BYTES = disks.READ_BYTES(100, "sda"), disks.WRITTEN_BYTES(200, "sda"), disks.WRITTEN_BYTES(300, "sdb")
+BRIDGE = [network.RECEIVED_BYTES(0, "eth0"), network.RECEIVED_BYTES(0, "bond0")]
+BRIDGED = [network.RECEIVED_BYTES(50, "eth0"), network.RECEIVED_BYTES(50, "bond0")]
+A, B = network_at("a", 0, 0), network_at("b", 0, 0)
+UP_A = network.UP(1, "a"), network.SPEED(100, "a")
+LINKS = [*A, *B, *UP_A, network.UP(1, "b"), network.SPEED(40, "b")]
 GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]
+GPUS = [nvidia.UTILIZATION(0.2, "0", "a"), nvidia.UTILIZATION(0.6, "1", "b")]
+GPUS += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, value in GPU_MEMORY]
 
 
-def test_a_node_without_cpus_online_has_no_load_a_cpu() -> None:
-    assert metric_names.LOAD_PER_CPU not in after(compute.LOAD1(3), compute.ONLINE(0))
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        # Waiting for a disk is not busy.
+        (cpus(10, 80, 10), cpus(13, 86, 11), {metric_names.CPU_BUSY: 0.3}),
+        # The busiest disk counts, and never above one.
+        (
+            IDLE_DISKS,
+            [disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb")],
+            {metric_names.DISK_BUSY: 0.7},
+        ),
+        (IDLE_DISKS, [disks.IO_SECONDS(11, "sda")], {metric_names.DISK_BUSY: 1.0}),
+        (NO_BYTES, SOME_BYTES, {metric_names.DISK_BYTES: 60}),
+        (
+            [compute.SWAP_IN(0), compute.SWAP_OUT(0)],
+            [compute.SWAP_IN(20), compute.SWAP_OUT(30)],
+            {metric_names.SWAP_PAGES: 5},
+        ),
+        # Bytes on a bridge do not count twice.
+        (BRIDGE, [*BRIDGED, network.UP(1, "eth0")], {metric_names.NETWORK_RECEIVED: 5}),
+        (BRIDGE, BRIDGED, {metric_names.NETWORK_RECEIVED: 10}),
+        # Headroom is what the busier direction leaves; a link that is down has none.
+        (A, [*network_at("a", 400, 100), *UP_A], {metric_names.NETWORK_HEADROOM: 60}),
+        (A, [*A, network.UP(0, "a"), network.SPEED(100, "a")], {metric_names.NETWORK_HEADROOM: None}),
+        # Headroom of SR-IOV is of links with a free function.
+        (
+            LINKS,
+            [*LINKS, network.VFS_FREE(0, "a"), network.VFS_FREE(3, "b")],
+            {metric_names.SRIOV_HEADROOM: 40, metric_names.NETWORK_HEADROOM: 100},
+        ),
+        (LINKS, [*LINKS, network.VFS_FREE(0, "a")], {metric_names.SRIOV_HEADROOM: None}),
+        # Of two physical functions the one with least left counts; where one is unknown, nothing is known.
+        (
+            (),
+            [*physical_function("a", 2e9, 1), *physical_function("b", 6e9, 3)],
+            {
+                metric_names.SRIOV_LINK_HEADROOM: 4e9,
+                metric_names.SRIOV_LIMITED: 8e9,
+                metric_names.SRIOV_LIMITED_FUNCTIONS: 4,
+            },
+        ),
+        *(
+            (
+                (),
+                [*physical_function("a", 0, 0), *physical_function("b", 0, 0, **unknown)],
+                {metric_names.SRIOV_LINK_HEADROOM: None},
+            )
+            for unknown in ({"speed_bytes": 0}, {"up": 0})
+        ),
+        ((), [*UP_A, network.VFS_ENABLED(8, "a")], {metric_names.SRIOV_LINK_HEADROOM: None}),
+        # Use is as df counts it; a full read-only filesystem is no reason.
+        ((), space(100, 40, 30), {metric_names.FILESYSTEM_USED: round(60 / 90, 4)}),
+        (
+            (),
+            [*space(100, 40, 40), *space(9, 0, 0, 1, ("/dev/loop9", "squashfs", "/image"))],
+            {metric_names.FILESYSTEM_USED: 0.6},
+        ),
+        # An impossible temperature is no temperature.
+        *(
+            ((), [hwmon.TEMPERATURE(each, "a", "temp1"), *others], {metric_names.TEMPERATURE: celsius})
+            for each in (-273.2, 255.0, 65261.0)
+            for others, celsius in (([hwmon.TEMPERATURE(44, "a", "temp2")], 44), ([], None))
+        ),
+        # Throttled since the last reading or not; unknown without one.
+        (throttles(7, 2), throttles(7, 2), {metric_names.CPU_THROTTLED: 0}),
+        (throttles(7, 2), throttles(7, 3), {metric_names.CPU_THROTTLED: 1}),
+        ((), throttles(7, 2), {metric_names.CPU_THROTTLED: None}),
+        # Pods without a limit have no share of it.
+        ((), [compute.CGROUP_MEMORY(9, "kubepods.slice")], {metric_names.PODS_MEMORY_USED: None}),
+        (
+            (),
+            GPUS,
+            {metric_names.GPU_COUNT: 2, metric_names.GPU_BUSY: 0.4, metric_names.GPU_MEMORY_USED: 0.25},
+        ),
+        ((), [compute.LOAD1(3), compute.ONLINE(0)], {metric_names.LOAD_PER_CPU: None}),
+    ],
+)
+def test_values_of_two_readings_ten_seconds_apart(before, now, expected) -> None:
+    values = after(*now, before=before)
+    assert {name: values.get(name) for name in expected} == expected
 
 
 @given(st.lists(st.floats(), min_size=8, max_size=8), st.floats(), st.floats())
