@@ -113,6 +113,27 @@ async def test_what_a_turn_raises_ends_its_loop() -> None:
         await KeeperLoops([Broken()]).loops()["a keeper"]
 
 
+async def test_a_turn_that_the_api_server_fails_is_said_once_and_made_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    turns = iter([Unavailable("x"), Unavailable("y"), NotLeader("z"), None])
+
+    class Failing(Recorded):
+        problem_texts = ("cannot keep it", "keeps it again")
+
+        async def keep(self) -> None:
+            if error := next(turns):
+                raise error
+
+        def fail(self) -> None:
+            self.calls.append("fail")
+
+    keeper = Failing()
+    for _ in range(4):
+        await keeper.turn()
+    assert keeper.calls == ["fail", "fail"]
+    assert caplog.messages == ["cannot keep it: Unavailable: x", "keeps it again"]
+
+
 @pytest.mark.parametrize(
     ("error", "result", "goes_on"),
     [

@@ -11,6 +11,13 @@ AT_TASPOLICY = "leadsman/decision/telemetry/test_taspolicy_document.py::"
 
 MUTATIONS = (
     Mutation(
+        "a keeper forgets what may not be true since a turn failed",
+        "controller/keeper.py",
+        "                self.fail()\n",
+        "",
+        "controller/test_keeper.py::test_a_turn_that_the_api_server_fails_is_said_once_and_made_again",
+    ),
+    Mutation(
         "Retry-After is obeyed",
         "leadsman/kube/client.py",
         "await asyncio.sleep(error.retry_after_seconds or 0)",
