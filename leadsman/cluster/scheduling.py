@@ -65,7 +65,8 @@ class Feasibility:
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that may have the pod."""
-        return tuple(self._columns.names[position] for position in np.flatnonzero(self.allowed))
+        names = self.names  # many are asked for at once: lists of positions are read faster than arrays
+        return tuple([names[position] for position in np.flatnonzero(self.allowed).tolist()])
 
     def kinds(self) -> dict[str, str]:
         """Node → the kind of the first reason why it may not have the pod, of the nodes that may not."""

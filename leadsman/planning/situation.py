@@ -53,7 +53,7 @@ class Verdict:
     def __init__(self, feasibility: Feasibility, refused: Mapping[str, Refusal]) -> None:
         self._feasibility, self._refused = feasibility, refused
         feasible = feasibility.nodes
-        self.nodes: tuple[str, ...] = tuple(node for node in feasible if node not in refused) if refused else feasible
+        self.nodes: tuple[str, ...] = tuple([node for node in feasible if node not in refused]) if refused else feasible
 
     def reasons(self, node: str) -> list[str]:
         """Why the node may not have the pod, kube-scheduler's reasons before the extender's; none if it may. KeyError

@@ -97,6 +97,7 @@ class Planner:
         self._after = {domain: situation.failed(failure.nodes) for domain, failure in self._failures.items()}
         covered = [self._bounded[uid] for uid in self._survives]
         self._columns = Columns((), covered)
+        self._amounts = {pod.uid: self._columns.of(pod) for pod in covered}
         self._nodes = tuple(cluster.nodes)
         self._position = {node: position for position, node in enumerate(self._nodes)}
         self._ledger = ReserveLedger(self._columns.free_on_all(cluster))
@@ -125,7 +126,7 @@ class Planner:
 
     def cover(self, pod: ClusterPod, nodes: Sequence[str] | None = None) -> bool:
         """Gives the pod the cheapest of `nodes`, all by default, that can be its backup, or says why there is none."""
-        domains, amounts = self._survives[pod.uid], self._columns.of(pod)
+        domains, amounts = self._survives[pod.uid], self._amounts[pod.uid]
         reserved = self._ledger.reserved_with(domains, amounts)
         growth = self._share(reserved - self._ledger.reserved)
         left = np.where(amounts > 0, self._ledger.free - reserved, _PLENTY).min(axis=1, initial=_PLENTY)
@@ -156,7 +157,7 @@ class Planner:
         domains = self._survives[pod.uid]
         self.backups[pod.uid] = Backup(node, domains)
         self.uncovered.pop(pod.uid, None)
-        self._ledger.fall(domains, self._position[node], self._columns.of(pod))
+        self._count(pod, self.backups[pod.uid])
         for domain in domains:
             self._after[domain] = self._after[domain].with_pod(pod, node)
 
@@ -182,10 +183,13 @@ class Planner:
                 return
             if pod.uid not in self.backups or self.is_frozen(pod):
                 continue
-            before, backup = self._reserved_share(), self._take(pod)
-            if before - self._reserved_share() <= _SAVES_SHARE:
-                self.put(pod, backup.node)
+            before, backup = self._reserved_share(), self.backups[pod.uid]
+            self._count(pod, backup, -1)
+            least = self._reserved_share()
+            self._count(pod, backup)
+            if before - least <= _SAVES_SHARE:
                 continue
+            self._take(pod)
             self.cover(pod)
             if pod.uid not in self.backups or self._reserved_share() >= before - _SAVES_SHARE:
                 if pod.uid in self.backups:
@@ -262,7 +266,7 @@ class Planner:
 
     def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
         """Pods that are bound to no workload come first, then large ones."""
-        return len(self._situation.workloads_bounding(pod)), -float(self._share(self._columns.of(pod))), pod.uid
+        return len(self._situation.workloads_bounding(pod)), -float(self._share(self._amounts[pod.uid])), pod.uid
 
     def _reason_against(self, pod: ClusterPod, node: str) -> str:
         """Why the pod could not go to the node after one of the failures, although nothing refuses it there; "": it
@@ -285,9 +289,13 @@ class Planner:
         covered = (each for each in fallen if self._is_covered(each, domain))
         return [*(each for each in covered if each.uid != pod.uid), pod]
 
+    def _count(self, pod: ClusterPod, backup: Backup, sign: int = 1) -> None:
+        """Counts what falls on the backup; with sign -1, no longer."""
+        self._ledger.fall(backup.domains, self._position[backup.node], sign * self._amounts[pod.uid])
+
     def _take(self, pod: ClusterPod) -> Backup:
         backup = self.backups.pop(pod.uid)
-        self._ledger.fall(backup.domains, self._position[backup.node], -self._columns.of(pod))
+        self._count(pod, backup, -1)
         for domain in backup.domains:
             self._after[domain] = self._after[domain].without_pod(pod.uid)
         return backup
