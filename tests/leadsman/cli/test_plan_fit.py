@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
+from leadsman.planning.capacity.report import Fit, FitReport, as_text
 
 WEB = """
 kind: Deployment
@@ -87,3 +88,10 @@ def test_costs_that_a_pipe_brings_are_a_file_of_costs(files: list[str], capsys: 
         main([*files, "--node-cost", f"/dev/fd/{read}"])
     assert f"--node-cost: /dev/fd/{read}: " in capsys.readouterr().err
     os.close(read)
+
+
+def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> None:
+    web = Fit("web", 1, 0, 1, False, "room on nodes", {}, None, (), {})
+    text = as_text(FitReport("a cluster", 1, (web,), None))
+    assert "Whether 1 fit is not known: at least 0 and at most 1 do" in text
+    assert "No number of copies" not in text

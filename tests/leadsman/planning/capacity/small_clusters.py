@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from leadsman.cluster.budgets import Quota
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, TopologySpread
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -54,8 +54,11 @@ def _pod(name: str, nodes: Sequence[str], rng: random.Random) -> ClusterPod:
     bounds = {f"delay_{rng.choice(nodes)}": str(rng.choice((15, 25, 30)))} if rng.random() < 0.7 else {}
     labels = {"app": name, **bounds}
     ports = (HostPort(8080),) if rng.random() < 0.1 else ()
+    scope = rng.choice(("node", "node", "rack", "zone", "none"))
     itself = LabelSelector((Requirement("app", Operator.IN, (name,)),))
     apart = (PodAffinityTerm("kubernetes.io/hostname", itself, ("shop",)),) if rng.random() < 0.1 else ()
+    is_spread = (scope == "none" or not bounds) and rng.random() < 0.5
+    spread = (TopologySpread(ZONE_LABEL, rng.choice((1, 2)), itself),) if is_spread else ()
     return ClusterPod(
         uid=name,
         namespace="shop",
@@ -65,8 +68,8 @@ def _pod(name: str, nodes: Sequence[str], rng: random.Random) -> ClusterPod:
         owner_uid=name,
         requests=Resources(rng.choice((250, 300, 500)), rng.choice((256, 384, 512)) * MIB, 1),
         labels=labels,
-        annotations={"leadsman.dev/backup": rng.choice(("node", "node", "rack", "zone", "none"))},
-        constraints=PodConstraints(host_ports=ports, anti_affinity=apart),
+        annotations={"leadsman.dev/backup": scope},
+        constraints=PodConstraints(host_ports=ports, anti_affinity=apart, spread=spread),
         phase="Running",
     )
 
@@ -110,7 +113,7 @@ class EveryPacking:
 
     def _allowed_nodes(self, pod: ClusterPod, case: Case) -> list[str]:
         by_bounds = DelayFilter().refusals(PodInfo.of(pod), tuple(case.cluster.nodes), case.inputs)
-        roomless = replace(pod, requests=ZERO)
+        roomless = replace(pod, requests=ZERO, constraints=replace(pod.constraints, spread=()))
         return [
             n for n in case.cluster.nodes if n not in by_bounds and not scheduling_refusals(case.cluster, roomless, n)
         ]
@@ -134,7 +137,7 @@ class EveryPacking:
         if self._steps < 0:
             raise TooManyPackings
         if at == len(pods):
-            return all(self._quota_holds(left, len(pods)) for left in self._quota_left)
+            return all(self._quota_holds(left, len(pods)) for left in self._quota_left) and self._can_be_bound()
         number = pods[at]
         pod, allowed = self._templates[number].pod, self._allowed[number]
         first = least if at and pods[at - 1] == number else ("", "")
@@ -183,6 +186,16 @@ class EveryPacking:
                     return False
         return (used + reserve).fits(self._cluster.nodes[node].allocatable) and _get_along(self._on[node])
 
+    def _can_be_bound(self) -> bool:
+        """Whether the pods of each template can come one after another, none to a zone that is too full by then."""
+        zones = {name: node.labels[ZONE_LABEL] for name, node in self._cluster.nodes.items()}
+        for template in self._templates:
+            for spread in template.pod.constraints.spread:
+                there = Counter(zones[node] for node, pods in self._on.items() for pod in pods if pod is template.pod)
+                if not _reachable(dict.fromkeys(zones.values(), 0), there, spread.max_skew):
+                    return False
+        return True
+
     def _quota_holds(self, left: int, pods: int) -> bool:
         return pods + max(self._made_again.values(), default=0) <= left
 
@@ -198,3 +211,12 @@ def _get_along(pods: Sequence[ClusterPod]) -> bool:
     ports = sum(len(pod.constraints.host_ports) for pod in pods)
     apart = Counter(pod.labels["app"] for pod in pods if pod.constraints.anti_affinity)
     return ports <= 1 and max(apart.values(), default=0) <= 1
+
+
+def _reachable(now: dict[str, int], wanted: Counter[str], max_skew: int) -> bool:
+    """Whether so many pods of each zone can be bound one after another, tried in every order of zones."""
+    if all(now[zone] == wanted[zone] for zone in now):
+        return True
+    least = min(now.values())
+    steps = (zone for zone in now if now[zone] < wanted[zone] and now[zone] + 1 - least <= max_skew)
+    return any(_reachable({**now, zone: now[zone] + 1}, wanted, max_skew) for zone in steps)

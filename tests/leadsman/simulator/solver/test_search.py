@@ -1,6 +1,8 @@
 """The search with the real solver, in its own process."""
 
+import time
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +88,18 @@ def test_seconds_end_a_search_that_has_work_left() -> None:
     start = greedy_choices(modelled.problem, modelled.start)
     found = process.run(Job(modelled.problem, start, 1, 1e6, 0.5))
     assert found.ended is Ended.SECONDS
+
+
+def test_a_solver_that_does_not_end_is_ended_with_the_best_so_far(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hung = tmp_path / "ortools"
+    hung.mkdir()
+    (hung / "__init__.py").write_text("import time\ntime.sleep(20)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    modelled = model_cluster(Situation(*node_bound_case(5, nodes=4, pods=4)), SETTINGS)
+    start = greedy_choices(modelled.problem, modelled.start)
+    began = time.monotonic()
+    found = process.run(Job(modelled.problem, start, 1, 1.0, 0.5))
+    assert (found.choices, found.ended) == (start, Ended.SECONDS)
+    assert time.monotonic() - began < 15
