@@ -206,8 +206,8 @@ MUTATIONS = (
     Mutation(
         "an exact count leaves room for the worst failure",
         "leadsman/simulator/solver/exact_packing.py",
-        "                self.model.add(used + needed <= max(room - (0 if fixed is None else int(fixed[column])), 0))\n",
-        "",
+        "self.model.add(used + needed <=",
+        "self.model.add(used <=",
         "leadsman/planning/capacity/test_count.py",
     ),
     Mutation(
