@@ -46,7 +46,8 @@ class _PackingModel:
         sets = self.model.new_int_var(least, most, "sets")
         for number, template in enumerate(problem.templates):
             pods = most * template.per_set
-            for node in np.flatnonzero(template.places).tolist():
+            in_domains = [each.domain_of_node >= 0 for each in template.spread]
+            for node in np.flatnonzero(np.all([template.places, *in_domains], axis=0)).tolist():
                 self._runs[number, node] = self.model.new_int_var(0, pods, "")
                 if template.scopes:
                     self._add_backups(number, node, pods)

@@ -1,5 +1,7 @@
 """A pod is covered when its room is held, and not a moment earlier."""
 
+import pytest
+
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -12,24 +14,27 @@ ROOM = Resources(100, 2**30, 1)
 PLAN = BackupPlan({"web": Backup("edge-2", ())}, {"edge-2": ROOM})
 
 
-def placeholder(node: str) -> ClusterPod:
-    return ClusterPod("hold", "x", "hold", node, requests=ROOM, labels={"leadsman.dev/placeholder": "edge-2"})
-
-
-def test_it_is_covered_once_the_placeholder_is_bound() -> None:
-    coverage = coverage_of(cluster_of([NODE], [placeholder("edge-2")]), PLAN, {})
-    assert coverage == {"web": Coverage(CoverageState.COVERED, "edge-2")}
-
-
-def test_it_waits_until_then_and_says_for_what() -> None:
-    [found] = coverage_of(cluster_of([NODE], [placeholder("")]), PLAN, {}).values()
-    reason = "node edge-2 does not hold its room yet: cpu, memory, pods missing"
-    assert found == Coverage(CoverageState.WAITING, "edge-2", reason)
-
-
-def test_a_refused_placeholder_leaves_it_uncovered_with_the_refusal() -> None:
-    [found] = coverage_of(cluster_of([NODE], []), PLAN, {"edge-2": "quota room exceeded"}).values()
-    assert found == Coverage(CoverageState.UNCOVERED, "edge-2", "quota room exceeded")
+@pytest.mark.parametrize(
+    ("placeholder_on", "problems", "expected"),
+    [
+        ("edge-2", {}, Coverage(CoverageState.COVERED, "edge-2")),
+        (
+            "",
+            {},
+            Coverage(
+                CoverageState.WAITING, "edge-2", "node edge-2 does not hold its room yet: cpu, memory, pods missing"
+            ),
+        ),
+        (None, {"edge-2": "quota exceeded"}, Coverage(CoverageState.UNCOVERED, "edge-2", "quota exceeded")),
+    ],
+)
+def test_a_pod_is_covered_once_the_placeholder_is_bound(
+    placeholder_on: str | None, problems: dict[str, str], expected: Coverage
+) -> None:
+    labels = {"leadsman.dev/placeholder": "edge-2"}
+    holding = [ClusterPod("hold", "x", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
+    cluster = cluster_of([NODE], [] if placeholder_on is None else holding)
+    assert coverage_of(cluster, PLAN, problems) == {"web": expected}
 
 
 def test_one_without_a_backup_keeps_the_plan_s_reason() -> None:

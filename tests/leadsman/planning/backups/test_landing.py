@@ -1,5 +1,7 @@
 """Pods that fall together and count on each other."""
 
+import pytest
+
 from leadsman.cluster.constraints import PodAffinityTerm, PodConstraints, TopologySpread
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
@@ -38,24 +40,29 @@ def stuck(*landing: tuple[str, str, PodConstraints]) -> set[str]:
     return set(stuck_pods(Situation(after, inputs_of(after, {})), pods))
 
 
-def test_a_pod_waits_for_the_one_that_it_wants_near() -> None:
-    assert stuck(("web", "node-a", near("db")), ("db", "node-a", PodConstraints(affinity=near("db").affinity))) == set()
+ALONE = PodConstraints()
 
 
-def test_two_that_wait_for_each_other_are_stuck() -> None:
-    assert stuck(("web", "node-a", near("db")), ("db", "node-a", near("web"))) == {"web-0", "db-1"}
-
-
-def test_a_pod_whose_partner_lands_elsewhere_is_stuck() -> None:
-    assert stuck(("web", "node-a", near("db")), ("db", "node-b", PodConstraints())) == {"web-0"}
-
-
-def test_a_pod_that_may_come_last_must_find_its_place_then() -> None:
-    """It finds one as the first, and none once two of its kind are in that zone."""
-    db = ("db", "node-a", PodConstraints())
-    assert stuck(("db", "node-a", spread("db"))) == set()
-    assert stuck(("db", "node-a", spread("db")), db, db) == {"db-0"}
-
-
-def test_a_pod_that_an_even_spread_takes_is_not_stuck() -> None:
-    assert stuck(("db", "node-a", spread("db")), ("db", "node-b", spread("db"))) == set()
+@pytest.mark.parametrize(
+    ("landing", "left"),
+    [
+        pytest.param(
+            [("web", "node-a", near("db")), ("db", "node-a", near("db"))], set(), id="one waits for the other"
+        ),
+        pytest.param(
+            [("web", "node-a", near("db")), ("db", "node-a", near("web"))], {"web-0", "db-1"}, id="each waits"
+        ),
+        pytest.param(
+            [("web", "node-a", near("db")), ("db", "node-b", ALONE)], {"web-0"}, id="its partner is elsewhere"
+        ),
+        pytest.param([("db", "node-a", spread("db"))], set(), id="first of its kind"),
+        pytest.param(
+            [("db", "node-a", spread("db")), ("db", "node-a", ALONE), ("db", "node-a", ALONE)],
+            {"db-0"},
+            id="it may come last, and two of its kind are in the zone then",
+        ),
+        pytest.param([("db", "node-a", spread("db")), ("db", "node-b", spread("db"))], set(), id="an even spread"),
+    ],
+)
+def test_who_is_stuck(landing: list[tuple[str, str, PodConstraints]], left: set[str]) -> None:
+    assert stuck(*landing) == left

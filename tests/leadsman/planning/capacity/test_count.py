@@ -29,6 +29,8 @@ def test_a_count_equals_trying_everything(first_seed: int) -> None:
         count = count_together(model, exact_packing)
         assert not broken(model, count.packing), f"seed {seed}"
         assert count.exact, f"seed {seed}: {count.sets} to {count.at_most}"
+        if not any(model.cautions):
+            assert exact_packing(model.problem, 1, count.sets + 3)[1] == count.sets, f"seed {seed}"
         with contextlib.suppress(TooManyPackings):
             assert EveryPacking(case, templates, model.plan).most_sets(count.sets + 1) == count.sets, f"seed {seed}"
             tried += 1
@@ -51,3 +53,12 @@ def test_templates_that_are_bound_to_each_other_are_counted_together() -> None:
     assert any(model.cautions)
     assert not broken(model, count.packing)
     assert (count.sets, count.at_most) == (2, 3), "more is not proven not to fit"
+
+
+def test_where_racks_are_unknown_no_pod_that_is_to_survive_one_fits() -> None:
+    nodes = [ClusterNode(name, uid=name, allocatable=Resources(pods=2), ready=True) for name in ("a", "b")]
+    web = ClusterPod("w", "shop", "w", owner_uid="w", owner_kind="ReplicaSet", labels={"delay_a": "5"})
+    web = replace(web, annotations={"leadsman.dev/backup": "rack"})
+    cluster = cluster_of(nodes, ())
+    situation = Situation(cluster, inputs_of(cluster, {x: dict.fromkeys("ab", 1.0) for x in "ab"}))
+    assert count_together(model_capacity(situation, [PodTemplate("w", web)], SETTINGS)).at_most == 0

@@ -17,6 +17,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
+from leadsman.simulator.solver.exact_packing import exact_packing
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 ITSELF = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
@@ -66,7 +67,8 @@ def longest_row(cluster: Cluster, pod: ClusterPod) -> int:
 def test_a_spread_count_equals_the_longest_row(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 40):
         cluster, pod = spread_case(seed)
-        count = count_together(
-            model_capacity(Situation(cluster, inputs_of(cluster, {})), [PodTemplate("t", pod)], BackupSettings())
-        )
-        assert (count.sets, count.at_most) == (longest_row(cluster, pod),) * 2, f"seed {seed}"
+        situation = Situation(cluster, inputs_of(cluster, {}))
+        model = model_capacity(situation, [PodTemplate("t", pod)], BackupSettings())
+        count, longest = count_together(model), longest_row(cluster, pod)
+        assert (count.sets, count.at_most) == (longest, longest), f"seed {seed}"
+        assert exact_packing(model.problem, 1, longest + 3)[1] == longest, f"seed {seed}"

@@ -15,11 +15,13 @@ from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
-STEP = 0.01
+STEP = 0.001
 
 
 def tries(problem: Problem, choices: Choices, pods: Sequence[int], work: float) -> Solved:
     """A solver that tries choices by chance, one for each bit of work: more of it finds what less does."""
+    if len(pods) == len(problem.pods):
+        return Solved(choices, False, 0.0, work)  # so many pods at once are too hard for it
     rng, best = random.Random(repr((choices, list(pods)))), choices
     at = score(problem, best)
     for _ in range(int(work / STEP)):
@@ -33,7 +35,7 @@ def tries(problem: Problem, choices: Choices, pods: Sequence[int], work: float) 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_more_work_never_gives_a_worse_plan(seed: int) -> None:
-    case = node_bound_case(seed, nodes=8, pods=16, placed_ratio=0.2)
+    case = node_bound_case(seed, nodes=10, pods=60, placed_ratio=0.2)
     modelled = model_cluster(Situation(*case), BackupSettings(rack_label=RACK_LABEL))
     start = greedy_choices(modelled.problem, modelled.start)
 
