@@ -179,8 +179,7 @@ def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
 
 def last_seen_at(event: Event) -> datetime:
     """When the Event was last seen; a time long past when it carries none."""
-    observed = event.series.last_observed_time if event.series else None
-    return observed or event.last_timestamp or event.event_time or event.metadata.creation_timestamp or _LONG_AGO
+    return event.last_seen or event.metadata.creation_timestamp or _LONG_AGO
 
 
 def _event_cause(event: Event) -> IncidentCause | None:

@@ -24,10 +24,10 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import (
     FittedEstimates,
     Measurements,
-    MeasurementView,
     fit_estimates,
     gather_measurements,
 )
+from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
@@ -174,7 +174,7 @@ class FitInputs(NamedTuple):
     snapshot: Snapshot
     statistic: Statistic
     layers_ms: tuple[float, ...]
-    views: tuple[MeasurementView, ...]
+    views: tuple[GoldpingerView, ...]
     matrices: tuple[DelayMatrix, ...]
     now: float
 
@@ -212,7 +212,7 @@ class Estimator:
         self,
         state: Source[Snapshot],
         policy: Source[Policy],
-        measurement_sources: Sequence[Source[MeasurementView | None]] = (),
+        measurement_sources: Sequence[Source[GoldpingerView | None]] = (),
         matrices: Sequence[Source[DelayMatrix]] = (),
         *,
         estimates: bool = True,

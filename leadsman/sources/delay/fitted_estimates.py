@@ -1,9 +1,9 @@
 """Estimates of a fit under the nodes' names, without implausible reports, and where the next fit starts."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,6 @@ from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 
 _Measurement = tuple[str, str, float]
 """Source, target, round trip in ms."""
-
-
-class MeasurementView(Protocol):
-    """A DelayView whose measurements can be listed."""
-
-    @property
-    def fresh_until(self) -> float: ...
-
-    def measurements(self) -> Iterable[_Measurement]: ...
 
 
 class Measurements(NamedTuple):
@@ -69,7 +60,7 @@ class Measurements(NamedTuple):
 
 
 def gather_measurements(
-    snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[MeasurementView] = ()
+    snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[GoldpingerView] = ()
 ) -> Measurements:
     """Gathers what fresh reports and views hold. Its nodes are those that report or that replied to a probe."""
     measurements = [each for view in views if view.fresh_until > now for each in view.measurements()]
