@@ -44,8 +44,7 @@ from leadsman.runtime import decode_errors
 from leadsman.runtime.decode_errors import UNREADABLE, shown
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
-from leadsman.state.records import Reward
-from leadsman.state.snapshot import AgedReward, NodeState, RewardsByType, Snapshot
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 
 T = TypeVar("T")
 Named = TypeVar("Named", ClusterNode, ClusterPod)
@@ -69,22 +68,6 @@ class ClusterSnapshot(Struct, frozen=True):
 
 class _Part(Struct, frozen=True, omit_defaults=True):
     pass
-
-
-class Agent(_Part, frozen=True):
-    """What a node's agent wrote to etcd."""
-
-    node: str
-    state: NodeState
-
-
-class NodeReward(_Part, frozen=True):
-    """A node's reward of a pod type. seen_at: as AgedReward has it."""
-
-    type: str
-    node: str
-    reward: Reward
-    seen_at: float | None = None
 
 
 class Workload(_Part, frozen=True):
@@ -124,6 +107,7 @@ class Document(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     clock_seconds: the monotonic clock when it was taken. Everything named …_at is in seconds of that clock, except
         created_at, at_seconds and last_incident_seconds, which are Unix seconds.
     pods: each a ClusterPod, decoded by itself so that pods of one template share what is equal.
+    agents: node → what its agent wrote to etcd. rewards: pod type → node → its reward.
     delay_matrix: node → its round trips in ms to the nodes in the order in which they stand here.
     workloads_read_at: None: workloads are not known.
     """
@@ -145,8 +129,8 @@ class Document(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workloads: Sequence[Workload] = ()
     workloads_read_at: float | None = None
     node_roles: Mapping[str, str] = {}
-    agents: Sequence[Agent] = ()
-    rewards: Sequence[NodeReward] = ()
+    agents: Mapping[str, NodeState] = {}
+    rewards: Mapping[str, Mapping[str, AgedReward]] = {}
     goldpinger: GoldpingerView | None = None
     delay_matrix: Mapping[str, Raw] = {}
     telemetry_policies: Sequence[TasPolicy] = ()
@@ -213,8 +197,8 @@ def _document(snapshot: ClusterSnapshot) -> Document:
         workloads=_workloads(inputs.workloads),
         workloads_read_at=inputs.workloads.read_at,
         node_roles=inputs.node_roles,
-        agents=tuple(Agent(node, state) for node, state in inputs.snapshot.nodes.items()),
-        rewards=_rewards(inputs.snapshot.rewards),
+        agents=inputs.snapshot.nodes,
+        rewards=inputs.snapshot.rewards,
         goldpinger=goldpinger,
         delay_matrix={} if matrix is None else _matrix_rows(matrix),
         telemetry_policies=tuple(telemetry.policies.used.values()),
@@ -261,14 +245,6 @@ def _workloads(index: WorkloadIndex) -> tuple[Workload, ...]:
     )
 
 
-def _rewards(by_type: RewardsByType) -> tuple[NodeReward, ...]:
-    return tuple(
-        NodeReward(pod_type, node, aged.reward, aged.seen_at)
-        for pod_type, by_node in by_type.items()
-        for node, aged in by_node.items()
-    )
-
-
 def _metrics(telemetry: TelemetryInputs) -> tuple[MetricTable, ...]:
     return tuple(
         MetricTable()
@@ -299,7 +275,6 @@ def read_snapshot(data: bytes) -> ClusterSnapshot:
     _check_kind(_decoded(_KIND, data, "$"))
     document = _decoded(_DOCUMENT, data, "$")
     _check_unique("nodes", "name", (node.name for node in document.nodes))
-    _check_unique("agents", "node", (agent.node for agent in document.agents))
     shared = _SharedParts()
     pods = [shared.pod(_decoded(_POD, raw, f"$.pods[{number}]")) for number, raw in enumerate(document.pods)]
     _check_unique("pods", "uid", (pod.uid for pod in pods))
@@ -360,18 +335,12 @@ def _inputs(document: Document) -> DecisionInputs:
         views.append(document.goldpinger)
     if document.delay_matrix:
         views.append(_matrix(document.delay_matrix))
-    rewards: dict[str, dict[str, AgedReward]] = defaultdict(dict)
-    for reward in document.rewards:
-        rewards[reward.type][reward.node] = AgedReward(reward.reward, reward.seen_at)
     workloads: dict[tuple[str, str], dict[str, PlacedPods]] = defaultdict(dict)
     for workload in document.workloads:
         workloads[workload.namespace, workload.name][workload.kind] = workload.pods
     refused = {PolicyKey(each.namespace, each.name): each.refused for each in document.refused_telemetry_policies}
     return DecisionInputs(
-        Snapshot(
-            nodes=MappingProxyType({agent.node: agent.state for agent in document.agents}),
-            rewards=MappingProxyType(dict(rewards)),
-        ),
+        Snapshot(MappingProxyType(dict(document.agents)), rewards=MappingProxyType(dict(document.rewards))),
         document.policy,
         document.clock_seconds,
         workloads=WorkloadIndex(MappingProxyType(dict(workloads)), document.workloads_read_at),

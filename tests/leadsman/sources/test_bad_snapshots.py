@@ -32,8 +32,8 @@ HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
             '$.policy.delay.statistic: got "p99"; invalid enum value',
         ),
         (
-            HEAD + ', "agents": [{"node": "a", "state": {"latency": {"peers": {"b": {"sent": 1, "received": 2}}}}}]}',
-            "$.agents[0].state.latency.peers[...]: received 2 of 1 probes sent",
+            HEAD + ', "agents": {"a": {"latency": {"peers": {"b": {"sent": 1, "received": 2}}}}}}',
+            "$.agents[...].latency.peers[...]: received 2 of 1 probes sent",
         ),
         (
             HEAD + ', "delay_matrix": {"a": [0, 1], "b": [-2, 0]}}',
