@@ -37,8 +37,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.names import ZONE_LABEL
 from leadsman.kube.objects import Node
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
+from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.scrape import counter, create_registry, gauge

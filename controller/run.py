@@ -13,8 +13,7 @@ from aiohttp import web
 from controller.parts import ControllerParts
 from controller.settings import ControllerSettings
 from leadsman.kube.errors import ApiError
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
+from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.scrape import create_registry
 

@@ -22,9 +22,8 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.model import pod_type_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
-from leadsman.runtime import ops_server
-from leadsman.runtime.http_server import track_request
-from leadsman.runtime.ops_server import Health, HealthCheck, good_unless
+from leadsman.runtime import http_server
+from leadsman.runtime.http_server import Health, HealthCheck, good_unless, track_request
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 
@@ -135,7 +134,7 @@ def create_ops_app(
     def readyz() -> Health:
         return Health(False, "draining") if draining() else readiness()
 
-    return ops_server.create_ops_app(metrics.registry, healthz, readyz)
+    return http_server.create_ops_app(metrics.registry, healthz, readyz)
 
 
 def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from leadsman.runtime.ops_server import Health
+from leadsman.runtime.http_server import Health
 from leadsman.sources.source import ListedSource
 
 FAILED_LISTING_GRACE_SECONDS = 15.0

@@ -31,10 +31,9 @@ from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
-from leadsman.runtime.drain import Drain
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
+from leadsman.runtime.http_server import Drain, serve
 from leadsman.runtime.process import run_tasks
+from leadsman.runtime.server_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from leadsman.runtime import connections, http_server, mutual_tls
+from leadsman.runtime import connections, http_server, server_tls
 from leadsman.runtime.log_limit import LogLimit
 from tests.testbed import kube_apiserver
 
@@ -47,7 +47,7 @@ def log_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test has all the log lines that strangers may cause."""
     for logger in (logging.getLogger(each.__name__) for each in (connections, http_server)):
         monkeypatch.setattr(logger, "filters", _renewed(logger))
-    monkeypatch.setattr(mutual_tls.client_log, "filters", _renewed(mutual_tls.client_log))
+    monkeypatch.setattr(server_tls.client_log, "filters", _renewed(server_tls.client_log))
 
 
 def _renewed(logger: logging.Logger) -> list[object]:

@@ -92,7 +92,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("agent/hardware/compute.py", "import psutil", "A collector reads the host's files"),
         ("leadsman/network/layers.py", "from leadsman.state import records", "Estimates know numbers only"),
         ("leadsman/state/keys.py", "import os", "Records, keys, codecs"),
-        ("leadsman/cli/plan_optimise.py", "import ortools", "The solver is imported in its own process"),
+        ("leadsman/cli/plan_optimise.py", "import ortools", "The solver is imported where somebody waits"),
         ("leadsman/kube/access.py", "import kubernetes", "The command line alone imports the kubernetes client"),
     ],
 )

@@ -27,7 +27,7 @@ PROCESSES = {
     "extender": ("extender",),
     "controller": ("controller",),
     "leadsman/sources": ("extender", "controller"),
-    "leadsman/runtime/mutual_tls.py": ("extender",),
+    "leadsman/runtime/server_tls.py": ("extender",),
     "leadsman/runtime/scrape.py": ("agent", "extender", "controller"),
 }
 """Room → the processes that show what its code counts. A test wants every family below one of them."""

@@ -20,8 +20,8 @@ from extender.metrics import ExtenderMetrics
 from extender.plugins.host import PluginState
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
-from leadsman.runtime.mutual_tls import MutualTls
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.server_tls import MutualTls
 from leadsman.sources.input_sources import InputSources
 
 

@@ -22,8 +22,8 @@ from leadsman.cli.flags.values import (
 )
 from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.kube.objects import ObjectReference
-from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
+from leadsman.runtime.server_tls import TlsFiles
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES, SMALLEST_RING_BYTES
 
 DRAIN_SECONDS = 10.0

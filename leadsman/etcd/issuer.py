@@ -17,10 +17,9 @@ from leadsman.etcd.access_control import CONTROLLER, EXTENDER, AccessControl, Et
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
-from leadsman.runtime.http_server import serve, track_request
+from leadsman.runtime.http_server import create_ops_app, good_unless, serve, track_request
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.lru import LruCache
-from leadsman.runtime.ops_server import create_ops_app, good_unless
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.process import run_tasks
 from leadsman.runtime.scrape import create_registry

@@ -20,8 +20,8 @@ from aiohttp import web
 from msgspec import Struct, field, structs
 
 from leadsman.runtime.http_server import serve, track_request
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.server_tls import MutualTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_json import AnyResponse, AuthDisabled
 from leadsman.state.store import StoreError

@@ -34,9 +34,13 @@ from leadsman.kube.errors import (
 )
 from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.resources import Resource
-from leadsman.runtime.certificate_check import check_authorities, check_client_certificate
-from leadsman.runtime.client_tls import ClientTls, TlsSetting
-from leadsman.runtime.keepalive import keepalive_socket
+from leadsman.runtime.client_tls import (
+    ClientTls,
+    TlsSetting,
+    check_authorities,
+    check_client_certificate,
+    keepalive_socket,
+)
 from leadsman.runtime.redaction import hide_credentials
 
 # The HTTP session of an ApiAccess, whose sockets notice a vanished peer, and its TLS, which follows the files.

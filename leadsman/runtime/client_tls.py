@@ -1,17 +1,127 @@
-"""The TLS context of a client's new connections, made again when its files change.
+"""TLS of a client's new connections, and the trial of certificate files before a client or a server uses them.
 
-No task is needed: who asks for the context has the files looked at, once a second at most. Open connections keep
-theirs.
+A client's context is made again when its files change. No task is needed: who asks for the context has the files looked
+at, once a second at most; open connections keep theirs. What a peer would refuse must not replace what works, so files
+are tried in a handshake in memory: the standard library reads no certificate's dates, and OpenSSL's own check is what
+counts. A socket with keep-alive notices a peer that vanished without closing its connection.
 """
 
 import logging
+import socket
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.watched_files import POLL_SECONDS, WatchedFiles
+from leadsman.runtime.watched_files import POLL_SECONDS, UsableLater, WatchedFiles
+
+# The peer is given up after 10 + 3 * 5 s, with or without data under way.
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+)
+
+
+def keepalive_socket(address: Any) -> socket.socket:
+    """A TCP socket with keep-alive. address: as `getaddrinfo` gives it; aiohttp's socket_factory."""
+    family, kind, protocol, *_ = address
+    one = socket.socket(family, kind, protocol)
+    for option in _SOCKET_OPTIONS:
+        one.setsockopt(*option)
+    return one
+
+
+_NOT_YET_VALID = 9
+"""X509_V_ERR_CERT_NOT_YET_VALID: x509_vfy.h of OpenSSL."""
+
+
+def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> float:
+    """Unix seconds at which the certificate that `server` shows expires. ValueError when it has expired or is not meant
+    for servers; UsableLater when it is not valid yet."""
+    client = _client()
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(certificate)
+    return expiry(_verify(server, client, f"{certificate}: no client would accept this certificate"))
+
+
+def expiry(certificate: Mapping[str, Any]) -> float:
+    """Unix seconds at which a certificate expires. certificate: as ssl.getpeercert() shows it."""
+    return float(ssl.cert_time_to_seconds(certificate["notAfter"]))
+
+
+def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
+    """Whether the certificate that `server` shows chains to the CA in PEM."""
+    client = _client()
+    try:
+        client.load_verify_locations(cadata=authority.decode("ascii"))
+        _verify(server, client, "")
+    except ValueError:  # UnicodeDecodeError is one
+        return False
+    return True
+
+
+def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
+    """Unix seconds at which the last of the CAs expires that the peers must chain to. ValueError when none of them is
+    valid. now: Unix seconds."""
+    authorities = context.get_ca_certs()
+    valid = [expiry(each) for each in authorities if _is_valid(each, now)]
+    if not valid:
+        ends = ", ".join(str(each["notAfter"]) for each in authorities) or "no CA in it"
+        raise ValueError(f"{file}: no CA certificate in it is valid now, so no {peers} would be let in (until: {ends})")
+    return max(valid)
+
+
+def check_client_certificate(file: str) -> None:
+    """ValueError when no server would accept the certificate in PEM, with its key in the same file: it has expired or
+    is not meant for clients. UsableLater when it is not valid yet."""
+    client, server = _client(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client.verify_mode, server.verify_mode = ssl.CERT_NONE, ssl.CERT_REQUIRED
+    server.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    server.load_verify_locations(file)
+    for each in (client, server):
+        each.load_cert_chain(file)
+    _verify(server, client, "no server would accept this client certificate", by_server=True)
+
+
+def _is_valid(certificate: Mapping[str, Any], now: float) -> bool:
+    begins, ends = (ssl.cert_time_to_seconds(certificate[each]) for each in ("notBefore", "notAfter"))
+    return begins <= now <= ends
+
+
+def _client() -> ssl.SSLContext:
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    return client
+
+
+def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server: bool = False) -> Mapping[str, Any]:
+    """A handshake up to the point where the client has checked the server, or also the server the client. Returns the
+    server's certificate as the client sees it: empty unless the client verifies it."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    asking = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    unfinished = [asking, answering] if by_server else [asking]
+    for _ in range(4):
+        for side in (asking, answering):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                kind = UsableLater if error.verify_code == _NOT_YET_VALID else ValueError
+                raise kind(f"{what}: {error.verify_message}") from error
+            if side in unfinished:
+                unfinished.remove(side)
+            if not unfinished:
+                return asking.getpeercert() or {}
+    raise ValueError(f"{what}: the handshake does not end")
+
 
 _log = logging.getLogger(__name__)
 

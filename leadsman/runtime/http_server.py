@@ -1,20 +1,28 @@
-"""An HTTP server for aiohttp applications; its connections have deadlines and caps (`leadsman.runtime.connections`)."""
+"""An HTTP server for aiohttp applications, the operators' pages of a process, and the drain before its end.
+
+Connections have deadlines and caps (`leadsman.runtime.connections`). The pages are /metrics, /healthz, /readyz and
+/startupz. Between SIGTERM and the end a server is unready and still answers, because its callers learn late that it
+goes: Kubernetes sends SIGTERM when it marks the pod's endpoint as terminating, and each node's kube-proxy follows some
+time after. A listener that closes at once refuses the connections made until then.
+"""
 
 import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
+from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
 
 from leadsman.runtime.connections import CLOSE_TIMEOUT_SECONDS, ConnectionGuard, ConnectionLimiter, ServerLimits
 from leadsman.runtime.log_limit import LogLimit
 
 if TYPE_CHECKING:
-    from leadsman.runtime.server_tls import ListenerTls  # an agent, which has no TLS port, never imports it
+    from leadsman.runtime.server_tls import ListenerTls
 
 DRAIN_TIMEOUT_SECONDS = 5.0
 
@@ -139,3 +147,102 @@ MAX_REASON_LENGTH = 200
 _log = logging.getLogger(__name__)
 _log.addFilter(_name_bad_request)
 _log.addFilter(LogLimit())
+
+
+class Drain:
+    """Lasts `seconds` from the signal on; 0: no drain.
+
+    has_begun: the server is unready.
+    over: set when the server should end.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.has_begun = False
+        self.over = asyncio.Event()
+        self._seconds = seconds
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Begins when `stop` is set. A second signal, such as Ctrl-C, sets it again and ends the drain."""
+        await stop.wait()
+        stop.clear()
+        self.has_begun = True
+        _log.info("draining: unready, and still answering for %g s; a second signal ends it now", self._seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds):
+                await stop.wait()
+        self.over.set()
+
+    async def close_connection(self, _: web.Request, response: web.StreamResponse) -> None:
+        """For an application's `on_response_prepare`: the client opens its next connection, to a server that stays."""
+        if self.has_begun:
+            response.headers[hdrs.CONNECTION] = "close"
+            response.force_close()
+
+
+STARTUP_SECONDS = 25.0
+"""After which nobody waits for a start: below the timeout of the manifests' startupProbe."""
+
+STARTUP_POLL_SECONDS = 0.1
+MOST_WAITING = 8
+"""For the end of a start at once. Others get their response without a wait: a client that waits keeps its connection,
+and the kubelet needs one of them for /healthz."""
+
+
+class Health(NamedTuple):
+    """What a health check found. is_good: 200, else 503. text: the response, one finding a line."""
+
+    is_good: bool
+    text: str = "ok"
+
+
+HealthCheck = Callable[[], Health]
+"""Answers from memory, without I/O."""
+
+
+def good_unless(problem: str) -> Health:
+    """Good when there is no problem, which is ""."""
+    return Health(False, problem) if problem else Health(True)
+
+
+def create_ops_app(
+    registry: CollectorRegistry, healthz: HealthCheck, readyz: HealthCheck, startup_seconds: float = STARTUP_SECONDS
+) -> web.Application:
+    """Builds the application; a process adds its own pages. /metrics is sent with gzip to clients that accept it.
+
+    healthz: the process's own loops and threads alone. A restart mends nothing else.
+    readyz: whether others should send it work.
+
+    /startupz is answered when `readyz` is good for the first time that it is looked at, at the latest after
+    `startup_seconds`, and always with 200: a kubelet notes each probe that fails as a Warning, and a start is no fault.
+    """
+    app = web.Application(middlewares=[track_request])
+    app.router.add_get("/metrics", make_aiohttp_handler(registry))
+    app.router.add_get("/healthz", _handler(healthz))
+    app.router.add_get("/readyz", _handler(readyz))
+    app.router.add_get("/startupz", _startup_handler(readyz, startup_seconds))
+    return app
+
+
+def _handler(check: HealthCheck) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handle(_: web.Request) -> web.Response:
+        health = check()
+        return web.Response(status=200 if health.is_good else 503, text=f"{health.text}\n")
+
+    return handle
+
+
+def _startup_handler(check: HealthCheck, startup_seconds: float) -> Callable[[web.Request], Awaitable[web.Response]]:
+    waiting = asyncio.Semaphore(MOST_WAITING)
+
+    async def handle(_: web.Request) -> web.Response:
+        health = check()
+        if not waiting.locked():
+            async with waiting:
+                for _attempt in range(round(startup_seconds / STARTUP_POLL_SECONDS)):
+                    if health.is_good:
+                        break
+                    await asyncio.sleep(STARTUP_POLL_SECONDS)
+                    health = check()
+        return web.Response(text=f"{health.text}\n")
+
+    return handle

@@ -1,18 +1,176 @@
-"""TLS of a server whose clients show no certificate: they prove themselves in the request."""
+"""TLS of a server: who may call, and certificates that are replaced while we run.
+
+    protocol   TLS 1.2 or newer
+    client     must show a certificate that chains to our client CA and is meant for clients
+    name       the certificate's common name, or one of its alternative names (DNS, URI, IP), is exactly one of ours
+
+So it is with `MutualTls`; clients of a `ServerTls` prove themselves in the request. A certificate is looked at when its
+connection is made. A name that is no longer allowed keeps its open connection until that ends. asyncio tells nobody why
+a handshake failed, so the context does.
+"""
 
 import logging
 import ssl
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from leadsman.runtime.certificate_check import check_server_certificate
+from msgspec import Struct
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from leadsman.runtime import client_tls
+from leadsman.runtime.client_tls import check_server_certificate
+from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
 
 _log = logging.getLogger(__name__)
 
-_MAX_FILE_BYTES = 1 << 20
+client_log = logging.getLogger(f"{__name__}.clients")
+"""What clients cause, limited in rate."""
+
+client_log.addFilter(LogLimit())
+
+MAX_FILE_BYTES = 1 << 20
+"""A Secret's own limit."""
+
+
+class TlsFiles(Struct, frozen=True):
+    """PEM files. client_ca: what clients' certificates chain to. client_names: the names let in, compared exactly."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+    client_names: frozenset[str]
+
+
+class MutualTls:
+    """current: the context for new connections. problem: why the files are not in use as they are now.
+
+    What no client would accept, or what lets no client in, replaces nothing: an expired certificate or one that is not
+    valid yet, another key's, only expired CAs. While the CA file stays as it is, a certificate that chained to it is
+    replaced only by another one that does.
+
+    The first reading raises leadsman.runtime.watched_files.UnusableFile.
+    """
+
+    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time) -> None:
+        """wall_clock: Unix seconds, as in certificates."""
+        self._files, self._wall_clock = files, wall_clock
+        self._authority, self._chains = b"", False
+        self.expires_at: dict[str, float] = {}
+        """Maps server, client_ca, and client once one connected, to the Unix seconds at which its certificate ends."""
+        self.problem = ProblemLog(
+            _log,
+            "cannot load the certificate files; the previous ones stay in use",
+            "the certificate files are valid again",
+            logging.ERROR,
+        )
+        paths = (files.certificate, files.key, files.client_ca)
+        self._watched = WatchedFiles(paths, self._load, self.problem, MAX_FILE_BYTES)
+
+    @property
+    def current(self) -> ssl.SSLContext:
+        return self._watched.current
+
+    def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
+        """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
+        shown = certificate_names(certificate or {})
+        welcome = bool(shown & self._files.client_names)
+        if not welcome:
+            names, allowed = ", ".join(sorted(shown)) or "nobody", ", ".join(sorted(self._files.client_names))
+            client_log.warning("client certificate of %s refused; allowed are %s (--tls-client-name)", names, allowed)
+        elif certificate and "notAfter" in certificate:
+            self.expires_at["client"] = client_tls.expiry(certificate)
+        return welcome
+
+    def poll(self) -> None:
+        """Reads the files if one has changed."""
+        if self._watched.poll():
+            self._log_reload()
+
+    async def follow(self) -> None:
+        """Polls until cancelled."""
+        async for _ in self._watched.changes():
+            self._log_reload()
+
+    def _log_reload(self) -> None:
+        _log.info("reloaded certificates from %s", self._files.certificate)
+
+    def _load(self, contents: Sequence[bytes]) -> ssl.SSLContext:
+        """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
+        files, authority = self._files, contents[-1]
+        made = server_context(files, lambda error: client_log.warning("TLS handshake failed: %s", error))
+        server_expires = check_server_certificate(made, files.certificate)
+        authority_expires = client_tls.check_authorities(made, files.client_ca, self._wall_clock())
+        chains = client_tls.chains_to(made, authority)
+        if authority == self._authority and self._chains and not chains:
+            raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
+        self._authority, self._chains = authority, chains
+        self.expires_at |= {"server": server_expires, "client_ca": authority_expires}
+        return made
+
+
+def tls_metrics(tls: MutualTls) -> Iterator[Metric]:
+    """Metrics of the listener's certificates."""
+    yield GaugeMetricFamily(
+        "leadsman_tls_load_success",
+        "1 when all certificate files were valid when last read, 0 while previous ones stay in use.",
+        not tls.problem.text,
+    )
+    expires = GaugeMetricFamily(
+        "leadsman_tls_certificate_expiry_timestamp_seconds",
+        "Unix time at which a certificate expires: the server's own, the last of the CAs that clients chain to, that of"
+        " the client that connected last.",
+        labels=["certificate"],
+    )
+    for which, at in tls.expires_at.items():
+        expires.add_metric([which], at)
+    yield expires
+
+
+def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:
+    """failed: told why a handshake did not succeed. ValueError when one cannot serve with the files."""
+    made = _new_context()
+    made.sslobject_class = _observed(failed)
+    made.verify_mode = ssl.CERT_REQUIRED
+    try:
+        made.load_verify_locations(files.client_ca)
+        # A password, or OpenSSL asks for one on the terminal.
+        made.load_cert_chain(files.certificate, files.key, password="")
+    except (ssl.SSLError, OSError) as error:
+        raise ValueError(f"{error}; must be a certificate, its unencrypted key and a CA, as PEM") from error
+    return made
+
+
+def _new_context() -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    return made
+
+
+def _observed(failed: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
+    class Observed(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            try:
+                super().do_handshake()
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                raise
+            except ssl.SSLError as error:
+                failed(error)
+                raise
+
+    return Observed
+
+
+def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
+    """Of an ssl.getpeercert(): the subject's common names and its alternative names."""
+    common = {value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"}
+    return common | {value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAMES}
+
+
+_NAMES = ("DNS", "URI", "IP Address")
 
 
 class ListenerTls(Protocol):
@@ -39,7 +197,7 @@ class ServerTls:
             "the certificate files are valid again",
             logging.ERROR,
         )
-        self._watched = WatchedFiles((certificate, key), self._load, problem, _MAX_FILE_BYTES)
+        self._watched = WatchedFiles((certificate, key), self._load, problem, MAX_FILE_BYTES)
 
     @property
     def current(self) -> ssl.SSLContext:
@@ -54,8 +212,7 @@ class ServerTls:
             _log.info("reloaded certificates from %s", self._certificate)
 
     def _load(self, _: Sequence[bytes]) -> ssl.SSLContext:
-        made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        made.minimum_version = ssl.TLSVersion.TLSv1_2
+        made = _new_context()
         try:
             made.load_cert_chain(self._certificate, self._key, password="")
         except (ssl.SSLError, OSError) as error:

@@ -15,9 +15,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from leadsman.runtime.certificate_check import check_authorities
-from leadsman.runtime.client_tls import ClientTls, TlsSetting
-from leadsman.runtime.keepalive import keepalive_socket
+from leadsman.runtime.client_tls import ClientTls, TlsSetting, check_authorities, keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_credentials import ConfiguredCredential, Credential, IssuedCredential, IssuerAccess
 from leadsman.state.etcd_json import JsonBody

@@ -10,8 +10,7 @@ import kubernetes_validate
 import pytest
 
 from leadsman.cli.extender import DRAIN_SECONDS
-from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
-from leadsman.runtime.ops_server import STARTUP_SECONDS
+from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS, STARTUP_SECONDS
 from leadsman.runtime.version import VERSION
 from tests.daemonset.conftest import builds_with
 

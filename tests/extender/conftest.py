@@ -25,8 +25,7 @@ from extender.worker_pool import WorkerPool
 from leadsman.cli.explain import decision_text
 from leadsman.decision.policy import Policy
 from leadsman.runtime.connections import ServerLimits
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import Health
+from leadsman.runtime.http_server import Health, serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources

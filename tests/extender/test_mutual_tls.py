@@ -14,7 +14,7 @@ import pytest
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.log_limit import LINES_BURST
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, certificate_names, tls_metrics
+from leadsman.runtime.server_tls import MutualTls, TlsFiles, certificate_names, tls_metrics
 from leadsman.runtime.watched_files import UnusableFile
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_
     tls.poll()
     assert "not yet valid" in tls.problem.text
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leadsman.runtime.certificate_check._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
+        patch.setattr("leadsman.runtime.client_tls._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
         tls.poll()
     assert tls.current is not before
 

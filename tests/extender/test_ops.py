@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.metrics import state_metrics
-from leadsman.runtime.ops_server import Health
+from leadsman.runtime.http_server import Health
 from leadsman.runtime.version import VERSION
 from leadsman.state.snapshot import Freshness, Snapshot
 

@@ -9,9 +9,8 @@ from msgspec import structs
 from extender.api.app import ApiServer
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
-from leadsman.runtime.ops_server import Health
+from leadsman.runtime.http_server import Health, serve
+from leadsman.runtime.server_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.state.snapshot import Snapshot
 from tests.extender.api.conftest import Api, Files, Fixed
 

@@ -6,10 +6,9 @@ import aiohttp
 import aiohttp.web
 import pytest
 
-from leadsman.runtime import ops_server
+from leadsman.runtime import http_server
 from leadsman.runtime.connections import ServerLimits
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
+from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.scrape import create_registry
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_conne
     until: "Until", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than all connections that a server gives to clients that it knows nothing of."""
-    monkeypatch.setattr(ops_server, "STARTUP_POLL_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "STARTUP_POLL_SECONDS", 1.0)
     most, checks, problems = ServerLimits().max_unproven_connections, list[str](), ["etcd does not answer", ""]
 
     def unready() -> Health:

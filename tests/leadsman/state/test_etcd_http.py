@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.runtime.keepalive import keepalive_socket
+from leadsman.runtime.client_tls import keepalive_socket
 from leadsman.state import etcd_http
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
 from leadsman.state.store import Compacted, Unavailable

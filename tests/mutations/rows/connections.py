@@ -3,7 +3,7 @@
 from tests.mutations.mutation import Mutation
 
 CONNECTIONS = "leadsman/runtime/connections.py"
-TLS = "leadsman/runtime/mutual_tls.py"
+TLS = "leadsman/runtime/server_tls.py"
 AT_CONNECTIONS = "extender/test_connections.py::"
 AT_TLS = "extender/test_mutual_tls.py::"
 
@@ -32,7 +32,7 @@ MUTATIONS = (
     ),
     Mutation(
         "clients that wait for a start leave the kubelet its connection",
-        "leadsman/runtime/ops_server.py",
+        "leadsman/runtime/http_server.py",
         "if not waiting.locked():",
         "if True:",
         "leadsman/runtime/test_ops_server.py::"
@@ -155,21 +155,21 @@ MUTATIONS = (
     ),
     Mutation(
         "an expired server certificate replaces nothing",
-        "leadsman/runtime/mutual_tls.py",
-        "certificate_check.check_server_certificate(made, files.certificate)\n",
+        "leadsman/runtime/server_tls.py",
+        "check_server_certificate(made, files.certificate)\n",
         "0.0\n",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",
     ),
     Mutation(
         "an expired client CA replaces nothing",
-        "leadsman/runtime/mutual_tls.py",
-        "certificate_check.check_authorities(made, files.client_ca, self._wall_clock())\n",
+        "leadsman/runtime/server_tls.py",
+        "client_tls.check_authorities(made, files.client_ca, self._wall_clock())\n",
         "0.0\n",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",
     ),
     Mutation(
         "another CA's server certificate replaces nothing",
-        "leadsman/runtime/mutual_tls.py",
+        "leadsman/runtime/server_tls.py",
         "if authority == self._authority and self._chains and not chains:",
         "if False:",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",

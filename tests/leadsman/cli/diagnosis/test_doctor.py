@@ -11,8 +11,7 @@ from leadsman.cli.doctor_checks import ClockReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.leader_election import LeaderElector
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import Health, create_ops_app
+from leadsman.runtime.http_server import Health, create_ops_app, serve
 from leadsman.runtime.scrape import create_registry, gauge
 from tests.leadsman.cli.conftest import Called, Started, extender_pod
 
