@@ -10,34 +10,30 @@ from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.state.records import Latency, PeerLatency
-from leadsman.state.snapshot import Freshness, NodeState, Snapshot
+from leadsman.state.snapshot import Freshness, Snapshot
 
 LEAST_PROBES = 3
 """Probes below which silence says nothing: any network loses one or two."""
 
 
 class DeadLink(Struct, frozen=True):
-    """A direction without a reply. back: what the target measures to the source; None: it does not probe it."""
+    """A direction without a reply. back_rtt_ms: the other way; null: lost too, or not probed. text: in words."""
 
     source: str
     target: str
     sent: int
-    back: PeerLatency | None
+    is_back_lost: bool
+    back_rtt_ms: float | None
+    text: str
 
-    @property
-    def is_back_dead(self) -> bool:
-        return self.back is not None and is_unanswered(self.back)
 
-    @property
-    def text(self) -> str:
-        """The link in words, with the way back where it differs."""
-        if self.back is None or not self.back.sent:
-            back = ""
-        elif self.back.p50_ms is None:
-            back = ", nor the other way"
-        else:
-            back = f"; the other way {self.back.p50_ms:.3g} ms"
-        return f"{self.source} → {self.target}: no reply, 0 of {self.sent}{back}"
+def _dead_link(source: str, target: str, sent: int, back: PeerLatency | None) -> DeadLink:
+    """back: what the target measures to the source; None: it does not probe it."""
+    is_back_lost, back_ms = back is not None and is_unanswered(back), back.p50_ms if back else None
+    other_way = ", nor the other way" if is_back_lost else f"; the other way {back_ms:.3g} ms" if back_ms else ""
+    return DeadLink(
+        source, target, sent, is_back_lost, back_ms, f"{source} → {target}: no reply, 0 of {sent}{other_way}"
+    )
 
 
 def is_unanswered(window: PeerLatency) -> bool:
@@ -61,12 +57,12 @@ class DeadLinkFinder:
         }
         self._unanswered = {name: self._unanswered_of(name, latency) for name, latency in fresh.items()}
         links = [
-            DeadLink(name, peer, latency.peers[peer].sent, _window(snapshot.nodes[peer], name))
+            _dead_link(name, peer, latency.peers[peer].sent, fresh[peer].peers.get(name))
             for name, (latency, peers) in self._unanswered.items()
             for peer in peers
             if peer in fresh
         ]
-        return sorted(links, key=lambda link: (not link.is_back_dead, link.source, link.target))
+        return sorted(links, key=lambda link: (not link.is_back_lost, link.source, link.target))
 
     def families(self, snapshot: Snapshot, now: float) -> Iterator[Metric]:
         """Metrics of one scrape."""
@@ -81,7 +77,3 @@ class DeadLinkFinder:
         if known is not None and known[0] is latency:
             return known
         return latency, [peer for peer, window in latency.peers.items() if is_unanswered(window)]
-
-
-def _window(state: NodeState, peer: str) -> PeerLatency | None:
-    return state.latency.peers.get(peer) if state.latency else None

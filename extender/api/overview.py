@@ -72,7 +72,7 @@ class WorstChange(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """The strip above everything.
+    """What the cards above everything show, and more of this process.
 
     cluster, revision: of the state in etcd; "": none was read. newest_report_seconds: since any node's last report.
     history_since: where the delay history begins; it is lost at each start.

@@ -42,18 +42,6 @@ class DirectedDelay(Struct, frozen=True):
     reporter: str
 
 
-class LostLink(Struct, frozen=True):
-    """A direction of which every probe was lost. back_rtt_ms: the other way; null: lost too, or not probed. text: in
-    words."""
-
-    source: str
-    target: str
-    sent: int
-    is_back_lost: bool
-    back_rtt_ms: float | None
-    text: str
-
-
 class DelayEstimate(Struct, frozen=True):
     """low_ms..high_ms contain the truth in `coverage` of cases.
 
@@ -133,27 +121,10 @@ def pair_delays(
 
 
 LINK_SORTS: Mapping[str, Callable[[DeadLink], tuple[object, ...]]] = {
-    "worst": lambda link: (not link.is_back_dead, link.source, link.target),
+    "worst": lambda link: (not link.is_back_lost, link.source, link.target),
     "source": lambda link: (link.source, link.target),
     "target": lambda link: (link.target, link.source),
 }
-
-
-def lost_links(links: Sequence[DeadLink], search: str, sort: str) -> list[LostLink]:
-    """Those of nodes whose names have the text, "" for all."""
-    text = search.lower()
-    found = [link for link in links if text in link.source.lower() or text in link.target.lower()]
-    return [
-        LostLink(
-            link.source,
-            link.target,
-            link.sent,
-            link.is_back_dead,
-            link.back.p50_ms if link.back else None,
-            link.text,
-        )
-        for link in sorted(found, key=LINK_SORTS[sort])
-    ]
 
 
 def _directed(reporter: str, target: str, inputs: DecisionInputs) -> DirectedDelay | None:
@@ -250,10 +221,11 @@ async def pair(live: LiveState, request: web.Request) -> PairDelays:
     return await live.on_worker(lambda: pair_delays(view, a, b, inputs, live.history, live.sources.grafana_url))
 
 
-async def lost(live: LiveState, request: web.Request) -> ListPage[LostLink]:
+async def lost(live: LiveState, request: web.Request) -> ListPage[DeadLink]:
     page, search = ListQuery(request.query), request.query.get("search", "")
     sort = one_of(request.query, "sort", LINK_SORTS, "worst")
-    return page.page(lost_links((await live.view()).dead_links, search, sort))
+    links = sorted((await live.view()).dead_links, key=LINK_SORTS[sort])
+    return page.page([link for link in links if search.lower() in f"{link.source}\n{link.target}".lower()])
 
 
 async def within(live: LiveState, request: web.Request) -> NodesWithin:
@@ -277,7 +249,7 @@ async def measure(live: LiveState, request: web.Request) -> MeasureResponse:
 
 ROUTES = (
     Route("/delays/pairs/{a}/{b}", pair, PairDelays, "One pair of nodes, and its last hour."),
-    Route("/delays/lost", lost, ListPage[LostLink], "Links of which every probe was lost.", ("search", "sort", *PAGED)),
+    Route("/delays/lost", lost, ListPage[DeadLink], "Links of which every probe was lost.", ("search", "sort", *PAGED)),
     Route(
         "/delays/within",
         within,

@@ -101,7 +101,7 @@ async def test_each_view_is_drawn_by_its_deep_link_runs_no_markup_reads_in_both_
     assert tab.complaints == []
 
 
-@pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "5000").split(",")])
+@pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "1000").split(",")])
 async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_complaint(
     tab: Tab, tmp_path: Path, nodes: int
 ) -> None:
