@@ -1,4 +1,16 @@
-"""What recovery is told and what it does. What it remembers is published: `leadsman.published.self_healing`."""
+"""Plans one step of recovery from dead nodes: from verdicts, cluster and backups to actions. Called again and again, it
+goes on by itself.
+
+For each dead node, in this order, and each step only when the API server shows the one before:
+
+1. It is decided whether anything may be done. The spent budget and the refusal are in the state, which both
+   extenders follow, before anything else happens.
+2. The node is tainted, so that schedulers without our extender bind nothing there either.
+3. Pod by pod, by priority: room on the backup node is released and held for the pod's owner, and the pod is deleted.
+
+Nothing moves back when the node returns: it is only let in again. What a step remembers is published in
+`leadsman.published.self_healing`.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -13,8 +25,6 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import AUTONOMY_DURATION, DOMAIN, FAILOVER_ANNOTATION
 from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
-
-# What recovery is told and what it does. What it remembers is published: `leadsman.published.self_healing`.
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
 
@@ -112,8 +122,6 @@ class RecoveryPlan(Struct, frozen=True):
     state: RecoveryState
     stays: Mapping[str, str]
 
-
-# Why nothing is done about a dead node, and why a pod of one is not deleted. Each "no" is a sentence for an Event.
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 """Somebody vouches that the node is off: its volumes may be detached (KEP-2268)."""
@@ -218,18 +226,6 @@ def duration_seconds(text: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
-
-
-# One step of recovery: from verdicts, cluster and backups to actions. Called again and again, it goes on by itself.
-#
-# For each dead node, in this order, and each step only when the API server shows the one before:
-#
-# 1. It is decided whether anything may be done. The spent budget and the refusal are in the state, which both
-# extenders follow, before anything else happens.
-# 2. The node is tainted, so that schedulers without our extender bind nothing there either.
-# 3. Pod by pod, by priority: room on the backup node is released and held for the pod's owner, and the pod is deleted.
-#
-# Nothing moves back when the node returns: it is only let in again.
 
 
 class BackupsByPod(Struct, frozen=True):

@@ -1,4 +1,8 @@
-"""What re-placement is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
+"""Begins moves of pods that are over their bound, or in the way of a pending one, and reports where none helps.
+
+How a pod moves is in `leadsman.planning.moves`. Each step is planned from what the API server shows now: called again
+and again, a plan that was interrupted goes on where it stopped. Times are Unix seconds: they outlive a process.
+"""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -21,8 +25,6 @@ from leadsman.planning.moves.search import free_part, is_bystander, why_never_mo
 from leadsman.planning.situation import Situation, violation
 from leadsman.published.move_plan import HandedOverPlan
 from leadsman.published.moves import Move, MoverState, RunState
-
-# What re-placement is told, what it remembers and what it does. Times are Unix seconds: they outlive a process.
 
 
 class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
@@ -111,9 +113,6 @@ class ReplacementPlan(Struct, frozen=True):
         """UID → report, of the pods for which nothing can be done."""
         troubles = self.memory.troubles.items()
         return {uid: trouble.report for uid, trouble in troubles if trouble.report is not None}
-
-
-# Says why nothing can be done for a pod: which bound, which delay, the nearest candidate, and what would fix it.
 
 
 class _Nearest(NamedTuple):
@@ -236,8 +235,6 @@ def _bounds_text(pod: ClusterPod) -> str:
     bounds = valid_bounds(PodInfo.of(pod))
     return ", ".join(f"{bound.reference} within {bound.ms:g} ms" for bound in bounds) or "unreadable"
 
-
-# Begins moves of pods that are over their bound, or in the way of a pending one, and reports where none helps.
 
 MINUTE_SECONDS = 60.0
 

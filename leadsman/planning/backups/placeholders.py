@@ -2,7 +2,8 @@
 
 A node's reserve asks for a pod slot for each pod that may fall there, so as many placeholders hold it. A node that
 lacks room gets a placeholder of what is missing, beside those that it has: there is never a moment without them. One is
-deleted only when the others, bound and of the size that the API server confirms, hold the reserve without it.
+deleted only when the others, bound and of the size that the API server confirms, hold the reserve without it. A pod is
+covered once placeholders hold the room that it needs.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -232,9 +233,6 @@ def _resize(pod: ClusterPod, requests: Resources, reason: str) -> ResizePlacehol
 
 def _delete(pod: ClusterPod, reason: str) -> DeletePlaceholder:
     return DeletePlaceholder(pod.uid, pod.namespace, pod.name, reason)
-
-
-# Whether each bounded pod is covered now: a plan covers it only once placeholders hold the room that it needs.
 
 
 class CoverageState(StrEnum):

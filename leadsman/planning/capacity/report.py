@@ -1,4 +1,4 @@
-"""What fits, for people and programs: the same bytes for the same answer."""
+"""What fits and why a node takes no more, for people and programs: the same bytes for the same answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,6 @@ from leadsman.planning.capacity.count import NO_DIVISION, ROOM, Count
 from leadsman.planning.capacity.fit_model import CapacityModel
 from leadsman.planning.capacity.fit_problem import Packing, Problem
 from leadsman.runtime.text_table import align_columns
-
-# Why a node takes no more pods of a template, once all that fit are there.
 
 NO_NODES = "the cluster has no nodes"
 
