@@ -1,6 +1,6 @@
-"""Writes the latest measurements to etcd: records in one transaction under the agent's lease.
+"""Writes the latest measurements to etcd: what changed enough, in one transaction under the agent's lease.
 
-The lease is renewed only after a completed round and write: nothing keeps frozen data alive in the background.
+While a loop of the agent hangs, nothing is written and the lease ends: nothing keeps frozen data alive.
 """
 
 import asyncio

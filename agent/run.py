@@ -20,7 +20,6 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from agent.hardware import kernel_files
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.metric_plugins import metric_plugins
 from agent.hardware.monitor import HardwareMonitor, default_collectors, hardware_metrics
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
@@ -37,6 +36,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.names import ZONE_LABEL
 from leadsman.kube.objects import Node
+from leadsman.plugin import HostRoots
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.redaction import hide_credentials

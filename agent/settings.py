@@ -1,4 +1,4 @@
-"""The agent's settings, read once from flags and environment and passed down."""
+"""The agent's settings, read once from flags and environment and passed down, and the static list of peers. Pure."""
 
 from bisect import bisect
 from collections.abc import Iterable

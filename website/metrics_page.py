@@ -14,10 +14,10 @@ from prometheus_client import Metric
 
 import agent.hardware
 from agent.hardware import monitor
-from agent.hardware.kernel_files import MetricFamily
 from agent.hardware.reading import HardwareReading
 from agent.rtt import metrics as rtt_metrics
 from agent.rtt.peer_stats import ProbeCounts
+from leadsman.plugin import MetricFamily
 from website.markdown import code, table
 
 ROOT = Path(__file__).parents[1]

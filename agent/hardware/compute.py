@@ -7,16 +7,8 @@ import os
 from collections.abc import Iterator
 
 from agent.hardware import kernel_files
-from agent.hardware.kernel_files import (
-    HostRoots,
-    NoData,
-    Sample,
-    counter,
-    gauge,
-    list_directory,
-    parse_file,
-    parse_optional_file,
-)
+from agent.hardware.kernel_files import list_directory, parse_file, parse_optional_file
+from leadsman.plugin import HostRoots, NoData, Sample, counter, gauge
 
 # CPU time is from psutil. `guest` is part of `user` and left out. Source: proc_stat(5).
 

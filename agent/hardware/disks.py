@@ -15,16 +15,8 @@ from typing import Any
 from msgspec import Struct
 
 from agent.hardware import kernel_files
-from agent.hardware.kernel_files import (
-    HostRoots,
-    NoData,
-    Sample,
-    SensorFault,
-    counter,
-    gauge,
-    parse_file,
-    parse_optional_file,
-)
+from agent.hardware.kernel_files import parse_file, parse_optional_file
+from leadsman.plugin import HostRoots, NoData, Sample, SensorFault, counter, gauge
 
 WHOLE_DISK = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+|pmem\d+")
 

@@ -12,17 +12,8 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from agent.hardware.kernel_files import (
-    HostRoots,
-    MetricFamily,
-    Sample,
-    SensorFault,
-    gauge,
-    list_directory,
-    parse_file_or_fault,
-    parse_optional_file,
-    read_file,
-)
+from agent.hardware.kernel_files import list_directory, parse_file_or_fault, parse_optional_file, read_file
+from leadsman.plugin import HostRoots, MetricFamily, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("hwmon_temp_celsius", "Temperature.", "chip", "sensor")
 CRITICAL = gauge("hwmon_temp_crit_celsius", "Temperature at which the hardware protects itself.", "chip", "sensor")

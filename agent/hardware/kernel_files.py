@@ -1,4 +1,6 @@
-"""Reading small kernel files. `os.read` because it costs a third of `open().read()` (5 against 13 µs a file)."""
+"""Reads the host's kernel files: small ones with `os.read`, which costs a third of `open().read()` (5 against 13 µs),
+and those that psutil parses, by psutil.
+"""
 
 import errno
 import os
@@ -7,27 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 
-from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault, counter, gauge
+from leadsman.plugin import HostRoots, Sample, SensorFault
 
 if TYPE_CHECKING:
     from psutil._ntuples import scputimes, sdiskio, sdiskusage, sswap, svmem
-
-# What a collector yields: a Sample of a MetricFamily, or a SensorFault where one of several sensors failed.
-#
-# They are the types that other packages' metrics are written with, `leadsman.plugin`.
-
-__all__ = [
-    "ABSENT_ERRNOS",
-    "CollectFunction",
-    "HostRoots",
-    "Labels",
-    "MetricFamily",
-    "NoData",
-    "Sample",
-    "SensorFault",
-    "counter",
-    "gauge",
-]
 
 Labels = tuple[str, ...]
 

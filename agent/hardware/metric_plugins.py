@@ -10,9 +10,9 @@ import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample, SensorFault
+from agent.hardware.kernel_files import CollectFunction
 from agent.hardware.summary import CUSTOM_PREFIX
-from leadsman.plugin import METRICS_GROUP, Metrics
+from leadsman.plugin import METRICS_GROUP, HostRoots, MetricFamily, Metrics, Sample, SensorFault
 from leadsman.plugin_loading import BadPlugin, load_plugin
 
 MAX_SERIES = 256

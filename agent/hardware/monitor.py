@@ -1,4 +1,6 @@
-"""Runs all collectors that are not in quarantine every few seconds, and holds the latest reading in memory."""
+"""Runs all collectors that are not in quarantine every few seconds, holds the latest reading in memory, and makes the
+record for etcd and the metrics of it.
+"""
 
 import asyncio
 import contextlib
@@ -13,11 +15,12 @@ from msgspec import Struct
 from prometheus_client import Metric
 
 from agent.hardware import compute, disks, hwmon, network
-from agent.hardware.kernel_files import CollectFunction, HostRoots, MetricFamily, Sample
+from agent.hardware.kernel_files import CollectFunction
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue, run_collector
 from agent.hardware.summary import summarize
 from agent.quarantine import Quarantine, after_overrun, is_over
+from leadsman.plugin import HostRoots, MetricFamily, Sample
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds

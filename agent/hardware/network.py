@@ -1,4 +1,6 @@
-"""The node's network devices: their counters, their links, and the table of tracked connections."""
+"""The node's network devices: their counters, their links, SR-IOV virtual functions with their max_tx_rates, and the
+table of tracked connections.
+"""
 
 import os
 import re
@@ -6,16 +8,8 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Mapping
 
-from agent.hardware.kernel_files import (
-    HostRoots,
-    NoData,
-    Sample,
-    counter,
-    gauge,
-    list_directory,
-    parse_file,
-    parse_optional_file,
-)
+from agent.hardware.kernel_files import list_directory, parse_file, parse_optional_file
+from leadsman.plugin import HostRoots, NoData, Sample, counter, gauge
 
 # Network devices from /proc/net/dev. Source: proc_pid_net(5).
 #

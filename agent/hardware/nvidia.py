@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from agent.hardware.kernel_files import HostRoots, NoData, Sample, SensorFault, gauge
+from leadsman.plugin import HostRoots, NoData, Sample, SensorFault, gauge
 
 UTILIZATION = gauge("gpu_utilization_ratio", "Share of the last sample period in which a kernel ran.", "gpu", "uuid")
 MEMORY_USED = gauge("gpu_memory_used_bytes", "GPU memory in use.", "gpu", "uuid")

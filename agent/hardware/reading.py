@@ -1,4 +1,4 @@
-"""The result of one round: an outcome for each collector.
+"""The result of one round: an outcome for each collector, and what changed between two rounds.
 
 Measured   samples; `faults` names sensors that failed beside them
 Absent     this node has no such hardware, driver or kernel feature: nothing to repair
@@ -10,16 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.kernel_files import (
-    ABSENT_ERRNOS,
-    CollectFunction,
-    HostRoots,
-    Labels,
-    MetricFamily,
-    NoData,
-    Sample,
-    SensorFault,
-)
+from agent.hardware.kernel_files import ABSENT_ERRNOS, CollectFunction, Labels
+from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault
 
 
 class Measured(Struct, frozen=True):

@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 
 from agent.hardware import compute, disks, hwmon, network, nvidia
-from agent.hardware.kernel_files import Labels, MetricFamily
+from agent.hardware.kernel_files import Labels
 from agent.hardware.reading import HardwareReading, ReadingDelta, delta_between
+from leadsman.plugin import MetricFamily
 from leadsman.state import metric_names
 
 Values = Mapping[Labels, float]

@@ -1,4 +1,5 @@
-"""Keeps the peers current: reads the ring every so often, and soon after a peer stops answering.
+"""Keeps the peers current: reads the ring every so often, and soon after a peer stops answering; and keeps this node's
+network coordinate and the rates at which it probes and reports.
 
 A read that fails changes nothing: the agent goes on probing the same peers while the store is away.
 """
@@ -89,11 +90,10 @@ class OwnCoordinate:
 # How often to probe and to report, from the number of nodes alone.
 #
 # Each agent takes its share of two budgets of the whole cluster: probes a second, and reports a second (see
-# leadsman.state.report_timing). The assumed number of nodes moves in steps of a tenth, upwards as soon as the estimate
-# exceeds it and downwards only when the estimate is a third below, so that the estimate's noise of 6 % changes neither
-# the intervals nor the lease. In the long run the noise's peaks set the step: 1.1 to 1.3 times the truth, on the
-# budgets'
-# safe side.
+# leadsman.state.report_timing). The assumed number of nodes moves in steps of a tenth, upwards as soon as the
+# estimate exceeds it and downwards only when the estimate is a third below, so that the estimate's noise of 6 %
+# changes neither the intervals nor the lease. In the long run the noise's peaks set the step: 1.1 to 1.3 times the
+# truth, on the budgets' safe side.
 
 PROBE_BUDGET = 20_000.0
 """Probes a second in the whole cluster. At 16 peers a node probes each once a second up to 1,250 nodes, every 4 s at

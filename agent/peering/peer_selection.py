@@ -131,8 +131,7 @@ def _decode_member(node: str, item: StoredItem) -> RingMember | None:
 # Remembers peers that fell silent and then left the ring, so that they are probed on for a while.
 #
 # A node that dies leaves the ring when its lease expires. Whether it is dead may be decided later than that, when the
-# API
-# server was away meanwhile; and a node that lives and only cannot reach etcd answers its probes all the time.
+# API server was away meanwhile; and a node that lives and only cannot reach etcd answers its probes all the time.
 
 LOST_PEER_SECONDS = 300.0
 MAX_LOST_PEERS = 8

@@ -34,9 +34,8 @@ from leadsman.state.records import LARGEST_VALUE_BYTES, CountedTotalsShard, Rewa
 # How many incidents of each pod were counted: (pod's UID, mark) → total.
 #
 # The totals are kept in etcd beside the rewards, so that nothing is counted twice. Pods that nothing happened to are
-# not
-# in them, so they grow with the problems, not with the pods. Each pod belongs to one of 16 shards by its UID, and a
-# write names the changed shards only.
+# not in them, so they grow with the problems, not with the pods. Each pod belongs to one of 16 shards by its UID, and
+# a write names the changed shards only.
 
 
 class CountedTotals:

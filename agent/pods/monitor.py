@@ -1,4 +1,6 @@
-"""Follows the pods of this node and keeps the ledger of them: the loops around the pure rules of this room."""
+"""Follows the pods of this node and keeps the ledger of them: the loops around the pure rules of this room, and what
+/metrics shows of them.
+"""
 
 import asyncio
 import logging

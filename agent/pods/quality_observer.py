@@ -214,8 +214,7 @@ def _shown(value: str) -> str:
 # Rewards of other packages: how well a pod runs, by their own measure.
 #
 # A plugin is asked about every healthy pod each `observe_seconds`, one pod after another, in a thread that the agent
-# does
-# not wait for when it is late: then it rests, as a slow collector does.
+# does not wait for when it is late: then it rests, as a slow collector does.
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,5 @@
-"""Saves the node's ledger in etcd, where it outlives the agent, and restores it for the next one.
+"""Saves the node's ledger in etcd, where it outlives the agent, restores it for the next one, and reads this node's
+failed binds.
 
 Rewards and what was counted for them are written in one transaction, guarded by the ownership of the node. So the two
 agree after a kill -9 at any moment: the next agent counts what was not written, and nothing twice. What can be lost is

@@ -1,4 +1,9 @@
-"""Sends ICMP echo requests and matches the replies: clocks, packets (RFC 792, RFC 4443), sockets, the echo client."""
+"""Sends ICMP echo requests and matches the replies.
+
+In order: the round trip between two readings of a pair of clocks, the packets (RFC 792, RFC 4443), the sockets (one a
+family for all targets, unprivileged if the kernel allows that, raw otherwise), a peer's address, and the client that
+knows which probes are open.
+"""
 
 import asyncio
 import errno
@@ -55,8 +60,7 @@ def round_trip_ns(sent: DualTimestamp, received_wall_ns: int, now: DualTimestamp
 # type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | cookie 8 | counter 8 | zeros 40
 #
 # A reply is ours by the cookie and the counter in its payload. The identifier does not count: a datagram socket
-# rewrites
-# it, and a raw socket sees every process's.
+# rewrites it, and a raw socket sees every process's.
 
 COOKIE_BYTES = 8
 MAX_COUNTER = 2**64 - 1
@@ -321,8 +325,7 @@ def _first(addresses: Iterable[tuple[Any, ...]]) -> Endpoint | None:
 # Sends echo requests and matches the replies.
 #
 # A reply counts when its cookie is this process's, its counter is of an open probe, and it comes from the address
-# probed.
-# So another process's reply, a forged one, a duplicate and a late one are no samples.
+# probed. So another process's reply, a forged one, a duplicate and a late one are no samples.
 
 T = TypeVar("T")
 

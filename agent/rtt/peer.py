@@ -1,4 +1,6 @@
-"""Peers, the class of the path to each by zone and rack, and what may become of a probe. Pure."""
+"""Whom to probe, how and when: a peer and the class of the path to it, what may become of a probe, the method (ICMP or
+TCP) that the peer answers, the settings, and the schedule. Pure.
+"""
 
 import heapq
 import math

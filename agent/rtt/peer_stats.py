@@ -1,4 +1,6 @@
-"""Keeps the outcomes of all probes, peer by peer. It does no probing itself; the report and /metrics read it."""
+"""Keeps the outcomes of all probes, peer by peer: a window of the last ones, counts that only grow, whether the peer is
+silent, and whether a silence of all peers is a fault of this node. The report and /metrics read it.
+"""
 
 import math
 from bisect import bisect_left, insort

@@ -1,4 +1,4 @@
-"""The prober: probes every peer once an interval and keeps the outcomes.
+"""The prober: probes every peer once an interval, by ICMP echo or a TCP handshake, and keeps the outcomes.
 
     set_peers ─▶ PeerStats, ProbeSchedule    run: due → probe → answered or lost → PeerStats    latencies ◀─ PeerStats
 
@@ -36,8 +36,7 @@ from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, ProbeMe
 # A TCP handshake as a probe, for peers that answer no ICMP.
 #
 # The RTT is the kernel's own first sample (TCP_INFO), which a busy event loop does not change. A refused connection
-# is an
-# answer too: the RST comes from the host. A handshake that needed its SYN twice is a lost probe.
+# is an answer too: the RST comes from the host. A handshake that needed its SYN twice is a lost probe.
 
 # struct tcp_info, linux/tcp.h: tcpi_rtt in microseconds, tcpi_total_retrans.
 _TCP_INFO_BYTES = 104

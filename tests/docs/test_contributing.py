@@ -15,7 +15,6 @@ import pytest
 from prometheus_client import Metric
 
 from agent.hardware import summary
-from agent.hardware.kernel_files import HostRoots, Sample, gauge
 from agent.hardware.monitor import HardwareMonitor, hardware_metrics
 from controller.node_patcher import NodeCache, NodePatcher
 from leadsman.cli import main as command_line
@@ -33,6 +32,7 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.labels.label_plan import NodePatch, NodeView
+from leadsman.plugin import HostRoots, Sample, gauge
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import source_metrics

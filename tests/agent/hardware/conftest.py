@@ -8,10 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from agent.hardware import disks, kernel_files
-from agent.hardware.kernel_files import CollectFunction, HostRoots, Labels, MetricFamily
+from agent.hardware.kernel_files import CollectFunction, Labels
 from agent.hardware.monitor import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import HardwareReading, run_collector
+from leadsman.plugin import HostRoots, MetricFamily
 from tests.host_trees import HOSTS, unpack
 
 

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from agent.hardware import compute, disks, network
-from agent.hardware.kernel_files import HostRoots
+from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Values

@@ -7,9 +7,9 @@ import time
 import pytest
 
 from agent.hardware import compute
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import CollectorRun, CollectorThread, run_collectors
 from agent.hardware.reading import Failed, Measured
+from leadsman.plugin import HostRoots
 
 SAMPLE = compute.LOAD1(0.5)
 DEADLINE = 0.05

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import hardware_metrics
 from agent.hardware.reading import HardwareReading
+from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import ReadingOf, Unpacked

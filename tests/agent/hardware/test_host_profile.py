@@ -33,7 +33,8 @@ mkdir "$0/proc" "$0/sys"; mount --rbind /proc "$0/proc"; mount --rbind /sys "$0/
 
 POD = """
 import json, os, sys, psutil
-from agent.hardware.kernel_files import HostRoots, set_proc_root
+from agent.hardware.kernel_files import set_proc_root
+from leadsman.plugin import HostRoots
 from agent.hardware.monitor import default_collectors
 from agent.hardware.reading import Measured, run_collector
 roots = HostRoots(sys.argv[1] + "/proc", sys.argv[1] + "/sys")

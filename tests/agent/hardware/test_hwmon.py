@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.hardware import hwmon, kernel_files
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.reading import Measured, run_collector
+from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from agent.hardware import kernel_files
-from agent.hardware.kernel_files import ABSENT_ERRNOS, SensorFault
+from agent.hardware.kernel_files import ABSENT_ERRNOS
+from leadsman.plugin import SensorFault
 
 
 def test_a_file_longer_than_one_chunk_is_whole(tmp_path: Path) -> None:

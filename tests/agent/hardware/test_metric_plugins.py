@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from agent.hardware.kernel_files import HostRoots, NoData, SensorFault, counter, gauge
 from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin, metric_plugins
 from agent.hardware.monitor import HardwareMonitor, hardware_metrics
 from agent.hardware.reading import Failed, Measured, Overdue
 from agent.hardware.summary import MAX_CUSTOM
-from leadsman.plugin import MetricFamily, Sample
+from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault, counter, gauge
 from leadsman.runtime.scrape import create_registry
 
 USED = gauge("used_ratio", "Used.")

@@ -3,9 +3,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.hardware import compute
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import hardware_metrics
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
+from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import ReadingOf

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.reading import Measured, Overdue
+from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
 
 DEADLINE = 0.1
@@ -211,7 +211,7 @@ def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: P
     script = (
         "import asyncio, sys\n"
         "from agent.hardware.monitor import HardwareMonitor\n"
-        "from agent.hardware.kernel_files import HostRoots\n"
+        "from leadsman.plugin import HostRoots\n"
         "monitor = HardwareMonitor(HostRoots(*sys.argv[1:]), deadline_seconds=0.1)\n"
         "print(type(asyncio.run(monitor.run_round()).outcomes['hwmon4']).__name__)\n"
     )

@@ -3,9 +3,9 @@
 import pytest
 
 from agent.hardware import nvidia
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Absent, Failed, Measured, run_collector
+from leadsman.plugin import HostRoots
 
 GPU = ("0", "GPU-5f1c")
 

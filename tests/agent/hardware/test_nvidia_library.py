@@ -19,7 +19,7 @@ import asyncio, json, sys, time
 from agent.hardware.monitor import run_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Measured
-from agent.hardware.kernel_files import HostRoots
+from leadsman.plugin import HostRoots
 
 collector = NvidiaCollector()
 def once(deadline_seconds):

@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from agent.hardware import compute, disks, kernel_files
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.monitor import run_collectors
 from agent.hardware.reading import Measured
+from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree

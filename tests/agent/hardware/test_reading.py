@@ -3,8 +3,8 @@ import errno
 import pytest
 
 from agent.hardware import compute
-from agent.hardware.kernel_files import HostRoots, NoData, SensorFault
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, run_collector
+from leadsman.plugin import HostRoots, NoData, SensorFault
 
 SAMPLE = compute.LOAD1(0.5)
 

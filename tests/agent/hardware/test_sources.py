@@ -8,8 +8,9 @@ import pytest
 from msgspec import structs
 
 from agent.hardware import compute, disks, hwmon, kernel_files, network
-from agent.hardware.kernel_files import HostRoots, MalformedFile, NoData, SensorFault, parse_file
+from agent.hardware.kernel_files import MalformedFile, parse_file
 from agent.hardware.reading import Measured, run_collector
+from leadsman.plugin import HostRoots, NoData, SensorFault
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.hardware import network
-from agent.hardware.kernel_files import HostRoots, NoData
 from agent.hardware.network import BadDump, is_complete, physical_functions, read_link_dump
+from leadsman.plugin import HostRoots, NoData
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Values

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.hardware import compute, disks, hwmon, network, nvidia
-from agent.hardware.kernel_files import HostRoots
 from agent.hardware.reading import HardwareReading, Measured
 from agent.hardware.summary import MEASURES, summarize
+from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 
