@@ -142,7 +142,7 @@ def score_nodes(
     """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
     nodes = CandidateNodes.of(kept)
     plugin_scores = tuple(
-        _neutral_if_unknown(score, nodes)
+        _neutral_if_unknown(score, nodes, inputs)
         for each in scores
         if _has_a_say(each, pod, inputs) and (score := each.score(pod, nodes, inputs)) is not None
     )
@@ -179,10 +179,10 @@ def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
     return np.clip(known.values_for(nodes, middle), 0.0, 1.0)
 
 
-def _neutral_if_unknown(score: PluginScore, nodes: Sequence[str]) -> PluginScore:
+def _neutral_if_unknown(score: PluginScore, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore:
     """The score, marked neutral when it knows too few of the nodes."""
     fresh = len(score.values)
     if score.neutral or fresh >= MIN_KNOWN_RATIO * len(nodes):
         return score
     few = f"{score.plugin}: only {fresh} of {len(nodes)} nodes have fresh data; at least half are needed"
-    return structs.replace(score, neutral=few)
+    return inputs.view().once("neutral", lambda: structs.replace(score, neutral=few), score, nodes)

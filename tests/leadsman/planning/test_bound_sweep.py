@@ -48,7 +48,10 @@ def test_a_pod_that_misses_its_bound_for_the_hold_time_was_bound_unchecked() -> 
     assert sweeps.at(0.0, b=80.0).unchecked == ()
     assert sweeps.at(HOLD_SECONDS - 1, b=80.0).unchecked == ()
     (found,) = sweeps.at(HOLD_SECONDS, b=80.0).unchecked
-    assert found.why == "80 ms from a (measured by a's agent, 1.0 s old), bound 25 ms"
+    assert (
+        found.why
+        == "80 ms from a (measured by a's agent, 1.0 s old), bound 25 ms; a alone reports it, and nobody confirms it"
+    )
 
 
 def test_it_is_reported_once() -> None:
