@@ -49,6 +49,7 @@ def options(add: Options) -> None:
         "zone", "the node's topology.kubernetes.io/zone (default: as its Node object says)", "", also=["NODE_ZONE"]
     )
     node.flag("rack", "the node's rack, or any group below a zone", "", also=["NODE_RACK"])
+    process_flags.etcd_options(add)
     probing_options(add.group("probing"))
     report = add.group("reporting")
     report.flag("push-interval-seconds", "time between reports (default {default})", 5.0, positive_number)
@@ -81,7 +82,6 @@ def options(add: Options) -> None:
         metavar="NAME[,NAME]",
     )
     process_flags.api_server_options(add)
-    process_flags.etcd_options(add)
     process_flags.log_options(add)
 
 

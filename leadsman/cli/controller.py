@@ -24,6 +24,7 @@ from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, Telemetr
 def options(add: Options) -> None:
     add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
     add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
+    process_flags.etcd_options(add)
     acting_options(add.group("acting"))
     decision_flags.decision_options(add.group("deciding, as the extender does"))
     label_limit_options(add.group("limits"))
@@ -32,7 +33,6 @@ def options(add: Options) -> None:
     decision_flags.delay_options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     decision_flags.telemetry_options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     process_flags.api_server_options(add)
-    process_flags.etcd_options(add)
     process_flags.log_options(add)
 
 

@@ -32,17 +32,18 @@ iptables take long to write. The manifest's terminationGracePeriodSeconds has ro
 
 
 def options(add: Options) -> None:
-    serving_options(add.group("serving"))
+    """The groups that most set come first."""
+    process_flags.etcd_options(add)
     tls_options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
     deciding_options(add.group("deciding"))
-    decision_flags.delay_options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     decision_flags.telemetry_options(add.group("telemetry policies (docs/telemetry-policies.md)"))
     self_healing_options(add.group("self-healing (docs/self-healing.md)"))
+    decision_flags.delay_options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
+    process_flags.api_server_options(add)
+    serving_options(add.group("serving"))
     recording_options(add.group("recording for `leadsman replay` (docs/replay.md)"))
     add.group("binding").switch("bind", "offer the bind verb")
     own_pod_options(add.group("the extender's own pod, which gets Events about plugins (docs/plugins.md)"))
-    process_flags.api_server_options(add)
-    process_flags.etcd_options(add)
     process_flags.log_options(add)
 
 
