@@ -9,6 +9,7 @@ import time
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
+from leadsman.cli.output import show_progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
@@ -95,13 +96,15 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace, seconds: 
 
     def progress(found: Found) -> None:
         elapsed, share = time.monotonic() - began, found.score.reserved / max(at.reserved, 1)
-        print(f"{elapsed:.0f} s: reserves {share:.1%} of what the greedy plan does", file=sys.stderr)
+        show_progress(f"{elapsed:.0f} s: reserves {share:.1%} of what the greedy plan does")
 
     try:
         return process.run(Job(problem, start, args.seed, args.work, seconds), progress)
     except process.SolverFailed as error:
         print(f"{error}; this is the greedy plan", file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
+    finally:
+        show_progress("")
 
 
 def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> MovePlan:
