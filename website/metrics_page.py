@@ -27,8 +27,9 @@ PROCESSES = {
     "extender": ("extender",),
     "controller": ("controller",),
     "leadsman/sources": ("extender", "controller"),
+    "leadsman/etcd": ("etcd",),
     "leadsman/runtime/server_tls.py": ("extender",),
-    "leadsman/runtime/scrape.py": ("agent", "extender", "controller"),
+    "leadsman/runtime/scrape.py": ("agent", "extender", "controller", "etcd"),
 }
 """Room → the processes that show what its code counts. A test wants every family below one of them."""
 
@@ -47,7 +48,8 @@ _SERIES = {"histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_s
 _UNITS = ("seconds", "bytes", "ratio", "celsius", "watt", "watts", "volts", "rpm")
 
 _INTRODUCTION = (
-    "Made from the code. Agents show theirs at `:9102/metrics`, extenders at `:9002`, controllers at `:9003`.",
+    "Made from the code. Agents show theirs at `:9102/metrics`, extenders at `:9002`, controllers at `:9003`,",
+    "etcd's gateways at `:9005`.",
     "A family appears once the part that it counts is switched on. Each process has",
     "the standard `process_*` and `python_*` too, and agents the `leadsman_custom_*` of [plugins](../plugins.md).",
 )
@@ -81,14 +83,14 @@ class Family(Struct, frozen=True, order=True):
 
 
 def metric_families() -> list[Family]:
-    """Every family that an agent, an extender or a controller can show, by name."""
+    """Every family that a process of ours can show, by name."""
     return sorted({*_written_out(), *_of_agent(_made_from_tables())})
 
 
 def metrics_page() -> str:
     lines = ["# Metrics", "", *_INTRODUCTION, ""]
     families = metric_families()
-    for process in ("agent", "extender", "controller"):
+    for process in ("agent", "extender", "controller", "etcd"):
         shown = [_cells(each) for each in families if process in each.processes]
         lines += [f"## {process.title()}", "", *table(("metric", "type", "unit", "labels", "says"), shown)]
     return "\n".join(lines)

@@ -6,7 +6,6 @@ may show: a certificate of it makes a peer of etcd.
 """
 
 import base64
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -150,26 +149,15 @@ MOST_MEMBERS = 5
 
 MEMBER_NAMES = (
     *(f"leadsman-etcd-{number}.leadsman-etcd-peers" for number in range(MOST_MEMBERS)),
-    "leadsman-etcd",
     "localhost",
     "127.0.0.1",
 )
-ISSUER_NAMES = ("leadsman-etcd-issuer", "localhost")
 """Names within the namespace, by which our processes call; they hold in any namespace."""
 
-ETCD_CA, ETCD_MEMBER, ETCD_ISSUER = ETCD_PAIR_NAMES = ("etcd-ca", "etcd", "etcd-issuer")
-MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET = "leadsman-etcd-tls", "leadsman-etcd-issuer-tls", "leadsman-etcd-root"
+ETCD_CA, ETCD_MEMBER = ETCD_PAIR_NAMES = ("etcd-ca", "etcd")
+MEMBER_SECRET = "leadsman-etcd-tls"
 TRUST_CONFIG_MAP = "leadsman-etcd-trust"
 """With the CA's certificate alone: each node's agent reads it."""
-
-
-class EtcdSecrets(NamedTuple):
-    """What a locked etcd needs. ca, member and issuer are pairs; root_password is that of etcd's user root."""
-
-    ca: CertificatePair
-    member: CertificatePair
-    issuer: CertificatePair
-    root_password: bytes
 
 
 def create_etcd_pairs(now: datetime, days: int, ca_days: int) -> dict[str, CertificatePair]:
@@ -182,32 +170,19 @@ def sign_etcd_pairs(ca: CertificatePair, now: datetime, days: int) -> dict[str, 
     """The members' certificate, with which they are servers and each other's clients, and the issuer's."""
     return {
         ETCD_MEMBER: issue_peer(ca, "leadsman-etcd", MEMBER_NAMES, now, days),
-        ETCD_ISSUER: issue_server(ca, ISSUER_NAMES, now, days, "leadsman-etcd-issuer"),
     }
 
 
-def random_password() -> bytes:
-    """256 random bits, in 64 characters: bcrypt reads 72 at most."""
-    return secrets.token_hex(32).encode()
-
-
-def etcd_manifests(of: EtcdSecrets, namespace: str) -> Iterator[dict[str, Any]]:
-    """The Secrets of members and issuer, root's password, and the CA's certificate for all. None has the CA's key."""
-    ca = of.ca.certificate_pem
-    yield tls_secret(MEMBER_SECRET, namespace, "etcd", of.member, ca)
-    yield tls_secret(ISSUER_SECRET, namespace, "etcd-issuer", of.issuer, ca)
-    yield opaque_secret(ROOT_SECRET, namespace, "etcd", {"password": of.root_password})
-    yield config_map(TRUST_CONFIG_MAP, namespace, "etcd", {"ca.crt": ca.decode()})
+def etcd_manifests(ca: CertificatePair, member: CertificatePair, namespace: str) -> Iterator[dict[str, Any]]:
+    """The members' Secret, and the CA's certificate for all. None has the CA's key."""
+    yield tls_secret(MEMBER_SECRET, namespace, "etcd", member, ca.certificate_pem)
+    yield config_map(TRUST_CONFIG_MAP, namespace, "etcd", {"ca.crt": ca.certificate_pem.decode()})
 
 
 def tls_secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
     """A pair, and the certificate of the CA that its clients or servers must chain to."""
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
     return _object("Secret", name, namespace, component) | {"type": "kubernetes.io/tls", "data": _encoded(content)}
-
-
-def opaque_secret(name: str, namespace: str, component: str, content: Mapping[str, bytes]) -> dict[str, Any]:
-    return _object("Secret", name, namespace, component) | {"type": "Opaque", "data": _encoded(content)}
 
 
 def config_map(name: str, namespace: str, component: str, content: Mapping[str, str]) -> dict[str, Any]:

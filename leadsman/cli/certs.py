@@ -70,7 +70,6 @@ def options(add: Options) -> None:
     showing.argument(
         "renew-before-days", "cluster: renew what ends within so many days (default {default})", "30", positive_int
     )
-    showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
     process_flags.operator_api_options(add)
 
 

@@ -18,7 +18,7 @@ import yaml
 from cryptography.exceptions import InvalidSignature
 
 from leadsman.cli import certificates
-from leadsman.cli.certificates import CertificatePair, EtcdSecrets, tls_secret
+from leadsman.cli.certificates import CertificatePair, tls_secret
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, default_server_names
 from leadsman.cli.flags import process_flags
 from leadsman.kube.client import ApiClient, ApiRequest
@@ -42,7 +42,6 @@ def _create(args: argparse.Namespace, now: datetime) -> None:
     leaves = _leaves(ca, names, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
     etcd = certificates.create_etcd_pairs(now, args.days, args.ca_days)
     write_pairs(args.dir, {"ca": ca, **leaves, **etcd}, args.force)
-    write_password(args.dir, certificates.random_password(), args.force)
 
 
 def _renew(args: argparse.Namespace, now: datetime) -> None:
@@ -62,9 +61,8 @@ def secret_manifests(
     ca = load_pair(folder, "ca").certificate_pem
     yield tls_secret(server_secret, namespace, "extender", load_pair(folder, "server"), ca)
     yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
-    etcd_ca, member, issuer = (load_pair(folder, name) for name in certificates.ETCD_PAIR_NAMES)
-    of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
-    yield from certificates.etcd_manifests(of_etcd, namespace)
+    etcd_ca, member = (load_pair(folder, name) for name in certificates.ETCD_PAIR_NAMES)
+    yield from certificates.etcd_manifests(etcd_ca, member, namespace)
 
 
 def _leaves(
@@ -98,8 +96,6 @@ def _show(folder: Path, now: datetime) -> int:
 PAIR_NAMES = ("ca", "server", "client")
 """Those of extender and scheduler; etcd's are ETCD_PAIR_NAMES."""
 
-_PASSWORD_FILE = "etcd-root-password"
-
 
 class CertsError(Exception):
     """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
@@ -130,21 +126,6 @@ def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: boo
         raise CertsError(f"{', '.join(existing)} would be overwritten; use renew, another --dir, or --force")
     for path, (content, mode) in files.items():
         _replace(path, content, mode)
-
-
-def read_password(folder: Path) -> bytes:
-    """The password of etcd's user root. CertsError when its file is missing."""
-    try:
-        return (folder / _PASSWORD_FILE).read_bytes()
-    except FileNotFoundError as error:
-        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs renew`") from error
-
-
-def write_password(folder: Path, password: bytes, replace: bool) -> None:
-    """Writes the password, unless there is one and `replace` is off: etcd knows that one."""
-    file = folder / _PASSWORD_FILE
-    if replace or not file.exists():
-        _replace(file, password, 0o600)
 
 
 def _replace(target: Path, content: bytes, mode: int) -> None:
@@ -235,24 +216,14 @@ async def _of_extender(
 
 async def _of_etcd(objects: NamedObjects, args: argparse.Namespace, now: datetime) -> list[tuple[str, CertificatePair]]:
     """The CA's Secret first: what is left undone after it is signed by the same CA the next time."""
-    if not args.locked_etcd:
-        return []
-    secret_of = {
-        certificates.ETCD_CA: ETCD_CA_SECRET,
-        certificates.ETCD_MEMBER: certificates.MEMBER_SECRET,
-        certificates.ETCD_ISSUER: certificates.ISSUER_SECRET,
-    }
+    secret_of = {certificates.ETCD_CA: ETCD_CA_SECRET, certificates.ETCD_MEMBER: certificates.MEMBER_SECRET}
     pairs = {name: await objects.pair(secret) for name, secret in secret_of.items()}
     due = renewed_etcd(pairs, now, args)
     if new_ca := due.get(certificates.ETCD_CA):
         await objects.apply(tls_secret(ETCD_CA_SECRET, args.namespace, "certificates", new_ca, new_ca.certificate_pem))
     valid = {name: pair for name, pair in pairs.items() if pair} | due
-    # etcd knows the password that is there: another one would lock us out.
-    password = (await objects.secret_data(certificates.ROOT_SECRET)).get("password")
-    password = password or certificates.random_password()
-    ca, member, issuer = (valid[name] for name in certificates.ETCD_PAIR_NAMES)
-    of_etcd = EtcdSecrets(ca, member, issuer, password)
-    for manifest in certificates.etcd_manifests(of_etcd, args.namespace):
+    ca, member = (valid[name] for name in certificates.ETCD_PAIR_NAMES)
+    for manifest in certificates.etcd_manifests(ca, member, args.namespace):
         await objects.apply(manifest)
     return [(secret_of[name], pair) for name, pair in due.items()]
 
@@ -284,7 +255,7 @@ def renewed(
 def renewed_etcd(
     pairs: Mapping[str, CertificatePair | None], now: datetime, args: argparse.Namespace
 ) -> dict[str, CertificatePair]:
-    """As `renewed`, of etcd's CA, members and issuer. A new password is never among it."""
+    """As `renewed`, of etcd's CA and members."""
     soon = now + timedelta(days=args.renew_before_days)
     ca = pairs[certificates.ETCD_CA]
     if ca is None or ca.certificate.not_valid_after_utc <= soon:

@@ -47,9 +47,7 @@ UNLISTED = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
     "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
-    "etcd-member": "find out how a member of etcd begins, and write its configuration file",
-    "etcd-issuer": "give each of our processes its own user and password of etcd",
-    "etcd-load": "write rewards that were saved from another etcd, where this one has none",
+    "etcd-member": "find out how a member of etcd begins, and stand before it as its gateway",
 }
 """What authors of plugins, shells and pods call."""
 
@@ -57,7 +55,6 @@ COMMANDS = {name: text for commands in (*GROUPS.values(), UNLISTED) for name, te
 
 _SHARED_MODULES = {
     "views": ("nodes", "delay", "rewards", "state", "page"),
-    "etcd_commands": ("etcd-member", "etcd-issuer", "etcd-load"),
 }
 """Modules of several commands, whose functions are <command>_options and <command>_main. Any other command is its
 own module, with `options` and `main`."""

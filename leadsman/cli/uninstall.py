@@ -200,8 +200,6 @@ WRITTEN_BY_PROCESSES = {
     *(("ConfigMap", each.config_map) for each in (SELF_HEALING, BACKUPS, MOVES, MOVE_PLAN)),
     ("Secret", "leadsman-ca"),
     ("Secret", "leadsman-etcd-ca"),
-    ("Secret", "leadsman-etcd-issuer-tls"),
-    ("Secret", "leadsman-etcd-root"),
     ("Secret", "leadsman-etcd-tls"),
     ("Secret", "leadsman-etcd-trust"),
     ("Secret", "leadsman-extender-tls"),

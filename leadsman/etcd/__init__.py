@@ -1,5 +1,5 @@
-"""Runs etcd for Leadsman: how a member without data joins the others, who may use which keys, who gets which password.
+"""Runs etcd for Leadsman: how a member without data joins the others, who may use which keys, what heals by itself.
 
-Here lives what reads and changes etcd's own members, users and roles. What is stored under the keys, and how it is
-read, is `leadsman.state`'s.
+What is stored under the keys, and how it is read, is `leadsman.state`'s. `roles` is pure; `clients` knows who calls,
+`gateway` answers, `member_start` and `member_care` look after the member.
 """

@@ -23,7 +23,7 @@ from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.server_tls import MutualTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
-from leadsman.state.etcd_json import AnyResponse, AuthDisabled
+from leadsman.state.etcd_json import AnyResponse
 from leadsman.state.store import StoreError
 
 # How a member of etcd that has no data begins: it joins the cluster of the others, or all form a new one.
@@ -222,27 +222,28 @@ class MemberStart:
         if not self._others:
             return None
         try:
-            return await self._join_with(self._access)
-        except AuthDisabled:
-            with suppress(StoreError):
-                return await self._join_with(structs.replace(self._access, user=""))
+            added = await self.replace_former_self(add=True)
+            log.info("etcd member %s joins the %d others", self._flags.name, len(added) - 1)
+            return joined_cluster(added, self._flags.members)
         except StoreError as error:
             self._problem.report(f"{error}; {self._who_is_missing()}")
         return None
 
-    async def _join_with(self, access: EtcdAccess) -> InitialCluster:
-        transport = EtcdTransport(access)
+    async def replace_former_self(self, *, add: bool) -> tuple[Member, ...]:
+        """Has the others remove every member of this name or address. The members with this one, once it is added."""
+        transport = EtcdTransport(self._access)
         try:
             listed = await transport.call("/v3/cluster/member/list", {"linearizable": True}, MemberList)
             for former in former_selves(listed.members, self._flags.name, self._flags.peer_url):
                 await transport.call("/v3/cluster/member/remove", {"ID": former.id}, AnyResponse)
                 self._removed = True
                 log.info("removed %s's former self from etcd's members: %s", self._flags.name, former.id)
-            added = await transport.call("/v3/cluster/member/add", {"peerURLs": [self._flags.peer_url]}, MemberList)
+            if not add:
+                return ()
+            body = {"peerURLs": [self._flags.peer_url]}
+            return (await transport.call("/v3/cluster/member/add", body, MemberList)).members
         finally:
             await transport.close()
-        log.info("etcd member %s joins the %d others", self._flags.name, len(added.members) - 1)
-        return joined_cluster(added.members, self._flags.members)
 
     def _who_is_missing(self) -> str:
         if self._removed:

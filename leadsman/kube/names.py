@@ -31,7 +31,7 @@ PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
 """Where placeholders are, and nothing else. Elsewhere the label means nothing."""
 
 PLACEHOLDER_PRIORITY_CLASS = "leadsman-placeholder"
-"""In daemonset/components/backups: below ordinary pods, and below -10, under which cluster-autoscaler adds no nodes."""
+"""Of the component self-healing: below ordinary pods, and below -10, under which cluster-autoscaler adds no nodes."""
 
 HELD_FOR_LABEL = f"{DOMAIN}/held-for"
 """On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room

@@ -18,12 +18,12 @@ class TokenBucket:
         if delay > 0:
             await asyncio.sleep(delay)
 
-    def try_take(self) -> bool:
+    def try_take(self, amount: float = 1) -> bool:
         """Now or not at all."""
         self._fill()
-        if self._tokens < 1:
+        if self._tokens < amount:
             return False
-        self._tokens -= 1
+        self._tokens -= amount
         return True
 
     def reserve(self) -> float:

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
@@ -17,7 +16,6 @@ from msgspec import Struct
 
 from leadsman.runtime.client_tls import ClientTls, TlsSetting, check_authorities, keepalive_socket
 from leadsman.state import etcd_json
-from leadsman.state.etcd_credentials import ConfiguredCredential, Credential, IssuedCredential, IssuerAccess
 from leadsman.state.etcd_json import JsonBody
 from leadsman.state.store import Compacted, Denied, StoreError, Unavailable
 
@@ -73,50 +71,43 @@ _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
 class EtcdAccess(Struct, frozen=True):
-    """Where etcd is, and our credentials. ValueError when they cannot be used.
+    """Where etcd is, and how we show who we are. ValueError when they cannot be used.
 
     endpoints: URLs of members, tried in turn. One that takes no connection within its share of the call timeout is left
-        for the next in the same call; one that does not answer, or has no leader, by the next call.
+        for the next in the same call; one that does not answer, has no leader or denies us, by the next call.
     ca_file: PEM, for https; "": the system's.
-    user: "": etcd without authentication.
-    password_file: read at each login, so that a new password needs no restart; None: `password` is used.
-    issuer: gives us user and password; then neither is named here.
+    token_file: our service account's token for a locked etcd; read at each call, because kubelet rotates it. None: the
+        etcd is open.
     call_timeout_seconds: T, for one call and for the start of a watch.
     """
 
     endpoints: tuple[str, ...]
     ca_file: str = ""
-    user: str = ""
-    password: str = ""
-    password_file: Path | None = None
-    issuer: IssuerAccess | None = None
+    token_file: Path | None = None
     call_timeout_seconds: float = 3.0
 
     def __post_init__(self) -> None:
         wrong = [url for url in self.endpoints if not url.startswith(("http://", "https://"))]
         if wrong or not self.endpoints:
             raise ValueError(f"endpoints {list(self.endpoints)} must be http:// or https:// URLs, at least one")
-        if self.issuer and self.user:
-            raise ValueError("an issuer and a user exclude each other: the issuer says which user we are")
-        if (self.user or self.issuer) and any("@" in urlsplit(url).netloc for url in self.endpoints):
-            raise ValueError("endpoints have a user in a URL, which etcd's gateway does not read; leave it out there")
+        if self.token_file and not all(url.startswith("https://") for url in self.endpoints):
+            raise ValueError(
+                f"endpoints {list(self.endpoints)} must be https://, as a token would be sent in the clear"
+            )
         if not self.call_timeout_seconds > 0:
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
 
-    def read_password(self) -> str:
-        """The password. ValueError when the file holds none."""
-        if self.password_file is None:
-            return self.password
+    def authorization(self) -> dict[str, str]:
+        """The headers that show who we are. Denied when the token file holds no token."""
+        if self.token_file is None:
+            return {}
         try:
-            password = self.password_file.read_bytes().decode().strip()
+            token = self.token_file.read_bytes().decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise ValueError(f"password file {self.password_file}: {reason}; it must be UTF-8 text") from error
-        if not password:
-            raise ValueError(
-                f"password file {self.password_file}: it is empty; it must hold the password of {self.user}"
-            )
-        return password
+            raise Denied(f"token file {self.token_file}: {error}") from error
+        if not token:
+            raise Denied(f"token file {self.token_file}: it is empty; kubelet writes the token there")
+        return {"Authorization": f"Bearer {token}"}
 
 
 class ConnectFailed(Unavailable):
@@ -135,23 +126,14 @@ class OpenStream(NamedTuple):
 
 
 class EtcdTransport:
-    """Calls etcd at its endpoints. ValueError when the CA file cannot be used.
-
-    logins: how often a token was fetched.
-    """
+    """Calls etcd at its endpoints. ValueError when the CA file cannot be used."""
 
     def __init__(self, access: EtcdAccess):
         self.access = access
-        self.token, self.logins = "", 0
         first = _ssl_context(access.ca_file, access.endpoints)
         files = (Path(access.ca_file),) if access.ca_file else ()
         self._tls = ClientTls("etcd", files, first, partial(_renewed_context, access.ca_file, access.endpoints))
-        issuer = access.issuer
-        self._credentials = (
-            IssuedCredential(issuer) if issuer else ConfiguredCredential(access.user, access.read_password)
-        )
-        self._issuer_tls = self._tls if issuer is None else _issuer_tls(issuer)
-        self._turn = self._timeouts_in_a_row = 0
+        self._turn = 0
         self._connect_seconds = access.call_timeout_seconds / len(access.endpoints)
         self._session: aiohttp.ClientSession | None = None
 
@@ -174,7 +156,7 @@ class EtcdTransport:
     ) -> AsyncGenerator[OpenStream]:
         """Opens a streaming call.
 
-        check: gets the first line; raises InvalidAuthToken when the token must be renewed.
+        check: gets the first line; raises the error of a stream that did not begin.
         silence_seconds: without a byte, after which reading the lines that follow raises TimeoutError.
         """
 
@@ -218,71 +200,24 @@ class EtcdTransport:
             raise Unavailable(str(error)) from error
 
     async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
-        """The result from one endpoint. When it is Unavailable, the next call goes to the next endpoint."""
+        """The result from one endpoint. When it is Unavailable or Denied, the next call goes to the next endpoint: what
+        one member refuses, another may know better."""
         try:
             with _translated_errors(endpoint):
                 async with asyncio.timeout_at(deadline):
-                    result = await self._authenticated(endpoint, attempt)
-                self._timeouts_in_a_row = 0
-                return result
+                    return await attempt(endpoint, self.access.authorization())
         except TimeoutError as error:
-            self._timed_out()
             self._next_endpoint(endpoint)
             text = f"{endpoint}{path}: no response within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
-        except Unavailable:
+        except (Unavailable, Denied):
             self._next_endpoint(endpoint)
             raise
-        except etcd_json.InvalidAuthToken as error:
-            raise Denied(str(error)) from error
-
-    def _timed_out(self) -> None:
-        """Drops the token after two in a row: an etcd that lost its data holds a call whose token is of a later
-        revision than its own (auth/simple_token.go). Not after one: a login costs etcd more than a slow call."""
-        self._timeouts_in_a_row += 1
-        if self._timeouts_in_a_row > 1:
-            self.token = ""
 
     def _next_endpoint(self, endpoint: str) -> None:
         """Moves on, unless another call did: two that fail together must not skip an endpoint."""
         if self.endpoint == endpoint:
             self._turn += 1
-
-    async def _authenticated(self, endpoint: str, attempt: Attempt[A]) -> A:
-        """The attempt's result; it is made once more with a new token when etcd does not know this one."""
-        headers = await self._authorization(endpoint)
-        try:
-            return await attempt(endpoint, headers)
-        except etcd_json.InvalidAuthToken:
-            if not headers:
-                raise
-            self._forget(headers)
-            return await attempt(endpoint, await self._authorization(endpoint))
-
-    async def _authorization(self, endpoint: str) -> dict[str, str]:
-        if not self.token:
-            credential = await self._credentials.get(self._http, self._issuer_tls.current)
-            if not credential.user:
-                return {}
-            try:
-                self.token = await self._log_in(endpoint, credential)
-            except etcd_json.UnknownCredential:
-                if not self._credentials.refused(credential):
-                    raise
-                credential = await self._credentials.get(self._http, self._issuer_tls.current)
-                self.token = await self._log_in(endpoint, credential)
-        return {"Authorization": self.token}
-
-    async def _log_in(self, endpoint: str, credential: Credential) -> str:
-        login = {"name": credential.user, "password": credential.password}
-        response = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
-        self.logins += 1
-        return etcd_json.decode_response(response, etcd_json.AuthenticateResponse).token
-
-    def _forget(self, headers: dict[str, str]) -> None:
-        """Drops the token, unless another call has logged in again already."""
-        if self.token == headers["Authorization"]:
-            self.token = ""
 
     async def _post(self, url: str, body: JsonBody, headers: dict[str, str]) -> bytes:
         async with await self._request(url, body, headers) as response:
@@ -312,12 +247,6 @@ class EtcdTransport:
                 read_bufsize=_READ_BUFFER_BYTES,
             )
         return self._session
-
-
-def _issuer_tls(issuer: IssuerAccess) -> ClientTls:
-    files = (Path(issuer.ca_file),) if issuer.ca_file else ()
-    first = _ssl_context(issuer.ca_file, (issuer.url,))
-    return ClientTls("etcd's issuer", files, first, partial(_renewed_context, issuer.ca_file, (issuer.url,)))
 
 
 def _renewed_context(ca_file: str, urls: Sequence[str]) -> TlsSetting:

@@ -19,18 +19,6 @@ A = TypeVar("A")
 _NOTHING = msgspec.Raw(b"{}")
 
 
-class InvalidAuthToken(store.Denied):
-    """etcd no longer knows the token: log in again, once."""
-
-
-class UnknownCredential(store.Denied):
-    """etcd has no such user, or the user has another password."""
-
-
-class AuthDisabled(store.Denied):
-    """etcd's access control is off, so nobody can log in."""
-
-
 class ResponseHeader(Struct, frozen=True):
     """The header of every response."""
 
@@ -98,12 +86,6 @@ class AnyResponse(Struct, frozen=True):
     """A response of which only the arrival counts."""
 
 
-class AuthenticateResponse(Struct, frozen=True):
-    """The response to a login."""
-
-    token: str
-
-
 class EtcdEvent(Struct, frozen=True):
     """One change in a message of a watch."""
 
@@ -151,11 +133,6 @@ _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
     ("is a future revision", store.Compacted),
     ("requested lease not found", store.LeaseLost),
     ("database space exceeded", store.OutOfSpace),
-    ("invalid auth token", InvalidAuthToken),
-    ("revision of auth store is old", InvalidAuthToken),
-    ("authentication is not enabled", AuthDisabled),
-    ("authentication failed, invalid user ID or password", UnknownCredential),
-    ("authentication", store.Denied),
     ("user name is empty", store.Denied),
     ("permission denied", store.Denied),
 )

@@ -17,7 +17,6 @@ from leadsman.state.store import (
     ChangeBatch,
     Compacted,
     Deleted,
-    Denied,
     KeyRange,
     LeaseLost,
     Listing,
@@ -138,11 +137,10 @@ class EtcdStore:
 
 
 def _check_created(first: bytes) -> None:
-    """Raises the error of a watch that did not begin. A stale token and a forbidden prefix look the same in it."""
+    """Raises the error of a watch that did not begin."""
     message = etcd_json.decode_stream_line(first, WatchResponse)
     if message.canceled:
-        error = _cancel_error(message)
-        raise etcd_json.InvalidAuthToken(str(error)) if isinstance(error, Denied) else error
+        raise _cancel_error(message)
 
 
 async def _next_message(lines: LineReader) -> WatchResponse | None:

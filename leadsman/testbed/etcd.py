@@ -137,6 +137,10 @@ class Etcd:
         return self._process.pid
 
     @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def has_ended(self) -> bool:
         """Whether it was started and ended by itself, as in a panic of its own."""
         return self._process is not None and self._process.poll() is not None

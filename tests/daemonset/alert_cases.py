@@ -16,6 +16,7 @@ RTT = 'leadsman_peer_rtt_p50_seconds{node="edge-1",peer="edge-2"}'
 EXPIRES = 'leadsman_tls_certificate_expiry_timestamp_seconds{certificate="server"}'
 RUNNING, MOVED = 'leadsman_move_plan_state{state="running"}', 'leadsman_move_plan_moves{outcome="moved"}'
 SUSPECT = 'leadsman_node_suspect{node="edge-1",verdict="dead",reason="silent"}'
+SIZE = 'leadsman_etcd_size_ratio{pod="leadsman-etcd-0"}'
 DAY_SECONDS = 86400
 
 
@@ -47,6 +48,10 @@ CASES = {
     "PodsNotFollowed": gauge('leadsman_pods_followed{node="edge-1"}', 0, 1),
     "RewardPluginOff": gauge('leadsman_reward_plugin_active{node="edge-1",plugin="connect"}', 0, 1),
     "EtcdOutOfSpace": counter('leadsman_report_failures_total{cause="OutOfSpace"}'),
+    "EtcdFilling": AlertCase({SIZE: "0.6x60"}, {SIZE: "0.4x60"}),
+    "EtcdManyLeases": counter("etcd_debugging_lease_granted_total", 2000),
+    "EtcdMemberDiffers": gauge('leadsman_etcd_member_differs{pod="leadsman-etcd-0"}', 1),
+    "EtcdClientLimited": counter('leadsman_etcd_gateway_requests_total{pod="leadsman-etcd-0",outcome="limited"}', 10),
     "ExtenderDown": gauge(EXTENDER, 0, 1),
     "StateOld": gauge("leadsman_state_age_seconds", 20, 6),
     "ExtenderSlow": AlertCase(

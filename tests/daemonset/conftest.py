@@ -17,23 +17,27 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
 CHART = ROOT / "charts/leadsman"
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
-_BACKUPS_NEED = ["controller", "node-health"]
+PROFILES = {"bounds": [], "controller": ["controller"], "self-healing": ["controller", "self-healing"]}
+"""Profile → its components, beside the base."""
 REQUIRED = {
-    "node-health": ["controller"],
-    "device-health": ["controller"],
-    "placement-events": ["controller"],
-    "backups": _BACKUPS_NEED,
-    "failover": [*_BACKUPS_NEED, "backups"],
-    "replacement": [*_BACKUPS_NEED, "backups"],
-    "move-plans": [*_BACKUPS_NEED, "backups"],
-    "rebalance": [*_BACKUPS_NEED, "backups", "move-plans"],
+    "self-healing": "controller",
+    "device-health": "controller",
+    "move-plans": "self-healing",
+    "rebalance": "self-healing",
 }
-"""Component → those that it changes, and that must be chosen with it, before it."""
+"""Component → the profile that it must be chosen with."""
 IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())
 EXCLUDED = {"etcd-single"}
 """Components that take the place of what others change."""
-EVERYTHING = [name for name in IN_ORDER if name not in EXCLUDED]
-BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": EVERYTHING}
+EVERYTHING = [*PROFILES["self-healing"], *(name for name in IN_ORDER if name not in EXCLUDED)]
+
+
+def _build(component: str) -> list[str]:
+    before = PROFILES[REQUIRED.get(component, "bounds")] + (["move-plans"] if component == "rebalance" else [])
+    return [*before, component]
+
+
+BUILDS = {"base": [], **{name: _build(name) for name in COMPONENTS}, "everything": EVERYTHING}
 NOT_OBJECTS = ("kustomization.yaml", "policy.yaml", "scheduler.yaml")
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 

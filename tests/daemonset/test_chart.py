@@ -12,16 +12,17 @@ import yaml
 
 from leadsman.cli.main import build_parser
 from leadsman.runtime.version import VERSION
+from tests.daemonset.chart_readme import README, readme
 from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
-from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, Template
+from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, MANIFESTS, PROFILES, Template, run_template
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Render
 
 pytestmark = pytest.mark.integration
 
-ALSO_WITHOUT = ["etcd.locked=false"]
-"""Settings that take off what the chart has by default and the base does not."""
+GIVEN = "certificates.mode=given"
+"""kustomize makes no certificates."""
 
 
 def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
@@ -79,20 +80,43 @@ def test_every_component_has_a_setting() -> None:
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_it_deploys_what_kustomize_does(build: str, template: Template, render: "Render") -> None:
-    ours = comparable(template(*ALSO_WITHOUT, *(SETTINGS_OF[component] for component in BUILDS[build])))
+    ours = comparable(template(GIVEN, *(SETTINGS_OF[component] for component in BUILDS[build])))
     theirs = comparable([json.loads(json.dumps(each)) for each in render(build)])
     assert ours.keys() == theirs.keys()
     for name, each in theirs.items():
         assert ours[name] == each, name
 
 
-def test_what_a_setting_needs_comes_with_it(template: Template) -> None:
-    assert comparable(template("selfHealing.failover=true")) == comparable(
-        template(*(SETTINGS_OF[each] for each in BUILDS["failover"]))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_is_the_same_in_kustomize_and_chart(profile: str, template: Template) -> None:
+    built = subprocess.run(
+        ["kubectl", "kustomize", str(MANIFESTS / "profiles" / profile)], capture_output=True, text=True, check=True
     )
+    theirs = comparable(list(yaml.safe_load_all(built.stdout)))
+    assert comparable(template(GIVEN, f"profile={profile}")) == theirs
 
 
-@pytest.mark.parametrize("version", ["1.28", "1.37"])
+@pytest.mark.parametrize(
+    ("settings", "needed"),
+    [
+        (["planning.rebalance=true"], "profile=self-healing"),
+        (["planning.movePlans=true", "profile=controller"], "profile=self-healing"),
+        (["controller.deviceHealth.enabled=true"], "profile=controller"),
+        (["etcd.replicas=1", "etcd.persistence.enabled=true"], "etcd.replicas=3"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_what_it_needs(settings: list[str], needed: str, helm: str) -> None:
+    done = run_template(helm, *settings)
+    assert done.returncode != 0
+    assert needed in done.stderr
+
+
+def test_a_cluster_whose_tokens_name_no_node_is_refused(helm: str) -> None:
+    command = [helm, "template", "leadsman", str(CHART), "--kube-version", "1.29"]
+    assert "chart requires kubeVersion: >=1.30" in subprocess.run(command, capture_output=True, text=True).stderr
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
 def test_with_everything_set_every_object_is_valid_against_the_schemas_of(version: str, template: Template) -> None:
     settings = [
         "certificates.mode=cert-manager",
@@ -129,9 +153,9 @@ def test_another_namespace_and_release_name_reach_every_object(helm: str) -> Non
 
 NOTES_SETTINGS = (
     "",
-    "certificates.mode=job",
+    "certificates.mode=given",
     "certificates.mode=cert-manager",
-    "extender.tlsSecret=other-tls",
+    "certificates.mode=given,extender.tlsSecret=other-tls",
     "scheduler.enabled=true",
 )
 
@@ -153,14 +177,17 @@ def test_the_commands_that_its_notes_print_are_for_this_release(setting: str, na
         if words[0] == "leadsman"
     }
     assert f"is in the namespace {namespace}" in notes
-    if "certificates.mode" not in setting:
+    if "certificates.mode=given" in setting:
         assert ours["create"]["namespace"] == ours["secrets"]["namespace"] == namespace
-        assert (ours["secrets"]["scheduler_namespace"] == namespace) is (setting == "scheduler.enabled=true")
-        assert (ours["secrets"]["server_secret"] == "other-tls") is (setting == "extender.tlsSecret=other-tls")
+        assert (ours["secrets"]["server_secret"] == "other-tls") is ("other-tls" in setting)
     if setting != "scheduler.enabled=true":
         (configure,) = [each for each in ours.values() if "extender" in each]
         assert configure["server_name"] in ("", f"leadsman-extender.{namespace}.svc")
         assert bool(configure["server_name"]) is (namespace != "leadsman")
+
+
+def test_its_readme_is_made_from_its_values() -> None:
+    assert README.read_text() == readme(), "python -m tests.daemonset.chart_readme"
 
 
 def test_it_passes_helm_lint(helm: str) -> None:

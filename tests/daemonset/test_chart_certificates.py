@@ -6,12 +6,9 @@ import kubernetes_validate
 import pytest
 
 from leadsman.cli.certificates import (
-    ISSUER_NAMES,
-    ISSUER_SECRET,
     MEMBER_NAMES,
     MEMBER_SECRET,
     MOST_MEMBERS,
-    ROOT_SECRET,
     TRUST_CONFIG_MAP,
 )
 from leadsman.cli.certs import default_server_names
@@ -24,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_its_secrets(template: Template) -> None:
-    plain = template()
+    plain = template("certificates.mode=given")
     names = {(each["kind"], each["metadata"]["name"]) for each in plain}
     added = [
         each
@@ -38,15 +35,16 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
         assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
         assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
     secrets, config_maps = by_kind["Role"]["rules"]
-    of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
+    of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET]
     assert secrets["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls", *of_etcd]
     assert secrets["verbs"] == ["get", "create", "patch"]
     assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
     (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
     args = build_parser({}, "certs").parse_args(container["args"])
     assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
-    assert args.locked_etcd
-    assert "secrets" not in str([each.get("rules") for each in (*plain, *template(*EVERY_SETTING))])
+    assert "secrets" not in str(
+        [each.get("rules") for each in (*plain, *template(*EVERY_SETTING, "certificates.mode=given"))]
+    )
 
 
 def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_made(template: Template) -> None:
@@ -59,30 +57,21 @@ def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_m
     assert (*issued["leadsman-extender"]["dnsNames"], "localhost", "127.0.0.1") == names
 
 
-def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:
-    objects = template("certificates.mode=job", "etcd.locked=false")
-    (job,) = [each for each in objects if each["kind"] == "Job"]
-    roles = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Role"}
-    assert "etcd" not in str((job, roles["leadsman-certificates"]))
-
-
 def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Template) -> None:
     made = {
         each["spec"]["secretName"]: each["spec"]
         for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
         if each["kind"] == "Certificate"
     }
-    member, issuer, trust = (made[name] for name in (MEMBER_SECRET, ISSUER_SECRET, TRUST_CONFIG_MAP))
+    member, trust = (made[name] for name in (MEMBER_SECRET, TRUST_CONFIG_MAP))
     assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
-    assert {*issuer["dnsNames"]} == {*ISSUER_NAMES}
     assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
-    assert ROOT_SECRET not in made, "a password is no key"
 
 
 def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(template: Template) -> None:
     sources = [
         source
-        for each in template("certificates.mode=cert-manager", "controller.enabled=true")
+        for each in template("certificates.mode=cert-manager", "profile=controller")
         if each["kind"] in ("DaemonSet", "Deployment")
         for volume in each["spec"]["template"]["spec"]["volumes"]
         for source in volume.get("projected", {}).get("sources", [])
@@ -93,8 +82,8 @@ def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(templ
 
 
 @pytest.mark.parametrize("replicas", [1, 3, 5])
-def test_a_locked_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
+def test_an_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
     text = json.dumps(template(f"etcd.replicas={replicas}"))
-    assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:2379") == 3, "settings, issuer, member"
+    assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:9004") == 2, "settings, member"
     assert "http://leadsman-etcd" not in text
     assert "http://$(POD_NAME)" not in text

@@ -12,7 +12,6 @@ PARTS = {
     "extender": "leadsman-extender",
     "controller": "leadsman-controller",
     "etcd": "leadsman-etcd",
-    "etcdIssuer": "leadsman-etcd-issuer",
     "scheduler": "leadsman-scheduler",
 }
 """Key in the values → its workload."""
@@ -31,7 +30,7 @@ def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: st
         "resources": {"requests": {"cpu": "7m", "memory": "70Mi"}, "limits": {"memory": "700Mi"}},
         "extraArgs": ["--own-flag=1"],
     }
-    enabled = ("controller.enabled=true", "scheduler.enabled=true")
+    enabled = ("profile=controller", "scheduler.enabled=true")
     objects = template(*enabled, values={part: settings})
     (workload,) = [
         each for each in objects if each["metadata"]["name"] == PARTS[part] and "template" in each.get("spec", {})
@@ -56,7 +55,7 @@ def test_an_affinity_of_the_user_s_keeps_etcd_s_members_apart(template: Template
 def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
     objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
     monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
-    assert len(monitors) == 5
+    assert len(monitors) == 4
     assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
 
 
@@ -77,18 +76,17 @@ def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Tem
     }
 
 
-def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:
-    objects = template("etcd.externalEndpoints={https://etcd-0.example:2399,https://etcd-1.example:2379}")
-    assert not [each for each in objects if each["metadata"]["name"].startswith("leadsman-etcd")]
-    (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
-    assert settings["data"]["LEADSMAN_ETCD"] == "https://etcd-0.example:2399,https://etcd-1.example:2379"
-    (agent,) = objects_named(objects, "NetworkPolicy", "leadsman-agent")
-    assert {port["port"] for rule in agent["spec"]["egress"] for port in rule.get("ports", [])} >= {2399, 2379}
+def test_every_object_has_the_name_and_every_account_the_annotations_that_the_user_chose(template: Template) -> None:
+    objects = template("nameOverride=edge", "serviceAccount.annotations.role=arn", "profile=self-healing")
+    names = {each["metadata"]["labels"]["app.kubernetes.io/name"] for each in objects if "labels" in each["metadata"]}
+    assert names == {"edge"}
+    accounts = [each for each in objects if each["kind"] == "ServiceAccount" and "helm.sh/hook" not in str(each)]
+    assert {each["metadata"]["annotations"]["role"] for each in accounts} == {"arn"}
 
 
 def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_controllers(template: Template) -> None:
     sources = "agents,prometheus=http://prometheus.monitoring:8080/main"
-    chosen = "telemetry.enabled=true,controller.enabled=true,controller.deviceHealth.enabled=true"
+    chosen = "telemetry.enabled=true,profile=controller,controller.deviceHealth.enabled=true"
     escaped = sources.replace(",", r"\,")
     objects = template(chosen, f"telemetry.source={escaped}")
     (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
@@ -114,7 +112,7 @@ def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
         ("etcd.replicas=2", "/etcd/replicas"),
         ("logLevel=loud", "/logLevel"),
         ("certificates.mode=none", "/certificates/mode"),
-        ("selfHealing.failover=maybe", "/selfHealing/failover"),
+        ("profile=all", "/profile"),
         ("telemetry.source=prometheus", "/telemetry/source"),
     ],
 )

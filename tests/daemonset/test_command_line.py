@@ -7,16 +7,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from leadsman.cli.certificates import ISSUER_NAMES, TRUST_CONFIG_MAP
-from leadsman.cli.flags.process_flags import ISSUER_TOKEN_FILE
+from leadsman.cli.certificates import MEMBER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.main import build_parser
-from leadsman.etcd.issuer import AUDIENCE
+from leadsman.etcd.clients import AUDIENCE, TRUSTED_WITHOUT_REVIEW_SECONDS
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
 
-LOCKED = ("etcd-locked", "everything")
-ETCD_ACCESS = str(ISSUER_TOKEN_FILE.parent)
+ETCD_ACCESS = "/var/run/secrets/leadsman/etcd"
 
 ONLY_FOR_PEOPLE = {"POD_NAME"}
 """Seen in the pod's description; nothing reads it."""
@@ -24,7 +22,6 @@ ONLY_FOR_PEOPLE = {"POD_NAME"}
 WORKLOADS = {
     "agent": ("DaemonSet", "leadsman-agent"),
     "controller": ("Deployment", "leadsman-controller"),
-    "etcd-issuer": ("Deployment", "leadsman-etcd-issuer"),
     "extender": ("Deployment", "leadsman-extender"),
 }
 
@@ -32,8 +29,6 @@ WORKLOADS = {
 @pytest.fixture(params=sorted(WORKLOADS))
 def command(request: pytest.FixtureRequest, build_name: str) -> str:
     if request.param == "controller" and build_name not in ("files", "controller", "everything"):
-        return "extender"
-    if request.param == "etcd-issuer" and build_name not in ("files", *LOCKED):
         return "extender"
     return request.param
 
@@ -56,7 +51,7 @@ def on_this_machine(argument: str, root: Path) -> str:
     kubelet expands them."""
     argument = argument.replace("$(POD_NAMESPACE)", "leadsman")
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
-    argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
+    argument = re.sub("/etc/leadsman-tls/.*", str(root / "setup.cfg"), argument)
     argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
     return argument.replace("/host/", "/")
@@ -75,24 +70,36 @@ def test_every_argument_is_accepted(
     assert [urlsplit(url).hostname for url in parsed.etcd] == names
 
 
-def test_a_locked_etcd_is_called_by_tls_with_a_credential_of_the_issuer(
-    command: str, container: dict[str, Any], settings: dict[str, str], build_name: str, find: "Find"
+def test_etcd_s_gateways_are_called_by_tls_with_a_token_for_them(
+    command: str, container: dict[str, Any], settings: dict[str, str], find: "Find"
 ) -> None:
-    if command == "etcd-issuer" or build_name not in LOCKED:
-        assert "etcd-access" not in str(container.get("volumeMounts", ""))
-        return
-    assert {url.partition(":")[0] for url in settings["LEADSMAN_ETCD"].split(",")} == {"https"}
+    names = {urlsplit(url).hostname for url in settings["LEADSMAN_ETCD"].split(",") if url.startswith("https://")}
+    assert names <= {*MEMBER_NAMES}
     (mount,) = [each for each in container["volumeMounts"] if each["name"] == "etcd-access"]
     volumes = find(*WORKLOADS[command])["spec"]["template"]["spec"]["volumes"]
     (sources,) = [each["projected"]["sources"] for each in volumes if each["name"] == "etcd-access"]
     (token,) = [each["serviceAccountToken"] for each in sources if "serviceAccountToken" in each]
     (trust,) = [each["configMap"]["name"] for each in sources if "configMap" in each]
-    assert (Path(mount["mountPath"], token["path"]), token["audience"]) == (ISSUER_TOKEN_FILE, AUDIENCE)
+    assert (f"{mount['mountPath']}/{token['path']}", token["audience"]) == (
+        settings["LEADSMAN_ETCD_TOKEN_FILE"],
+        AUDIENCE,
+    )
+    assert token["expirationSeconds"] <= TRUSTED_WITHOUT_REVIEW_SECONDS
     assert (settings["LEADSMAN_ETCD_CA"], trust) == (f"{mount['mountPath']}/ca.crt", TRUST_CONFIG_MAP)
-    service = find("Service", "leadsman-etcd-issuer")
-    (port,) = service["spec"]["ports"]
-    assert settings["LEADSMAN_ETCD_ISSUER"] == f"https://{service['metadata']['name']}:{port['port']}"
-    assert service["metadata"]["name"] in ISSUER_NAMES
+
+
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+def test_the_member_s_sidecar_takes_its_arguments(find: "Find", root: Path) -> None:
+    (sidecar,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
+    own, flags = split_at(sidecar["args"], "--")
+    parsed = build_parser({}, only="etcd-member").parse_args(
+        [on_this_machine(each, root) for each in own] + ["--", *flags]
+    )
+    assert all((parsed.tls_cert, parsed.tls_key, parsed.etcd_token_file))
+
+
+def split_at(arguments: list[str], mark: str) -> tuple[list[str], list[str]]:
+    return arguments[: arguments.index(mark)], arguments[arguments.index(mark) + 1 :]
 
 
 def variables_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
@@ -128,9 +135,6 @@ def test_no_argument_hides_a_setting(
 
 
 def test_settings_come_from_the_one_config_map(command: str, container: dict[str, Any]) -> None:
-    if command == "etcd-issuer":
-        assert "envFrom" not in container, "it has root's password, and takes no other access to etcd"
-        return
     (source,) = container["envFrom"]
     assert source["configMapRef"]["name"].startswith("leadsman-settings")
 

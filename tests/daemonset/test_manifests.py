@@ -12,7 +12,8 @@ import pytest
 from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS, STARTUP_SECONDS
 from leadsman.runtime.version import VERSION
-from tests.daemonset.conftest import builds_with
+from tests.daemonset.conftest import CHART, builds_with
+from tests.newer_etcd import VERSION as VERSION_OF_TESTS
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects, Render
@@ -80,11 +81,11 @@ def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
             assert "app.kubernetes.io/version" not in selector
 
 
-def test_etcd_is_new_enough(workloads: "Objects") -> None:
+def test_etcd_is_the_version_that_tests_run(workloads: "Objects") -> None:
     (member,) = [each for each in workloads if each["metadata"]["name"] == "leadsman-etcd"]
     (etcd,) = member["spec"]["template"]["spec"]["containers"]
-    version = tuple(int(part) for part in etcd["image"].rpartition(":v")[2].split("."))
-    assert (3, 6, 14) <= version < (3, 7) or version >= (3, 7, 1)
+    assert etcd["image"].endswith(f":v{VERSION_OF_TESTS}")
+    assert f"tag: v{VERSION_OF_TESTS}" in (CHART / "values.yaml").read_text()
 
 
 def test_the_agent_runs_everywhere_and_is_replaced_before_a_new_one_starts(find: "Find") -> None:

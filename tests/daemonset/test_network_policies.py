@@ -23,28 +23,12 @@ def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
 
 
-def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
-    callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
+def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(find: "Find", build_name: str) -> None:
+    policy = find("NetworkPolicy", "leadsman-etcd")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in builds_with("hostnetwork") - {"files"} else set()
-    controller = {"controller"} if build_name in builds_with("controller") - {"files"} else set()
-    issuer = {"etcd-issuer"} if build_name in builds_with("etcd-locked") - {"files"} else set()
-    assert callers == {"agent", "etcd", "extender"} | controller | on_host | issuer
-
-
-def test_who_needs_a_credential_may_call_the_issuer(objects: "Objects", build_name: str) -> None:
-    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
-        for policy in objects_named(objects, "NetworkPolicy", name):
-            credentials = {"port": 9004, "protocol": "TCP"}
-            called = [rule["to"][0] for rule in policy["spec"]["egress"] if credentials in rule.get("ports", [])]
-            if build_name != "files":
-                assert [name_of(peer) for peer in called] == (
-                    ["etcd-issuer"] if build_name in builds_with("etcd-locked") else []
-                )
-
-
-def test_etcd_s_members_reach_each_other(find: "Find") -> None:
-    assert open_to(find("NetworkPolicy", "leadsman-etcd"), "peer") == {"etcd"}
+    assert open_to(policy, "https") == {"agent", "etcd", "extender", "controller"} | on_host
+    assert open_to(policy, "peer") == {"etcd"}
 
 
 def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: "Find") -> None:
@@ -61,7 +45,7 @@ def test_agents_reach_each_other_by_any_protocol(objects: "Objects") -> None:
 
 
 def test_callers_may_call_what_lets_them_in(objects: "Objects") -> None:
-    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
+    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller", "leadsman-etcd"):
         for policy in objects_named(objects, "NetworkPolicy", name):
             outward = {
                 (name_of(rule["to"][0]), p["port"])
@@ -69,7 +53,7 @@ def test_callers_may_call_what_lets_them_in(objects: "Objects") -> None:
                 if "to" in rule
                 for p in rule.get("ports", [])
             }
-            assert ("etcd", 2379) in outward
+            assert ("etcd", 9004) in outward
 
 
 def open_to(policy: dict[str, Any], port: str) -> set[str]:

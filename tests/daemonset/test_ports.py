@@ -10,19 +10,20 @@ if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
 
 LISTEN = {
-    "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
-    "--ops-listen": {"extender": "ops", "issuer": "ops"},
+    "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "member": "https"},
+    "--ops-listen": {"extender": "ops", "member": "ops"},
 }
-ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
+ETCD_URLS = {"--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 
 MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
 """Kind → its list of endpoints, in monitoring.coreos.com/v1."""
-OPTIONAL = {"controller": {"metrics": 9003}, "etcd-issuer": {"ops": 9005}}
+OPTIONAL = {"controller": {"metrics": 9003}}
 """Components that monitors name whether they are chosen or not."""
 
 
 def containers(workloads: "Objects") -> "Objects":
-    return [w["spec"]["template"]["spec"]["containers"][0] for w in workloads]
+    specs = [w["spec"]["template"]["spec"] for w in workloads]
+    return [each for spec in specs for each in (*spec.get("initContainers", ()), spec["containers"][0])]
 
 
 def ports(container: dict[str, Any]) -> dict[str, int]:
@@ -53,10 +54,11 @@ def initial_arguments(member: dict[str, Any]) -> dict[str, str]:
 
 
 def test_etcd_listens_on_the_ports_it_declares(member: dict[str, Any]) -> None:
-    (etcd,) = containers([member])
+    sidecar, etcd = containers([member])
     given = initial_arguments(member)
     assert {name: urlsplit(given[flag]).port for flag, name in ETCD_URLS.items()} == ports(etcd)
-    assert urlsplit(given["--advertise-client-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["client"]
+    assert urlsplit(given["--advertise-client-urls"].replace("$(POD_NAME)", "x")).port == ports(sidecar)["https"]
+    assert urlsplit(given["--listen-client-urls"]).hostname == "127.0.0.1", "etcd knows no users"
     assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
 
 
@@ -74,7 +76,7 @@ def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
-        ports_asked = {"extender": "ops", "issuer": "ops", "scheduler": "https"}
+        ports_asked = {"extender": "ops", "member": "ops", "scheduler": "https"}
         assert asked == {ports_asked.get(container["name"], "metrics")}
         assert asked <= set(ports(container))
 
@@ -86,21 +88,21 @@ def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
     }
     ours = ("/healthz", "/readyz")
     theirs = {"etcd": ("/livez", "/readyz"), "scheduler": ("/healthz", "/healthz")}
-    wanted = {"agent": ours, "controller": ours, "extender": ours, "issuer": ours, **theirs}
+    wanted = {"agent": ours, "controller": ours, "extender": ours, "member": ours, **theirs}
     assert paths == {name: wanted[name] for name in paths}
     assert paths.keys() >= {"agent", "extender", "etcd"}
 
 
 def test_a_start_is_asked_for_where_it_is_told(workloads: "Objects") -> None:
     paths = {c["name"]: c["startupProbe"]["httpGet"]["path"] for c in containers(workloads) if "startupProbe" in c}
-    assert paths == dict.fromkeys(paths, "/startupz")
+    assert paths == {**dict.fromkeys(paths, "/startupz"), "member": "/healthz"}, "etcd starts after the member's"
     assert paths.keys() >= {"agent", "extender"}
 
 
 def test_services_lead_to_declared_ports_under_the_same_number(
     objects: "Objects", workloads: "Objects", build_name: str
 ) -> None:
-    behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
+    behind = declared_ports(workloads)
     for service in (o for o in objects if o["kind"] == "Service"):
         declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
         for port in service["spec"]["ports"]:
@@ -127,7 +129,7 @@ def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dic
 
 
 def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
-    behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
+    behind = declared_ports(workloads)
     monitors = [o for o in objects if o["kind"] in MONITORS]
     monitored = {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors}
     assert not monitors or monitored >= behind.keys() - {"scheduler"}, "kube-scheduler wants a token for its metrics"
@@ -135,9 +137,9 @@ def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects"
         component = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
         declared = {**OPTIONAL, **behind}[component]
         assert set(monitor["spec"]) == {"selector", MONITORS[monitor["kind"]]}
-        (endpoint,) = monitor["spec"][MONITORS[monitor["kind"]]]
-        assert endpoint["port"] in declared
-        assert endpoint["path"] == "/metrics"
+        for endpoint in monitor["spec"][MONITORS[monitor["kind"]]]:
+            assert endpoint["port"] in declared
+            assert endpoint["path"] == "/metrics"
 
 
 def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find", member: dict[str, Any]) -> None:
@@ -150,5 +152,11 @@ def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find", membe
     assert find("Service", service)["spec"]["publishNotReadyAddresses"]
 
 
-def paired(workloads: "Objects") -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return list(zip(workloads, containers(workloads), strict=True))
+def declared_ports(workloads: "Objects") -> dict[str, dict[str, int]]:
+    """Component → name → number."""
+    return {
+        w["metadata"]["labels"]["app.kubernetes.io/component"]: {
+            name: number for container in containers([w]) for name, number in ports(container).items()
+        }
+        for w in workloads
+    }

@@ -29,18 +29,17 @@ ROLES = {
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
     "leadsman-extender-events": [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}],
+    "leadsman-etcd": [{"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}],
 }
-ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-events"}
+ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-events", "leadsman-etcd"}
 COMPONENTS_WITH_ROLES = (
     "telemetry",
     "controller",
     "second-scheduler",
     "devices",
-    "etcd-locked",
 )
 """Besides bind."""
 HEALING = "leadsman-extender-self-healing"
-ISSUER = "leadsman-etcd-issuer"
 
 
 def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(
@@ -69,7 +68,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
         for o in objects_named(objects, "Deployment", "leadsman-extender")
         for argument in o["spec"]["template"]["spec"]["containers"][0]["args"]
     ]
-    assert bool(roles) == (build_name in builds_with("backups"))
+    assert bool(roles) == (build_name in builds_with("self-healing"))
     assert ("--self-healing" in arguments) == (bool(roles) and build_name != "files"), "files: no patch is applied"
     for role in roles:
         [rule] = role["rules"]
@@ -80,7 +79,7 @@ def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_i
 
 
 def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:
-    if build_name not in builds_with("backups"):
+    if build_name not in builds_with("self-healing"):
         return
     [rules] = [
         o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller-cluster-model" and "rules" in o
@@ -126,24 +125,7 @@ def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads:
     }
     controller = {"leadsman-controller"} if build_name in builds_with("controller") else set()
     scheduler = {"leadsman-scheduler"} if build_name in builds_with("second-scheduler") else set()
-    issuer = {ISSUER} if build_name in builds_with("etcd-locked") else set()
-    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller | scheduler | issuer
-
-
-def test_the_issuer_may_ask_whose_a_token_is_and_nothing_else(objects: "Objects", build_name: str) -> None:
-    roles = [o for o in objects if o["metadata"]["name"] == ISSUER and "rules" in o]
-    tokens = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
-    assert [o["rules"] for o in roles] == ([[tokens]] if build_name in builds_with("etcd-locked") else [])
-
-
-def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Objects", build_name: str) -> None:
-    mounting = {
-        w["metadata"]["name"]
-        for w in workloads
-        if "leadsman-etcd-root" in str(w["spec"]["template"]["spec"].get("volumes", []))
-    }
-    if build_name != "files":  # No patch is applied there.
-        assert mounting == ({"leadsman-etcd", ISSUER} if build_name in builds_with("etcd-locked") else set())
+    assert with_token == {"leadsman-agent", "leadsman-extender", "leadsman-etcd"} | controller | scheduler
 
 
 def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_own(
@@ -177,7 +159,7 @@ def test_who_judges_nodes_patches_their_status_and_reads_their_leases_and_nothin
     objects: "Objects", build_name: str
 ) -> None:
     roles = {o["kind"]: o for o in objects if o["metadata"]["name"] == "leadsman-controller-node-health"}
-    assert (build_name in builds_with("node-health")) is bool(roles)
+    assert (build_name in builds_with("self-healing")) is bool(roles)
     if roles:
         assert roles["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]
         assert roles["Role"]["metadata"]["namespace"] == "kube-node-lease"
@@ -189,8 +171,8 @@ def test_who_keeps_backups_writes_pods_of_the_placeholder_namespace_and_two_conf
     objects: "Objects", build_name: str
 ) -> None:
     roles = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Role"}
-    assert (build_name in builds_with("backups")) is ("leadsman-controller-placeholders" in roles)
-    if build_name not in builds_with("backups"):
+    assert (build_name in builds_with("self-healing")) is ("leadsman-controller-placeholders" in roles)
+    if build_name not in builds_with("self-healing"):
         return
     pods, state = roles["leadsman-controller-placeholders"], roles["leadsman-controller-self-healing"]
     assert pods["metadata"]["namespace"] == PLACEHOLDER_NAMESPACE
@@ -203,21 +185,21 @@ def test_who_keeps_backups_writes_pods_of_the_placeholder_namespace_and_two_conf
     assert (named["verbs"], create["verbs"]) == (["get", "update"], ["create"])
 
 
-def test_pods_elsewhere_are_deleted_only_with_the_component_failover(objects: "Objects", build_name: str) -> None:
+def test_pods_elsewhere_are_deleted_only_with_self_healing(objects: "Objects", build_name: str) -> None:
     deleting = {
         o["metadata"]["name"]
         for o in objects
         if o["kind"] == "ClusterRole"
         and any("delete" in rule["verbs"] and "pods" in rule["resources"] for rule in o["rules"])
     }
-    assert deleting == ({"leadsman-controller-failover"} if build_name in builds_with("failover") else set())
+    assert deleting == ({"leadsman-controller-failover"} if build_name in builds_with("self-healing") else set())
 
 
-def test_pods_are_evicted_and_never_deleted_by_the_component_replacement(objects: "Objects", build_name: str) -> None:
+def test_pods_are_evicted_and_never_deleted_by_re_placement(objects: "Objects", build_name: str) -> None:
     names = ("leadsman-controller-replacement", "leadsman-controller-replacement-state")
     mine = [o for o in objects if o["metadata"]["name"] in names and "rules" in o]
     rules = {(o["kind"], o["metadata"].get("namespace", "")): o["rules"] for o in mine}
-    if build_name not in builds_with("replacement"):
+    if build_name not in builds_with("self-healing"):
         assert not rules
         return
     evicting, holding = rules["ClusterRole", ""], rules["Role", PLACEHOLDER_NAMESPACE]

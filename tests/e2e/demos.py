@@ -26,14 +26,13 @@ TEST_PODS = 8
 NODE_METRIC = {"edge-1": 5, "edge-2": 50, "edge-3": 120, "cloud-1": 20}
 """Below 10: dontschedule; above 100: labelled; the largest is the best; -1: deschedule."""
 
-SELF_HEALING = ("node-health", "backups", "replacement")
 EDGE_FILES = ("delays.txt", "rows.json")
 
 _MEASURES_NOTHING = """\
   - target: {kind: DaemonSet, name: leadsman-agent}
     patch: |-
-      - {op: add, path: /spec/template/spec/volumes, value: [{name: files, configMap: {name: leadsman-policy}}]}
-      - {op: add, path: /spec/template/spec/containers/0/volumeMounts, value: [{name: files, mountPath: /etc/files}]}
+      - {op: add, path: /spec/template/spec/volumes/-, value: {name: files, configMap: {name: leadsman-policy}}}
+      - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: files, mountPath: /etc/files}}
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --peers=/etc/files/peers.txt}
 """
 """The nodes here are 0.1 ms apart, and what agents measure comes before a file: so they are given no peers."""
@@ -117,7 +116,7 @@ def edge_scheduler(cluster: Cluster, rollout: Rollout) -> str:
     }
     cluster.kubectl("label", "node", "cloud-1", "kubernetes.io/role=cloud")
     try:
-        rollout.apply((*COMPONENTS, *SELF_HEALING), settings, files, _MEASURES_NOTHING)
+        rollout.apply((*COMPONENTS, "self-healing"), settings, files, _MEASURES_NOTHING)
         requests = sorted((demo / "requests").iterdir())
         seen = []
         for number, request in enumerate(requests, 1):

@@ -13,7 +13,7 @@ from msgspec import structs
 from tests.e2e.images import ROOT
 from tests.e2e.report import Report, Result
 
-PAGE = ROOT / "docs/deploying.md"
+PAGE = ROOT / "benchmarks/end-to-end.md"
 BEGIN, END = "<!-- end to end: written by `python -m tests.e2e.document` -->\n", "<!-- /end to end -->\n"
 
 

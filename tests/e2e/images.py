@@ -1,7 +1,7 @@
 """The images of the cluster, built on this machine: nothing is pulled.
 
 Debian with Python and etcd stands under the tag that the Dockerfile begins with: the Dockerfile is not altered. It is
-the StatefulSet's image too: its etcd is Debian's version, not the one that the tag says.
+the StatefulSet's image too: its etcd is of the version that the tag says (tests.newer_etcd).
 """
 
 import contextlib
@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests import e2e
+from tests import e2e, newer_etcd
 from tests.debian import mirror
 
 ROOT = Path(e2e.__file__).parents[2]
@@ -38,8 +38,8 @@ _WAIT = "#!/bin/sh\ntrap exit TERM INT\nwhile :; do sleep 3600 & wait; done\n"
 PYTHON_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 """What the Dockerfile needs of its base."""
 
-_PACKAGES = f"{PYTHON_PACKAGES},etcd-server,etcd-client"
-_LINKS = "python:python3 python3:python3 pip:pip3 etcd:etcd etcdctl:etcdctl"
+_PACKAGES = f"{PYTHON_PACKAGES},etcd-client"
+_LINKS = "python:python3 python3:python3 pip:pip3 etcdctl:etcdctl"
 _PULLING = ("bud", "from", "push")
 _TRUSTED = ("/etc/ssl/certs", "/usr/local/share/ca-certificates", "/usr/share/ca-certificates")
 
@@ -107,8 +107,10 @@ class Images:
             debian = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
             subprocess.run([*debian, f"--include={self._packages}", SUITE, str(part), mirror()], check=True)
             part.rename(root)
+        if not (context / "etcd").exists():
+            newer_etcd.main(context)
         links = f"RUN for p in {_LINKS}; do ln -sf /usr/bin/${{p#*:}} /usr/local/bin/${{p%:*}}; done\n"
-        self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
+        self._bud(context, f"FROM scratch\nADD root.tar /\nCOPY etcd /usr/local/bin/etcd\n{links}", image[1])
 
     def _build_ours(self) -> None:
         self._from_dockerfile("-t", self._project, "-t", self._etcd)

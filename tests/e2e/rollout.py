@@ -70,11 +70,15 @@ class Rollout:
         self.wait_for_all()
 
     def _write_overlay(self, components: Collection[str]) -> Path:
-        """The overlay with these components uncommented."""
+        """The overlay with these components uncommented; a profile's name chooses the profile."""
         shutil.copytree(ROOT / "daemonset", self.folder / "daemonset", dirs_exist_ok=True)
         overlay = self.folder / "daemonset/overlay"
         kustomization = overlay / "kustomization.yaml"
         text = kustomization.read_text()
+        for profile in (each for each in ("controller", "self-healing") if each in components):
+            text = text.replace(
+                f"../profiles/{'bounds' if profile == 'controller' else 'controller'}", f"../profiles/{profile}"
+            )
         for name in components:
             text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
         kustomization.write_text(text)

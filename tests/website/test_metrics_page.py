@@ -60,5 +60,5 @@ def makes_families(path: Path) -> bool:
 
 def test_each_process_has_its_table() -> None:
     sections = metrics_page().split("\n## ")[1:]
-    assert [section.partition("\n")[0] for section in sections] == ["Agent", "Extender", "Controller"]
+    assert [section.partition("\n")[0] for section in sections] == ["Agent", "Extender", "Controller", "Etcd"]
     assert "| `leadsman_controller_leader` | gauge |" in sections[2]

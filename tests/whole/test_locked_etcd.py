@@ -1,4 +1,4 @@
-"""`leadsman etcd-issuer` and an agent as processes, on a locked etcd and a real kube-apiserver.
+"""`leadsman etcd-member` and an agent as processes, on a locked etcd and a real kube-apiserver.
 
 The tokens are those of real service accounts: the API server itself wrote the node into them.
 """
@@ -6,6 +6,7 @@ The tokens are those of real service accounts: the API server itself wrote the n
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,13 @@ import pytest
 import yaml
 
 from leadsman.cli.main import main
-from leadsman.etcd.issuer import AUDIENCE
+from leadsman.etcd.clients import AUDIENCE
 from leadsman.state import keys
-from leadsman.state.etcd_credentials import IssuerAccess
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.store import Denied, Put, StoreError
-from leadsman.testbed.etcd import Etcd, EtcdTls, free_ports
+from leadsman.testbed.etcd import Etcd, free_ports
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
@@ -30,27 +30,31 @@ ACCOUNTS = "/api/v1/namespaces/leadsman/serviceaccounts"
 WITHIN_SECONDS = 240.0
 """On a machine that others keep busy."""
 PODS = "/api/v1/namespaces/leadsman/pods"
-ISSUER = "system:serviceaccount:leadsman:leadsman-etcd-issuer"
-RBAC = Path(__file__).parents[2] / "daemonset/components/etcd-locked/rbac.yaml"
+GATEWAY = "system:serviceaccount:leadsman:leadsman-etcd"
+RBAC = Path(__file__).parents[2] / "daemonset/base/serviceaccounts.yaml"
 
 
 class Cluster:
-    """The API server, the locked etcd and the issuer's process. folder: of all files."""
+    """The API server, and etcd behind the process of its gateway. folder: of all files."""
 
-    def __init__(self, api: KubeApiServer, etcd: Etcd, folder: Path) -> None:
-        self.api, self.etcd, self.folder = api, etcd, folder
+    def __init__(self, api: KubeApiServer, folder: Path) -> None:
+        self.api, self.folder = api, folder
         port, ops = free_ports(2)
-        self.issuer_url = f"https://localhost:{port}"
+        self.url = f"https://localhost:{port}"
         certs = folder / "certs"
-        self._issuer = subprocess.Popen(
+        self.etcd = Etcd(folder / "etcd")
+        self.etcd.config_file = folder / "etcd.yaml"
+        self._gateway = subprocess.Popen(
             [
-                *(sys.executable, "-m", "leadsman.cli.main", "etcd-issuer"),
-                *(f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--etcd={etcd.client_url}"),
-                *(f"--tls-cert={certs}/etcd-issuer.crt", f"--tls-key={certs}/etcd-issuer.key"),
-                *(f"--etcd-ca={certs}/etcd-ca.crt", f"--etcd-password-file={certs}/etcd-root-password"),
-                f"--kubeconfig={api.kubeconfig(ISSUER)}",
+                *(sys.executable, "-m", "leadsman.cli.main", "etcd-member", f"--config={self.etcd.config_file}"),
+                *(f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--etcd={self.url}"),
+                *(f"--tls-cert={certs}/etcd.crt", f"--tls-key={certs}/etcd.key", f"--etcd-ca={certs}/etcd-ca.crt"),
+                *(f"--kubeconfig={api.kubeconfig(GATEWAY)}", "--", *self.etcd.command_flags()),
             ]
         )
+        while not self.etcd.config_file.exists():
+            time.sleep(0.05)
+        self.etcd.start()
 
     def pod(self, name: str, node: str, account: str = "leadsman-agent") -> dict[str, Any]:
         container = {"name": "main", "image": "none"}
@@ -69,12 +73,12 @@ class Cluster:
         return file
 
     def access(self, token_file: Path) -> EtcdAccess:
-        ca = str(self.folder / "certs/etcd-ca.crt")
-        return EtcdAccess((self.etcd.client_url,), ca, issuer=IssuerAccess(self.issuer_url, token_file, ca))
+        return EtcdAccess((self.url,), str(self.folder / "certs/etcd-ca.crt"), token_file)
 
     def stop(self) -> None:
-        self._issuer.terminate()
-        self._issuer.wait(30)
+        self._gateway.terminate()
+        self._gateway.wait(30)
+        self.etcd.stop()
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +86,14 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("locked")
     certs = folder / "certs"
     assert main(["certs", "create", "--dir", str(certs)]) == 0
-    tls = EtcdTls(certs / "etcd-ca.crt", certs / "etcd.crt", certs / "etcd.key")
-    with (
-        KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={ISSUER: ()}) as api,
-        Etcd(folder / "etcd", tls=tls, flags=["--bcrypt-cost=4"]) as etcd,
-    ):
+    with KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={GATEWAY: ()}) as api:
         api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
         for name in ("leadsman-agent", "leadsman-extender", "default"):
             api.call("POST", ACCOUNTS, {"metadata": {"name": name}})
         for node in ("node-a", "node-b"):
             api.call("POST", "/api/v1/nodes", {"metadata": {"name": node}})
         give_rights(api)
-        made = Cluster(api, etcd, folder)
+        made = Cluster(api, folder)
         yield made
         made.stop()
 
@@ -101,16 +101,16 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
 def give_rights(api: KubeApiServer) -> None:
     """Those of the component, to a user of the account's name."""
     for each in yaml.safe_load_all(RBAC.read_text()):
-        if each["kind"] == "ServiceAccount":
+        if each["kind"] == "ServiceAccount" or each["metadata"]["name"] != "leadsman-etcd":
             continue
         if each["kind"] == "ClusterRoleBinding":
-            each["subjects"] = [{"kind": "User", "name": ISSUER, "apiGroup": "rbac.authorization.k8s.io"}]
+            each["subjects"] = [{"kind": "User", "name": GATEWAY, "apiGroup": "rbac.authorization.k8s.io"}]
         api.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
 
 
 @pytest.fixture
 async def store_of(cluster: Cluster) -> AsyncIterator[Any]:
-    """`store_of(pod)`: a store with the credential that the pod's token gives, once the issuer answers."""
+    """`store_of(pod)`: a store with the credential that the pod's token gives, once the gateway answers."""
     opened: list[EtcdStore] = []
 
     def store(pod: dict[str, Any], **more: str) -> EtcdStore:
@@ -132,7 +132,7 @@ async def reason_of(access: EtcdAccess) -> str:
 
 
 async def outcome(store: EtcdStore, key: str) -> StoreError | None:
-    """What writing the key ends in, once issuer and etcd answer."""
+    """What writing the key ends in, once gateway and etcd answer."""
     async with asyncio.timeout(WITHIN_SECONDS):
         while True:
             try:
@@ -191,9 +191,8 @@ async def test_an_agent_process_claims_its_node(cluster: Cluster, store_of: Any)
             "--node-name=node-b",
             f"--owner={pod['metadata']['uid']}",
         ),
-        *(f"--listen=127.0.0.1:{port}", "--address=127.0.0.1", "--pods=off", f"--etcd={cluster.etcd.client_url}"),
-        *(f"--etcd-ca={cluster.folder}/certs/etcd-ca.crt", f"--etcd-issuer={cluster.issuer_url}"),
-        f"--etcd-issuer-token-file={cluster.token_file(pod)}",
+        *(f"--listen=127.0.0.1:{port}", "--address=127.0.0.1", "--pods=off", f"--etcd={cluster.url}"),
+        *(f"--etcd-ca={cluster.folder}/certs/etcd-ca.crt", f"--etcd-token-file={cluster.token_file(pod)}"),
     )
     reader = store_of(cluster.pod("another-extender", "node-a", "leadsman-extender"))
     try:

@@ -1,19 +1,14 @@
-{{/* Which parts are on: what needs another brings it. */}}
+{{/* Which parts are on. */}}
 {{- define "leadsman.parts" -}}
-{{- $heal := .Values.selfHealing -}}
+{{- $selfHealing := eq .Values.profile "self-healing" -}}
+{{- $controller := ne .Values.profile "bounds" -}}
 {{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
-{{- $backups := or $heal.backups $heal.failover $heal.replacement $movePlans -}}
-{{- $nodeHealth := or $heal.nodeHealth $backups -}}
-agent: true
-extender: true
-etcd: {{ empty .Values.etcd.externalEndpoints }}
-etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
-controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $nodeHealth }}
-nodeHealth: {{ $nodeHealth }}
+{{- if and $movePlans (not $selfHealing) }}{{ fail "planning.movePlans and planning.rebalance need profile=self-healing" }}{{ end -}}
+{{- if and .Values.controller.deviceHealth.enabled (not $controller) }}{{ fail "controller.deviceHealth needs profile=controller or profile=self-healing" }}{{ end -}}
+always: true
+controller: {{ $controller }}
+selfHealing: {{ $selfHealing }}
 deviceHealth: {{ .Values.controller.deviceHealth.enabled }}
-backups: {{ $backups }}
-failover: {{ $heal.failover }}
-replacement: {{ $heal.replacement }}
 movePlans: {{ $movePlans }}
 rebalance: {{ .Values.planning.rebalance }}
 telemetry: {{ .Values.telemetry.enabled }}
@@ -22,16 +17,21 @@ devices: {{ .Values.extender.devices }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 
+{{/* The name in labels and selectors. */}}
+{{- define "leadsman.appName" -}}
+{{ .Values.nameOverride | default "leadsman" }}
+{{- end }}
+
 {{/* (root, component) */}}
 {{- define "leadsman.selector" -}}
-app.kubernetes.io/name: leadsman
+app.kubernetes.io/name: {{ include "leadsman.appName" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
 {{/* (root, component), component "" for what belongs to no one part */}}
 {{- define "leadsman.labels" -}}
-app.kubernetes.io/name: leadsman
+app.kubernetes.io/name: {{ include "leadsman.appName" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
@@ -63,13 +63,11 @@ metadata:
 {{- if .own.digest }}@{{ .own.digest }}{{ else }}:{{ .own.tag | default $image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{/* The client URLs of etcd's members: each by its own name. */}}
+{{/* The URLs of the gateways of etcd's members: each by its own name. */}}
 {{- define "leadsman.etcdURLs" -}}
-{{- $urls := .Values.etcd.externalEndpoints -}}
-{{- if not $urls -}}
+{{- $urls := list -}}
 {{- range until (int .Values.etcd.replicas) -}}
-{{- $urls = append $urls (printf "%s://leadsman-etcd-%d.leadsman-etcd-peers:2379" (ternary "https" "http" $.Values.etcd.locked) .) -}}
-{{- end -}}
+{{- $urls = append $urls (printf "https://leadsman-etcd-%d.leadsman-etcd-peers:9004" .) -}}
 {{- end -}}
 {{ join "," $urls }}
 {{- end }}
@@ -83,10 +81,8 @@ metadata:
 {{/* What pods read as settings: agents, extenders and controllers restart when it changes. */}}
 {{- define "leadsman.settings" -}}
 LEADSMAN_ETCD: {{ include "leadsman.etcdURLs" . | quote }}
-{{- if (include "leadsman.parts" . | fromYaml).etcdLocked }}
-LEADSMAN_ETCD_CA: /var/run/secrets/leadsman/etcd-issuer/ca.crt
-LEADSMAN_ETCD_ISSUER: https://leadsman-etcd-issuer:9004
-{{- end }}
+LEADSMAN_ETCD_CA: /var/run/secrets/leadsman/etcd/ca.crt
+LEADSMAN_ETCD_TOKEN_FILE: /var/run/secrets/leadsman/etcd/token
 LEADSMAN_LOG_LEVEL: {{ .Values.logLevel | quote }}
 {{- if .Values.telemetry.enabled }}
 LEADSMAN_TELEMETRY: {{ .Values.telemetry.source | quote }}
@@ -133,7 +129,7 @@ podAntiAffinity:
 {{/* (root, component, values, affinity): the start of any pod's spec. affinity: YAML; what the values say comes first */}}
 {{- define "leadsman.podSpec" -}}
 serviceAccountName: leadsman-{{ .component }}
-automountServiceAccountToken: {{ ne .component "etcd" }}
+automountServiceAccountToken: true
 # Service links would put LEADSMAN_…_PORT variables beside our settings.
 enableServiceLinks: false
 {{- with .root.Values.priorityClass.name }}
@@ -157,12 +153,12 @@ affinity:
 {{- end }}
 {{- end }}
 
-{{/* What a process shows the issuer of a locked etcd, and the CA that it trusts: a volume and its mount. */}}
+{{/* What a process shows etcd's gateway, and the CA that it trusts: a volume and its mount. */}}
 {{- define "leadsman.etcdAccessVolume" -}}
 - name: etcd-access
   projected:
     sources:
-      - serviceAccountToken: {audience: leadsman-etcd-issuer, expirationSeconds: 3600, path: token}
+      - serviceAccountToken: {audience: leadsman-etcd, expirationSeconds: 3600, path: token}
       {{- if eq .Values.certificates.mode "cert-manager" }}
       # cert-manager writes no ConfigMap. This certificate serves no purpose and its key opens nothing.
       - secret: {name: leadsman-etcd-trust, items: [{key: ca.crt, path: ca.crt}]}
@@ -172,7 +168,7 @@ affinity:
 {{- end }}
 
 {{- define "leadsman.etcdAccessMount" -}}
-- {name: etcd-access, mountPath: /var/run/secrets/leadsman/etcd-issuer, readOnly: true}
+- {name: etcd-access, mountPath: /var/run/secrets/leadsman/etcd, readOnly: true}
 {{- end }}
 
 {{/* As user 10001, under the restricted profile. */}}
@@ -216,33 +212,14 @@ capabilities:
     - {port: 6443, protocol: TCP}
 {{- end }}
 
-{{/* Egress to etcd: to ours and its issuer, or to the ports of an external one. */}}
+{{/* Egress to etcd's gateways */}}
 {{- define "leadsman.toEtcd" -}}
-{{- if .Values.etcd.externalEndpoints -}}
-- ports:
-    {{- range .Values.etcd.externalEndpoints }}
-    - {port: {{ (urlParse .).host | regexFind "[0-9]+$" | default "2379" }}, protocol: TCP}
-    {{- end }}
-{{- else -}}
-{{- include "leadsman.toOurEtcd" . }}
-{{- if .Values.etcd.locked }}
-- to:
-    - podSelector:
-        matchLabels:
-          {{- include "leadsman.selector" (dict "root" . "component" "etcd-issuer") | nindent 10 }}
-  ports:
-    - {port: 9004, protocol: TCP}
-{{- end }}
-{{- end }}
-{{- end }}
-
-{{- define "leadsman.toOurEtcd" -}}
 - to:
     - podSelector:
         matchLabels:
           {{- include "leadsman.selector" (dict "root" . "component" "etcd") | nindent 10 }}
   ports:
-    - {port: 2379, protocol: TCP}
+    - {port: 9004, protocol: TCP}
 {{- end }}
 
 {{/*
@@ -253,12 +230,10 @@ rules what prometheusRule says.
 {{- define "leadsman.objectsOf" -}}
 {{- $root := .root -}}
 {{- $clusterWide := list "Namespace" "PriorityClass" "ClusterRole" "ClusterRoleBinding" "CustomResourceDefinition" -}}
-{{- $external := not (empty $root.Values.etcd.externalEndpoints) -}}
 {{- range splitList "\n---\n" ($root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is not in the chart" .file)) }}
 {{- $object := fromYaml . -}}
 {{- $meta := $object.metadata -}}
 {{- $component := get ($meta.labels | default dict) "app.kubernetes.io/component" | default "" -}}
-{{- if not (and $external (has $component (list "etcd" "etcd-issuer"))) }}
 {{- $own := include "leadsman.labels" (dict "root" $root "component" $component) | fromYaml -}}
 {{- $kept := dict -}}
 {{- range $key, $value := $meta.labels -}}
@@ -270,6 +245,9 @@ rules what prometheusRule says.
 {{- end -}}
 {{- range $object.subjects -}}
 {{- $_ := set . "namespace" $root.Release.Namespace -}}
+{{- end -}}
+{{- if and (eq $object.kind "ServiceAccount") $root.Values.serviceAccount.annotations -}}
+{{- $_ := set $meta "annotations" $root.Values.serviceAccount.annotations -}}
 {{- end -}}
 {{- if eq $object.kind "PrometheusRule" -}}
 {{- $_ := set $meta "labels" (merge (deepCopy $root.Values.prometheusRule.additionalLabels) $meta.labels) -}}
@@ -291,6 +269,5 @@ rules what prometheusRule says.
 {{- end }}
 ---
 {{ toYaml $object }}
-{{- end }}
 {{- end }}
 {{- end }}

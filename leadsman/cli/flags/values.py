@@ -36,12 +36,6 @@ def optional_url(text: str) -> str:
     return text.rstrip("/")
 
 
-def optional_https_url(text: str) -> str:
-    if text and not re.match("https://.", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: want https://HOST:PORT")
-    return text.rstrip("/")
-
-
 def namespace_name(text: str) -> str:
     """As Kubernetes names one: a label of RFC 1123."""
     if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
@@ -192,7 +186,6 @@ METAVARS: dict[Callable[[str], Any], str] = {
     non_negative_int: "N",
     non_negative_number: "N",
     object_name: "NAME",
-    optional_https_url: "URL",
     optional_object_name: "NAME",
     optional_url: "URL",
     positive_int: "N",

@@ -1,7 +1,7 @@
 """Follows the whole cluster on the API server, for whatever plans with it.
 
 The list of pods is the largest thing that a controller holds, so this runs only where a feature needs it. RBAC:
-daemonset/components/backups/cluster-model.yaml.
+daemonset/components/self-healing/cluster-model.yaml.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from urllib.error import HTTPError
 
@@ -22,9 +22,9 @@ pytestmark = pytest.mark.slow
 class Members:
     """Three members, each started as its pod does: by the file that MemberStart writes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, flags: Sequence[str] = ()) -> None:
         self.folder = folder
-        self.all = create_members(folder, 3)
+        self.all = create_members(folder, 3, flags)
         self.access = EtcdAccess(tuple(member.client_url for member in self.all), call_timeout_seconds=3.0)
 
     async def begin(self, member: Etcd) -> None:
@@ -61,8 +61,8 @@ class Members:
 
 
 @pytest.fixture
-async def members(tmp_path: Path) -> AsyncIterator[Members]:
-    made = Members(tmp_path)
+async def members(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Members]:
+    made = Members(tmp_path, getattr(request, "param", ()))
     yield made
     for member in made.all:
         member.clean()

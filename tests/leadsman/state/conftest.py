@@ -1,25 +1,27 @@
-"""Real etcds for the whole run, one of them locked, and the stores that the contract is tried on."""
+"""A real etcd for the whole run, open and behind a gateway, and the stores that the contract is tried on."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
-from msgspec import structs
 
-from leadsman.etcd.access_control import READ_WRITE, AccessControl, EtcdRole, Permission
+from leadsman.etcd.clients import Client, Clients
+from leadsman.etcd.gateway import LIMITS, Gateway, create_app, create_session
+from leadsman.etcd.roles import READ_WRITE, Permission, Role
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.server_tls import ServerTls
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.store import Store
-from leadsman.testbed.etcd import Etcd, EtcdTls
+from leadsman.testbed.etcd import Etcd
 from tests.testbed.certificates import CertificateAuthority
 
 WORLDS = "/world"
-ROOT = {"name": "root", "password": "of-root"}
-OF_WORLDS = EtcdRole("of-worlds", frozenset({Permission(READ_WRITE, WORLDS, f"{WORLDS}~")}))
+OF_WORLDS = Role("of-worlds", frozenset({Permission(READ_WRITE, WORLDS, f"{WORLDS}~")}))
 _worlds = itertools.count()
 
 
@@ -45,7 +47,7 @@ class EtcdWorld:
     """An EtcdStore in a corner of its own of the shared etcd."""
 
     def __init__(self, etcd: Etcd, access: EtcdAccess) -> None:
-        self._etcd, self._is_locked = etcd, bool(access.user)
+        self._etcd = etcd
         self.prefix = f"{WORLDS}{next(_worlds)}/"
         self.store: Store = EtcdStore(access, silence_seconds=2.0 * access.call_timeout_seconds)
 
@@ -54,8 +56,7 @@ class EtcdWorld:
 
     async def compact(self) -> None:
         listing = await self.store.read_prefix(self.prefix)
-        token = self._etcd.post("/v3/auth/authenticate", ROOT)["token"] if self._is_locked else ""
-        self._etcd.post("/v3/kv/compaction", {"revision": str(listing.revision)}, token=token)
+        self._etcd.post("/v3/kv/compaction", {"revision": str(listing.revision)})
 
 
 World = MemoryWorld | EtcdWorld
@@ -74,40 +75,39 @@ def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
         yield one
 
 
-@pytest.fixture(scope="session")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Etcd, EtcdAccess]]:
-    """An etcd behind TLS and access control, and the access of a user who may use the worlds' keys and no others."""
-    folder = tmp_path_factory.mktemp("locked")
+class KnownClient(Clients):
+    """Every token is that of a process which may use the worlds' keys and no others."""
+
+    def __init__(self) -> None:
+        self._client = Client(OF_WORLDS)
+
+    async def of_token(self, token: str, address: str) -> Client:
+        return self._client
+
+
+@asynccontextmanager
+async def gateway(etcd: Etcd, folder: Path) -> AsyncIterator[EtcdAccess]:
+    """The access through a gateway of the etcd."""
     authority = CertificateAuthority()
     (folder / "ca.crt").write_text(authority.pem)
-    certificate, key = authority.issue("127.0.0.1", "localhost").write(folder, "server")
-    tls = EtcdTls(folder / "ca.crt", certificate, key)
-    with Etcd(folder / "data", tls=tls, flags=["--bcrypt-cost=4"]) as one:
-        # A first call also logs in, which is a write.
-        root = EtcdAccess((one.client_url,), str(tls.ca), ROOT["name"], ROOT["password"], call_timeout_seconds=5.0)
-        with ThreadPoolExecutor(1) as outside_the_loop:
-            password = outside_the_loop.submit(asyncio.run, _lock(root)).result()
-        yield one, structs.replace(root, user=OF_WORLDS.name, password=password)
-
-
-async def _lock(root: EtcdAccess) -> str:
-    control = AccessControl(root)
-    try:
-        await control.enable()
-        return await control.password(OF_WORLDS)
-    finally:
-        await control.close()
+    (folder / "token").write_text("any")
+    tls = ServerTls(*authority.issue("127.0.0.1", "localhost").write(folder, "server"))
+    async with create_session() as session:
+        app = create_app(Gateway(etcd.client_url, KnownClient(), session))
+        async with serve(app, "127.0.0.1", 0, LIMITS, tls=tls) as port:
+            url = f"https://127.0.0.1:{port}"
+            yield EtcdAccess((url,), str(folder / "ca.crt"), folder / "token", call_timeout_seconds=5.0)
 
 
 @pytest.fixture(params=["memory", "etcd", "locked etcd"])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    one: World
-    if request.param == "memory":
-        one = MemoryWorld()
-    elif request.param == "etcd":
-        etcd: Etcd = request.getfixturevalue("etcd")
-        one = EtcdWorld(etcd, EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0))
-    else:
-        one = EtcdWorld(*request.getfixturevalue("locked"))
-    yield one
-    await one.store.close()
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with AsyncExitStack() as stack:
+        one: World = MemoryWorld()
+        if request.param != "memory":
+            etcd: Etcd = request.getfixturevalue("etcd")
+            access = EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0)
+            if request.param == "locked etcd":
+                access = await stack.enter_async_context(gateway(etcd, tmp_path))
+            one = EtcdWorld(etcd, access)
+        yield one
+        await one.store.close()

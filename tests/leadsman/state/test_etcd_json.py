@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from leadsman.state import etcd_json, store
 from leadsman.state.etcd_json import (
     EtcdEvent,
-    InvalidAuthToken,
     KeyValue,
     LeaseKeepAliveResponse,
     RangeResponse,
@@ -24,10 +23,6 @@ REFUSALS = [
     (404, "etcdserver: requested lease not found", 5, store.LeaseLost),
     (429, "etcdserver: mvcc: database space exceeded", 8, store.OutOfSpace),
     (429, "etcdserver: too many requests", 8, store.Unavailable),
-    (401, "etcdserver: invalid auth token", 16, InvalidAuthToken),
-    (400, "etcdserver: revision of auth store is old", 3, InvalidAuthToken),
-    (400, "etcdserver: authentication failed, invalid user ID or password", 3, etcd_json.UnknownCredential),
-    (400, "etcdserver: authentication is not enabled", 9, etcd_json.AuthDisabled),
     (400, "etcdserver: user name is empty", 3, store.Denied),
     (403, "etcdserver: permission denied", 7, store.Denied),
     (503, "etcdserver: request timed out", 14, store.Unavailable),

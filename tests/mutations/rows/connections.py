@@ -1,4 +1,4 @@
-"""Connections, certificates and credentials."""
+"""Connections and certificates."""
 
 from tests.mutations.mutation import Mutation
 
@@ -9,50 +9,12 @@ AT_TLS = "extender/test_mutual_tls.py::"
 
 MUTATIONS = (
     Mutation(
-        "a token gives its own node's credential",
-        "leadsman/etcd/issuer.py",
-        "return agent_role(_node(status.user))",
-        'return agent_role("node-b")',
-        "leadsman/etcd/test_issuer.py::test_a_token_gets_the_credential_of_its_own_node_whatever_it_asks_for",
-    ),
-    Mutation(
-        "a token is looked for before a request counts",
-        "leadsman/etcd/issuer.py",
-        "        if not token:\n",
-        "        if not self._bucket_of(request.remote or '').try_take():\n            return _refusal(429, '')\n"
-        "        if not token:\n",
-        "leadsman/etcd/test_issuer.py::test_without_a_token_nothing_is_issued",
-    ),
-    Mutation(
-        "each address has its own share of the issuer",
-        "leadsman/etcd/issuer.py",
-        'self._bucket_of(request.remote or "")',
-        'self._bucket_of("")',
-        "leadsman/etcd/test_issuer.py::test_one_address_with_junk_leaves_the_others_their_credentials",
-    ),
-    Mutation(
         "clients that wait for a start leave the kubelet its connection",
         "leadsman/runtime/http_server.py",
         "if not waiting.locked():",
         "if True:",
         "leadsman/runtime/test_ops_server.py::"
         "test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection",
-    ),
-    Mutation(
-        "a token for another audience gives no credential",
-        "leadsman/etcd/issuer.py",
-        "if AUDIENCE not in status.audiences:",
-        "if False:",
-        "leadsman/etcd/test_issuer.py::"
-        "test_a_token_that_gives_no_right_gets_the_reason[for-another-audience-not for the audience]",
-    ),
-    Mutation(
-        "only a service account of ours gets a credential",
-        "leadsman/etcd/issuer.py",
-        'name.removeprefix(kind) if name.startswith(kind) else ""',
-        "name.removeprefix(kind)",
-        "leadsman/etcd/test_issuer.py::"
-        "test_a_token_that_gives_no_right_gets_the_reason[of-a-person-of-that-name-has no part in etcd]",
     ),
     Mutation(
         "a lease that strangers renew holds no node",

@@ -12,8 +12,8 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from leadsman.cli import certificates, main
 
-NAMES = ("ca", "server", "client", "etcd-ca", "etcd", "etcd-issuer")
-FILES = {f"{name}.{ending}" for name in NAMES for ending in ("crt", "key")} | {"etcd-root-password"}
+NAMES = ("ca", "server", "client", "etcd-ca", "etcd")
+FILES = {f"{name}.{ending}" for name in NAMES for ending in ("crt", "key")}
 
 
 @pytest.fixture
@@ -45,10 +45,8 @@ def test_it_makes_a_pair_of_each_and_shows_when_they_expire(certs, folder) -> No
     assert code == 0
     assert set(contents(folder)) == FILES
     assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == [
-        "3649",
-        *["89"] * 2,
-        "3649",
-        *["89"] * 2,
+        *("3649", "89", "89"),
+        *("3649", "89"),
     ]
 
 
@@ -123,7 +121,7 @@ def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder)
     before = contents(folder)
     assert certs("renew")[0] == 0
     kept = {name for name, content in contents(folder).items() if content == before[name]}
-    assert kept == {"ca.crt", "ca.key", "etcd-ca.crt", "etcd-ca.key", "etcd-root-password"}
+    assert kept == {"ca.crt", "ca.key", "etcd-ca.crt", "etcd-ca.key"}
     assert certificates.alternative_names(certificate(folder, "server")) == ("a.example", "10.0.0.9")
     assert certificates.common_name(certificate(folder, "client")) == "second-scheduler"
 
@@ -180,15 +178,13 @@ def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder) -> None:
     assert (folder / "ca.key").read_text().strip() not in decoded(extender, scheduler, *of_etcd)
 
 
-def test_etcd_s_secrets_hold_its_pairs_and_password_and_everybody_gets_the_ca_s_certificate(certs, folder) -> None:
+def test_etcd_s_secret_holds_its_pair_and_everybody_gets_the_ca_s_certificate(certs, folder) -> None:
     certs("create")
-    _, _, member, issuer, root, trust = yaml.safe_load_all(certs("secrets")[1])
-    for secret, name in ((member, "etcd"), (issuer, "etcd-issuer")):
-        assert base64.b64decode(secret["data"]["tls.key"]) == (folder / f"{name}.key").read_bytes()
-        assert base64.b64decode(secret["data"]["ca.crt"]) == (folder / "etcd-ca.crt").read_bytes()
-    assert base64.b64decode(root["data"]["password"]) == (folder / "etcd-root-password").read_bytes()
+    _, _, member, trust = yaml.safe_load_all(certs("secrets")[1])
+    assert base64.b64decode(member["data"]["tls.key"]) == (folder / "etcd.key").read_bytes()
+    assert base64.b64decode(member["data"]["ca.crt"]) == (folder / "etcd-ca.crt").read_bytes()
     assert (trust["kind"], trust["data"]) == ("ConfigMap", {"ca.crt": (folder / "etcd-ca.crt").read_text()})
-    assert (folder / "etcd-ca.key").read_text().strip() not in decoded(member, issuer, root)
+    assert (folder / "etcd-ca.key").read_text().strip() not in decoded(member)
 
 
 def decoded(*secrets) -> str:
@@ -198,14 +194,6 @@ def decoded(*secrets) -> str:
         for text in each.get("data", {}).values()
         if each["kind"] == "Secret"
     )
-
-
-def test_a_password_that_is_there_is_never_replaced_by_a_renewal(certs, folder) -> None:
-    certs("create")
-    before = (folder / "etcd-root-password").read_bytes()
-    certs("renew")
-    assert (folder / "etcd-root-password").read_bytes() == before
-    assert len(before) <= 72, "bcrypt reads no more"
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(certs, folder) -> None:

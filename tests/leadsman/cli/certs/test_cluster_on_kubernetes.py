@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from leadsman.cli.certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
+from leadsman.cli.certificates import MEMBER_SECRET, TRUST_CONFIG_MAP
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import main
 from tests.testbed.kube_apiserver import KubeApiServer
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ACCOUNT = "system:serviceaccount:default:leadsman-certificates"
 NAMES = ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls"]
-OF_ETCD = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
+OF_ETCD = [ETCD_CA_SECRET, MEMBER_SECRET]
 WRITE = {"apiGroups": [""], "verbs": ["get", "create", "patch"]}
 RULES = [
     {**WRITE, "resources": ["secrets"], "resourceNames": [*NAMES, *OF_ETCD]},
@@ -53,44 +53,26 @@ def secrets(cluster: KubeApiServer) -> dict[str, dict[str, bytes]]:
 def test_missing_ones_are_made_the_rest_stay_and_what_ends_soon_is_renewed_by_the_same_ca(
     cluster: KubeApiServer,
 ) -> None:
+    signed = {"leadsman-ca": NAMES[1:], ETCD_CA_SECRET: [MEMBER_SECRET]}
     assert make(cluster, "--days=90") == 0
     first = secrets(cluster)
-    assert sorted(first) == NAMES
-    ca = x509.load_pem_x509_certificate(first["leadsman-ca"]["tls.crt"])
-    for name in NAMES[1:]:
-        assert first[name]["ca.crt"] == first["leadsman-ca"]["tls.crt"]
-        x509.load_pem_x509_certificate(first[name]["tls.crt"]).verify_directly_issued_by(ca)
+    assert sorted(first) == sorted([*NAMES, *OF_ETCD])
+    trust = cluster.call("GET", f"/api/v1/namespaces/default/configmaps/{TRUST_CONFIG_MAP}")["data"]
+    assert trust == {"ca.crt": first[ETCD_CA_SECRET]["tls.crt"].decode()}
 
     assert make(cluster) == 0
     assert secrets(cluster) == first
 
     assert make(cluster, "--renew-before-days=100") == 0
     renewed = secrets(cluster)
-    assert renewed["leadsman-ca"] == first["leadsman-ca"]
-    for name in NAMES[1:]:
-        assert renewed[name]["tls.key"] != first[name]["tls.key"]
-        x509.load_pem_x509_certificate(renewed[name]["tls.crt"]).verify_directly_issued_by(ca)
-
-
-def test_those_of_a_locked_etcd_are_made_where_it_is_asked_for_and_its_password_stays(cluster: KubeApiServer) -> None:
-    def of_etcd() -> dict[str, dict[str, bytes]]:
-        return {name: data for name, data in secrets(cluster).items() if name in OF_ETCD}
-
-    assert make(cluster, "--locked-etcd", "--days=90") == 0
-    first = of_etcd()
-    assert sorted(first) == sorted(OF_ETCD)
-    ca = x509.load_pem_x509_certificate(first[ETCD_CA_SECRET]["tls.crt"])
-    for name in (MEMBER_SECRET, ISSUER_SECRET):
-        x509.load_pem_x509_certificate(first[name]["tls.crt"]).verify_directly_issued_by(ca)
-    trust = cluster.call("GET", f"/api/v1/namespaces/default/configmaps/{TRUST_CONFIG_MAP}")["data"]
-    assert trust == {"ca.crt": first[ETCD_CA_SECRET]["tls.crt"].decode()}
-
-    assert make(cluster, "--locked-etcd") == 0
-    assert of_etcd() == first
-
-    assert make(cluster, "--locked-etcd", "--renew-before-days=100") == 0
-    renewed = of_etcd()
-    assert {name for name in OF_ETCD if renewed[name] == first[name]} == {ETCD_CA_SECRET, ROOT_SECRET}
+    for authority, names in signed.items():
+        assert renewed[authority] == first[authority]
+        ca = x509.load_pem_x509_certificate(first[authority]["tls.crt"])
+        for name in names:
+            assert renewed[name]["tls.key"] != first[name]["tls.key"]
+            assert first[name]["ca.crt"] == first[authority]["tls.crt"]
+            for each in (first, renewed):
+                x509.load_pem_x509_certificate(each[name]["tls.crt"]).verify_directly_issued_by(ca)
 
 
 def test_no_other_secret_may_be_written(cluster: KubeApiServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,10 +95,13 @@ def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> No
         agent.settings(parsed("--peers", str(tmp_path / "peers"), **NODE))
 
 
-def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("s3cret\n")
-    args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert process_flags.etcd_access(args).read_password() == "s3cret"
+def test_a_token_is_sent_over_tls_alone(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("s3cret\n")
+    shown = ["--etcd-token-file", str(tmp_path / "token")]
+    locked = process_flags.etcd_access(parsed("--etcd", "https://etcd:9004", *shown, **NODE))
+    assert locked.authorization() == {"Authorization": "Bearer s3cret"}
+    with pytest.raises(ValueError, match="in the clear"):
+        process_flags.etcd_access(parsed("--etcd", "http://etcd:2379", *shown, **NODE))
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])

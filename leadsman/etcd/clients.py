@@ -1,0 +1,193 @@
+"""Whose request it is, and how much each process may ask: what the gateway knows of those who call it.
+
+A token is reviewed by the API server when it is seen for the first time, and again every REVIEW_AGAIN_SECONDS. So a
+stolen token ends with its pod, or at the latest when it expires (an hour in the manifests). While the API server does
+not answer, a token that it knew within that hour stays known.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from leadsman.etcd.roles import CONTROLLER, EXTENDER, MEMBER, Authorised, Role, agent_role
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.runtime.lru import LruCache
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state import keys
+
+_PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+AUDIENCE = "leadsman-etcd"
+"""Of tokens for etcd. A token for the API server has another one, and is refused."""
+
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+"""In a bound token of a pod, from Kubernetes 1.30 on. KEP-4193."""
+
+
+class TokenUser(Struct, frozen=True):
+    """Whose token it is. extra: claims of the token, each with its values."""
+
+    username: str = ""
+    extra: Mapping[str, tuple[str, ...]] = {}
+
+
+class TokenReviewStatus(Struct, frozen=True):
+    """What the API server says of a token. audiences: of the token, among those that were asked for."""
+
+    authenticated: bool = False
+    user: TokenUser = TokenUser()
+    audiences: tuple[str, ...] = ()
+
+
+class TokenReview(Struct, frozen=True):
+    """A TokenReview of authentication.k8s.io/v1."""
+
+    status: TokenReviewStatus = TokenReviewStatus()
+
+
+async def review_token(api: ApiClient, token: str) -> TokenReviewStatus:
+    """ApiError when the API server does not say."""
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenReview",
+        "spec": {"token": token, "audiences": [AUDIENCE]},
+    }
+    return (await api.create(_PATH, body, TokenReview)).status
+
+
+class TokenRefused(Exception):
+    """The token gives no right to etcd. The text says why, without the token."""
+
+
+def role_of(status: TokenReviewStatus, namespace: str) -> Role:
+    """The one role that the token gives a right to. TokenRefused. namespace: of our service accounts."""
+    if not status.authenticated:
+        raise TokenRefused("the API server does not know this token: expired, of a deleted pod, or of another cluster")
+    if AUDIENCE not in status.audiences:
+        raise TokenRefused(f"the token is not for the audience {AUDIENCE}")
+    # A person may have the bare name of one of our service accounts.
+    kind, name = f"system:serviceaccount:{namespace}:", status.user.username
+    account = name.removeprefix(kind) if name.startswith(kind) else ""
+    if account == "leadsman-agent":
+        return agent_role(_node(status.user))
+    roles = {"leadsman-extender": EXTENDER, "leadsman-controller": CONTROLLER, "leadsman-etcd": MEMBER}
+    if account not in roles:
+        raise TokenRefused(f"{status.user.username} has no part in etcd")
+    return roles[account]
+
+
+def _node(user: TokenUser) -> str:
+    nodes = user.extra.get(NODE_CLAIM, ())
+    if len(nodes) != 1:
+        raise TokenRefused(
+            f"the token names no node ({NODE_CLAIM}); Kubernetes 1.30 or newer puts it into pods' tokens"
+        )
+    if not keys.is_node_name(nodes[0]):
+        raise TokenRefused(f"the token names {nodes[0]!r}, which is no node's name")
+    return nodes[0]
+
+
+REVIEW_AGAIN_SECONDS = 300.0
+TRUSTED_WITHOUT_REVIEW_SECONDS = 3600.0
+"""As long as the manifests' tokens are valid."""
+
+REVIEWS_PER_SECOND, REVIEWS_AT_ONCE = 1.0, 20
+"""Of one address: a node's agent starts now and then; who shows ever new tokens must not keep the API server busy."""
+
+REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 10.0, 200
+"""Of one agent. It sends one or two a second; a start takes some dozens."""
+
+BYTES_PER_SECOND, BYTES_AT_ONCE = 8192.0, 1 << 20
+"""Of one agent's requests. Its largest report, 11 KiB in base64, goes every 5 s; 512 rewards take 360 KiB."""
+
+LEASES_PER_SECOND, LEASES_AT_ONCE = 0.1, 10
+"""Of one agent, which has one lease, and takes another only when it lost that."""
+
+LASTING_KEYS = 1100
+"""That one agent may write without a lease, and with no more deleted since: rewards of 512 pod types, 16 shards of what
+was counted, and as many again that came while others went."""
+
+STREAMS_AT_ONCE = 8
+_MOST_TOKENS, _MOST_ADDRESSES = 20_000, 10_000
+
+
+class TooMuch(Exception):
+    """This process asked for more than one needs. The text says of what."""
+
+
+class Client:
+    """A process of ours, and what its role may ask for yet."""
+
+    def __init__(self, role: Role, clock: Callable[[], float] = time.monotonic) -> None:
+        self.role = role
+        self.open_requests = 0
+        self._requests = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, clock)
+        self._bytes = TokenBucket(BYTES_PER_SECOND, BYTES_AT_ONCE, clock)
+        self._leases = TokenBucket(LEASES_PER_SECOND, LEASES_AT_ONCE, clock)
+        self._lasting: set[bytes] = set()
+
+    def take_request(self) -> None:
+        """Before its body is read. TooMuch."""
+        if not self.role.is_limited:
+            return
+        if self.open_requests >= STREAMS_AT_ONCE:
+            raise TooMuch(f"{self.role.name} has {STREAMS_AT_ONCE} requests open")
+        if not self._requests.try_take():
+            raise TooMuch(f"{self.role.name} sends more than {REQUESTS_PER_SECOND:g} requests a second")
+
+    def take(self, path: str, request: Authorised) -> None:
+        """Before it is sent on. TooMuch."""
+        if not self.role.is_limited:
+            return
+        if not self._bytes.try_take(len(request.body)):
+            raise TooMuch(f"{self.role.name} sends more than {BYTES_PER_SECOND:g} bytes a second")
+        if path == "/v3/lease/grant" and not self._leases.try_take():
+            raise TooMuch(f"{self.role.name} takes more leases than one in {1 / LEASES_PER_SECOND:g} s")
+        lasting = (self._lasting - request.deleted) | request.lasting
+        if len(lasting) > LASTING_KEYS:
+            raise TooMuch(f"{self.role.name} writes more than {LASTING_KEYS} keys without a lease")
+        self._lasting = lasting
+
+
+class Clients:
+    """Finds the process that a token belongs to. namespace: of our service accounts."""
+
+    def __init__(self, api: ApiClient, namespace: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._api, self._namespace, self._clock = api, namespace, clock
+        self._roles = LruCache[bytes, tuple[Role, float]](_MOST_TOKENS)
+        self._addresses = LruCache[str, TokenBucket](_MOST_ADDRESSES)
+        self._clients: dict[str, Client] = {}
+
+    async def of_token(self, token: str, address: str) -> Client:
+        """TokenRefused; ApiError when the API server does not say; TooMuch for ever new tokens from one address."""
+        role = await self._role(token, address)
+        if role.name not in self._clients:
+            self._clients[role.name] = Client(role, self._clock)
+        return self._clients[role.name]
+
+    async def _role(self, token: str, address: str) -> Role:
+        digest, now = hashlib.sha256(token.encode()).digest(), self._clock()
+        role, reviewed_at = self._roles.get(digest) or (None, float("-inf"))
+        if role and now - reviewed_at < REVIEW_AGAIN_SECONDS:
+            return role
+        if role is None:
+            self._take_review(address)
+        try:
+            found = role_of(await review_token(self._api, token), self._namespace)
+        except ApiError:
+            if role and now - reviewed_at < TRUSTED_WITHOUT_REVIEW_SECONDS:
+                return role
+            raise
+        self._roles.put(digest, (found, now))
+        return found
+
+    def _take_review(self, address: str) -> None:
+        bucket = self._addresses.get(address)
+        if bucket is None:
+            bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE, self._clock)
+            self._addresses.put(address, bucket)
+        if not bucket.try_take():
+            raise TooMuch(f"{address} shows more than {REVIEWS_PER_SECOND:g} new tokens a second")

@@ -1,0 +1,167 @@
+"""The gateway: stands before a member of etcd, and lets each of our processes do what its role may, and no more.
+
+It runs in the member's pod, and is all that is reached from outside: etcd itself listens to clients on the pod's own
+loopback. A process shows its service account token; its role is the token's, an agent's the one of its node
+(`clients`), and what a role may do is in `roles`. etcd's own users and roles are not used: etcd
+applies a request only where a member's auth revision agrees, and members were found to differ for good after that
+(etcd-io/etcd#11651, #13503, #13976, #14571).
+
+One agent's token stops nobody else: `clients` counts its requests, bytes, leases and keys.
+"""
+
+import logging
+from collections.abc import Iterator, Mapping
+
+import aiohttp
+import msgspec
+from aiohttp import web
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from leadsman.etcd.clients import Client, Clients, TokenRefused, TooMuch
+from leadsman.etcd.roles import Forbidden, Malformed, NoLease, authorise
+from leadsman.kube.errors import ApiError
+from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.http_server import track_request
+from leadsman.runtime.log_limit import LogLimit
+
+log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
+
+LIMITS = ServerLimits(max_proven_connections=4096)
+"""5,000 agents, of whom a member has a third, or half while another is away. 4,000 connections take 106 MB."""
+
+LARGEST_REQUEST_BYTES = 256 << 10
+"""The largest that is sent, 128 rewards of an agent whose etcd lost them, takes 90 KiB."""
+
+_LONGEST_TOKEN = 16_384
+_WATCH = "/v3/watch"
+_LEADER_HEADER = "Grpc-Metadata-hasleader"
+
+# google.golang.org/grpc/codes
+_MALFORMED, _NOT_FOUND, _FORBIDDEN, _TOO_MUCH, _UNAVAILABLE, _UNKNOWN_CLIENT = 3, 5, 7, 8, 14, 16
+_STATUS_AND_OUTCOME = {
+    _MALFORMED: (400, "malformed"),
+    _NOT_FOUND: (404, "forbidden"),
+    _FORBIDDEN: (403, "forbidden"),
+    _TOO_MUCH: (429, "limited"),
+    _UNAVAILABLE: (503, "unavailable"),
+    _UNKNOWN_CLIENT: (401, "unauthenticated"),
+}
+
+
+class Refusal(Exception):
+    """Why a request is not answered by etcd. code: of gRPC, as etcd's own refusals have one."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+    def response(self) -> web.Response:
+        body = msgspec.json.encode({"code": self.code, "message": str(self)})
+        return web.Response(status=_STATUS_AND_OUTCOME[self.code][0], body=body, content_type="application/json")
+
+
+class Gateway:
+    """Answers for the member at `etcd`, a URL. session: for calls of it."""
+
+    def __init__(self, etcd: str, clients: Clients, session: aiohttp.ClientSession) -> None:
+        self._etcd, self._clients, self._session = etcd, clients, session
+        self._answered = {"ok": 0} | dict.fromkeys((outcome for _, outcome in _STATUS_AND_OUTCOME.values()), 0)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """etcd's response, or a refusal in etcd's form."""
+        try:
+            client = await self._client(request)
+            response = await self._of_client(client, request)
+        except Refusal as refusal:
+            self._answered[_STATUS_AND_OUTCOME[refusal.code][1]] += 1
+            log.warning("refused %s of %s: %s", request.path, request.remote, refusal)
+            return refusal.response()
+        self._answered["ok"] += 1
+        return response
+
+    def families(self) -> Iterator[Metric]:
+        requests = CounterMetricFamily(
+            "leadsman_etcd_gateway_requests", "Requests that were answered or refused.", labels=["outcome"]
+        )
+        for outcome, count in self._answered.items():
+            requests.add_metric([outcome], count)
+        yield requests
+
+    async def _client(self, request: web.Request) -> Client:
+        token = _bearer_token(request.headers)
+        if not token:
+            raise Refusal(
+                _UNKNOWN_CLIENT, "permission denied: send `Authorization: Bearer` and your service account's token"
+            )
+        try:
+            return await self._clients.of_token(token, request.remote or "")
+        except TokenRefused as error:
+            raise Refusal(_FORBIDDEN, f"permission denied: {error}") from error
+        except TooMuch as error:
+            raise Refusal(_TOO_MUCH, str(error)) from error
+        except ApiError as error:
+            raise Refusal(_UNAVAILABLE, f"cannot say now whose token it is: {type(error).__name__}") from error
+
+    async def _of_client(self, client: Client, request: web.Request) -> web.StreamResponse:
+        try:
+            client.take_request()
+            client.open_requests += 1
+            try:
+                wanted = authorise(client.role, request.path, await request.read())
+                client.take(request.path, wanted)
+                return await self._forward(request, wanted.body)
+            finally:
+                client.open_requests -= 1
+        except web.HTTPRequestEntityTooLarge as error:
+            raise Refusal(_MALFORMED, f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
+        except Malformed as error:
+            raise Refusal(_MALFORMED, str(error)) from error
+        except Forbidden as error:
+            raise Refusal(_FORBIDDEN, f"permission denied: {error}") from error
+        except NoLease as error:
+            raise Refusal(_NOT_FOUND, str(error)) from error
+        except TooMuch as error:
+            raise Refusal(_TOO_MUCH, str(error)) from error
+
+    async def _forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        headers = {_LEADER_HEADER: request.headers[_LEADER_HEADER]} if _LEADER_HEADER in request.headers else {}
+        try:
+            async with self._session.post(self._etcd + request.path, data=body, headers=headers) as answered:
+                if request.path == _WATCH and answered.status == web.HTTPOk.status_code:
+                    return await _passed_on(request, answered)
+                return web.Response(status=answered.status, body=await answered.read(), content_type="application/json")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Refusal(_UNAVAILABLE, f"this member of etcd does not answer: {type(error).__name__}") from error
+
+
+async def _passed_on(request: web.Request, answered: aiohttp.ClientResponse) -> web.StreamResponse:
+    """A stream, for as long as both sides hold it."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    try:
+        async for chunk in answered.content.iter_any():
+            await response.write(chunk)
+    except (aiohttp.ClientError, OSError):
+        response.force_close()  # etcd ended within the stream, and the client must see that it is no regular end.
+    return response
+
+
+def create_app(gateway: Gateway) -> web.Application:
+    app = web.Application(middlewares=[track_request], client_max_size=LARGEST_REQUEST_BYTES)
+    app.router.add_post("/v3/{call:.+}", gateway.answer)
+    return app
+
+
+def create_session() -> aiohttp.ClientSession:
+    """For calls of the member beside us. No total time limit: a watch lasts; clients have limits of their own."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=2.0),
+    )
+
+
+def _bearer_token(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""

@@ -1,0 +1,164 @@
+"""One agent's token, used as fast as it can be, makes no report of another node's agent late (H4).
+
+python -m tests.leadsman.etcd.test_stolen_token SECONDS
+"""
+
+import asyncio
+import json
+import logging
+import random
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from leadsman.etcd.gateway import LARGEST_REQUEST_BYTES
+from leadsman.state import keys
+from leadsman.state.records import Heartbeat
+from leadsman.state.store import Put, StoreError
+from tests.daemonset.conftest import MANIFESTS, load
+from tests.leadsman.etcd.locked_members import LockedMembers
+from tests.leadsman.etcd.test_locked_members import locked_members
+
+pytestmark = pytest.mark.slow
+log = logging.getLogger(__name__)
+
+PUSH_SECONDS = 1.0
+"""Five times as often as agents report."""
+MISSED_AFTER_SECONDS = 5.0
+THIEVES = 30
+"""Loops at once with the one token, on connections of their own."""
+LIMITS_OF_THE_MANIFESTS = ("--quota-backend-bytes", "--max-request-bytes", "--snapshot-count", "--auto-compaction")
+
+
+class Honest:
+    """An agent's reports. missed: those that took longer than until the next report of a real agent."""
+
+    def __init__(self, members: LockedMembers, name: str) -> None:
+        self.store, self.name = members.store(name), name
+        self.written = self.missed = 0
+        self.slowest_seconds = 0.0
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        lease = await self.store.grant(20)
+        while True:
+            began = loop.time()
+            while True:
+                try:
+                    put = Put(keys.record_key(self.name, Heartbeat), str(self.written).encode() + bytes(4000))
+                    await self.store.write([put], lease)
+                    await self.store.keep_alive(lease)
+                    break
+                except StoreError as error:
+                    log.info("%s: %s", self.name, error)
+                    await asyncio.sleep(0.1)
+            took = loop.time() - began
+            self.written, self.missed = self.written + 1, self.missed + (took > MISSED_AFTER_SECONDS)
+            self.slowest_seconds = max(self.slowest_seconds, took)
+            await asyncio.sleep(PUSH_SECONDS)
+
+
+class Thief:
+    """Does one thing as fast as it can with the token of node-0. done, refused: how often."""
+
+    def __init__(self, members: LockedMembers) -> None:
+        self.store, self.rng = members.store("node-0"), random.Random(1)
+        self.done = self.refused = 0
+
+    async def large(self) -> None:
+        await self.store.write(
+            [Put(keys.record_key("node-0", Heartbeat), bytes(LARGEST_REQUEST_BYTES * 3 // 4 - 4096))]
+        )
+
+    async def huge(self) -> None:
+        await self.store.write([Put(keys.record_key("node-0", Heartbeat), bytes(1 << 20))])
+
+    async def small(self) -> None:
+        await self.store.write([Put(keys.reward_key("node-0", f"type-{self.rng.randrange(10**9)}"), b"1")])
+
+    async def lease(self) -> None:
+        await self.store.grant(1800)
+
+    async def run(self, act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await act()
+                self.done += 1
+            except StoreError:
+                self.refused += 1
+
+
+async def attack(members: LockedMembers, seconds: float) -> tuple[Sequence[Honest], Sequence[Thief]]:
+    honest = [Honest(members, f"node-{number}") for number in range(1, 5)]
+    thieves = [Thief(members) for _ in range(THIEVES)]
+    acts = [(each.large, each.huge, each.small, each.lease)[number % 4] for number, each in enumerate(thieves)]
+    running = [asyncio.create_task(each.run()) for each in honest]
+    running += [asyncio.create_task(each.run(act)) for each, act in zip(thieves, acts, strict=True)]
+    try:
+        await asyncio.sleep(seconds)
+        assert not any(task.done() for task in running)
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for store in [each.store for each in honest] + [each.store for each in thieves]:
+            await store.close()
+    return honest, thieves
+
+
+def manifest_flags() -> list[str]:
+    """Those that limit etcd, as the manifest has them."""
+    (member,) = [each for each in load(MANIFESTS / "base/etcd.yaml") if each["kind"] == "StatefulSet"]
+    (sidecar,) = member["spec"]["template"]["spec"]["initContainers"]
+    return [each for each in sidecar["args"] if each.startswith(LIMITS_OF_THE_MANIFESTS)]
+
+
+async def test_no_report_of_another_node_is_late_while_one_token_does_all_it_can(tmp_path: Path) -> None:
+    async with locked_members(tmp_path, manifest_flags()) as members:
+        honest, thieves = await attack(members, 15.0)
+        size = max(int(each.post("/v3/maintenance/status", {})["dbSize"]) for each in members.all)
+        leases = len(members.all[0].post("/v3/lease/leases", {}).get("leases", []))
+    assert [each.missed for each in honest] == [0] * len(honest)
+    assert all(each.written > 5 for each in honest)
+    assert sum(each.refused for each in thieves) > 100
+    assert leases < 100
+    assert size < 64 << 20
+
+
+async def _alone(seconds: float) -> None:
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        members = await stack.enter_async_context(locked_members(Path(folder), manifest_flags()))
+        honest, thieves = await attack(members, seconds)
+        statuses = [each.post("/v3/maintenance/status", {}) for each in members.all]
+        memory = {each.pid: psutil.Process(each.pid).memory_info().rss >> 20 for each in members.all}
+        gateways = [psutil.Process(each.pid).memory_info().rss >> 20 for each in members.helpers()]
+        leases = len(members.all[0].post("/v3/lease/leases", {}).get("leases", []))
+    log.info(
+        "%s",
+        json.dumps(
+            {
+                "seconds": seconds,
+                "reports": [each.written for each in honest],
+                "missed": [each.missed for each in honest],
+                "slowest_seconds": [round(each.slowest_seconds, 2) for each in honest],
+                "stolen_done": sum(each.done for each in thieves),
+                "stolen_refused": sum(each.refused for each in thieves),
+                "leases": leases,
+                "database_bytes": [each["dbSize"] for each in statuses],
+                "etcd_mib": list(memory.values()),
+                "gateway_mib": gateways,
+            }
+        ),
+    )
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(_alone(float(sys.argv[1])))
