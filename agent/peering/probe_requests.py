@@ -77,7 +77,7 @@ class ProbeRequestHandler:
             try:
                 await self._follow()
             except Compacted:
-                pass  # etcd drops its history every 10 minutes; the next listing has what stands, and only that counts.
+                pass  # etcd drops its history within 2 minutes; the next listing has what stands, and only that counts.
             except StoreError as error:
                 self._problem.report(error)
             if self._clock() - began > MAX_BACKOFF_SECONDS:

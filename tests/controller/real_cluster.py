@@ -43,7 +43,7 @@ def real_cluster(
     audit_log: Path | None = None,
     flags: Sequence[str] = (),
 ) -> Iterator[KubeApiServer]:
-    """granted: files of the components, as "backups/rbac": the controller has their rights and no other."""
+    """granted: files of the components, as "self-healing/backups": the controller has their rights and no other."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
     audited = audit_flags(audit_log) if audit_log else ()
@@ -166,7 +166,7 @@ def used_rights(audit_log: Path) -> set[Right]:
 
 
 def granted_rights(*files: str) -> set[Right]:
-    """By the roles in these files of the components, as "backups/rbac"."""
+    """By the roles in these files of the components, as "self-healing/backups"."""
     objects: list[dict[str, Any]] = []
     for name in files:
         objects += yaml.safe_load_all((COMPONENTS / f"{name}.yaml").read_text())

@@ -42,7 +42,7 @@ SEEN_AND_REPLANNED_SECONDS = 10.0
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
     """Three nodes of 8Gi, a bounded pod on edge-1, and a kube-scheduler that preempts and has no extender."""
-    granted = ("backups/priority", "controller/rbac", "backups/cluster-model", "backups/rbac")
+    granted = ("self-healing/priority", "controller/rbac", "self-healing/cluster-model", "self-healing/backups")
     with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=NODES) as one:
         one.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
         one.call("POST", SHOP, owned_pod("web", labels={"delay_edge-1": "10"}, nodeName="edge-1"))

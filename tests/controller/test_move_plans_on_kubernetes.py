@@ -81,7 +81,13 @@ OPERATOR_RULES = [
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
     """With its owners and budgets, a scheduler that asks an extender, and one node."""
-    granted = ("backups/cluster-model", "backups/rbac", "backups/extender", "move-plans/rbac", "backups/priority")
+    granted = (
+        "self-healing/cluster-model",
+        "self-healing/backups",
+        "self-healing/extender",
+        "move-plans/rbac",
+        "self-healing/priority",
+    )
     users = (EXTENDER, OPERATOR)
     with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=THREE_NODES[:1], users=users) as one:
         grant_operator(one)

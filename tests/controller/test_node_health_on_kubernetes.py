@@ -37,7 +37,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
     """With the roles of the components controller and node-health, and no other."""
     folder = tmp_path_factory.mktemp("cluster")
-    granted = ("controller/rbac", "node-health/rbac")
+    granted = ("controller/rbac", "self-healing/node-health")
     with real_cluster(kubernetes_binaries, folder, *granted, nodes=["n1"]) as one:
         yield one
 

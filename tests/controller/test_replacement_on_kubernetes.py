@@ -64,7 +64,12 @@ def audit_log(tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
     """Three nodes of 8Gi; the controller has the rights of its components and no other."""
-    granted = ("backups/cluster-model", "backups/priority", "backups/rbac", "replacement/rbac")
+    granted = (
+        "self-healing/cluster-model",
+        "self-healing/priority",
+        "self-healing/backups",
+        "self-healing/replacement",
+    )
     with (
         real_cluster(kubernetes_binaries, tmp_path, *granted, audit_log=audit_log) as one,
         scheduled(kubernetes_binaries, tmp_path, one),
@@ -133,8 +138,8 @@ async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound_by_th
             await until(lambda: not any(name.startswith("hold-") for name in story.nodes()), WITHIN_SECONDS)
         finally:
             await cancelled(*tasks)
-    of_others = {*granted_rights("backups/cluster-model"), ("create", "configmaps", "leadsman")}
+    of_others = {*granted_rights("self-healing/cluster-model"), ("create", "configmaps", "leadsman")}
     evicted = {("create", "pods/eviction", "shop")}  # granted for the whole cluster
-    used, granted = used_rights(audit_log) - of_others, granted_rights("replacement/rbac")
+    used, granted = used_rights(audit_log) - of_others, granted_rights("self-healing/replacement")
     assert granted - used == {("create", "pods/eviction", "")}
     assert used - granted == evicted

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-ROLES = ("backups/cluster-model", "backups/rbac", "failover/rbac")
+ROLES = ("self-healing/cluster-model", "self-healing/backups", "self-healing/failover")
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def audit_log(tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
     """With the roles of the components that self-healing needs, and no other; each request of ours in the audit log."""
-    granted = ("backups/priority", "controller/rbac", *ROLES)
+    granted = ("self-healing/priority", "controller/rbac", *ROLES)
     with real_cluster(kubernetes_binaries, tmp_path, *granted, nodes=NODES, audit_log=audit_log) as one:
         yield one
 

@@ -22,7 +22,7 @@ from tests.testbed.kube_apiserver import KubeApiServer
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
 LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")
 CONTROLLER, EXTENDER = (f"system:serviceaccount:leadsman:leadsman-{part}" for part in ("controller", "extender"))
-COMPONENTS = ("controller", "node-health", "backups", "failover")
+COMPONENTS = ("controller", "self-healing")
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 COLLECTIONS = {
     "Namespace": "/api/v1/namespaces",

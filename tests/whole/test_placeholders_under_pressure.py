@@ -239,7 +239,7 @@ def test_with_a_disruption_budget_pods_of_higher_priority_evict_ordinary_ones_in
     """kube-scheduler spares what a budget protects while anything else makes the room."""
     schedule(extender)
     before = cluster.holders()
-    budget = yaml.safe_load((MANIFESTS / "components/backups/budget.yaml").read_text())
+    budget = yaml.safe_load((MANIFESTS / "components/self-healing/budget.yaml").read_text())
     cluster.api.call("POST", f"/apis/policy/v1/namespaces/{PLACEHOLDER_NAMESPACE}/poddisruptionbudgets", budget)
     cluster.press()
     until(lambda: len(cluster.bound("high-")) == 60, "60 of priority 1000 took the room of 30 fillers", SECONDS)

@@ -54,5 +54,5 @@ def test_the_first_list_is_what_people_call(arguments: list[str], capsys: pytest
     listed = re.findall(r"^  ([a-z]\S*) ", shown, re.MULTILINE)
     assert len(listed) == len(set(listed)) <= 16
     assert {"explain", "plan", "demo"} <= set(listed) <= set(COMMANDS)
-    assert {"agent", "extender", "controller", "etcd-issuer"} <= set(COMMANDS) - set(listed)
+    assert {"agent", "extender", "controller", "etcd-member"} <= set(COMMANDS) - set(listed)
     assert max(map(len, shown.splitlines())) <= 100

@@ -19,7 +19,7 @@ import pytest
 from leadsman.etcd.gateway import LARGEST_REQUEST_BYTES
 from leadsman.state import keys
 from leadsman.state.records import Heartbeat
-from leadsman.state.store import Put, StoreError
+from leadsman.state.store import LeaseLost, Put, StoreError
 from tests.daemonset.conftest import MANIFESTS, load
 from tests.leadsman.etcd.locked_members import LockedMembers
 from tests.leadsman.etcd.test_locked_members import locked_members
@@ -45,17 +45,19 @@ class Honest:
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
-        lease = await self.store.grant(20)
+        lease = 0
         while True:
             began = loop.time()
             while True:
                 try:
+                    lease = lease or await self.store.grant(60)
                     put = Put(keys.record_key(self.name, Heartbeat), str(self.written).encode() + bytes(4000))
                     await self.store.write([put], lease)
                     await self.store.keep_alive(lease)
                     break
                 except StoreError as error:
                     log.info("%s: %s", self.name, error)
+                    lease = 0 if isinstance(error, LeaseLost) else lease
                     await asyncio.sleep(0.1)
             took = loop.time() - began
             self.written, self.missed = self.written + 1, self.missed + (took > MISSED_AFTER_SECONDS)

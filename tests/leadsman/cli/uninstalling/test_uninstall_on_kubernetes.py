@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from leadsman.cli.main import main
-from tests.daemonset.conftest import IN_ORDER, MANIFESTS, kustomize
+from tests.daemonset.conftest import IN_ORDER, MANIFESTS, PROFILES, kustomize
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
 KEPT = "kept-by-somebody-else"
-WITHOUT_OTHER_CRDS = [name for name in IN_ORDER if name != "prometheus"]
+WITHOUT_OTHER_CRDS = [*PROFILES["self-healing"], *(name for name in IN_ORDER if name != "prometheus")]
 
 SECRET = """
 apiVersion: v1
