@@ -103,7 +103,7 @@ async def attack(members: LockedMembers, seconds: float) -> tuple[Sequence[Hones
     running += [asyncio.create_task(each.run(act)) for each, act in zip(thieves, acts, strict=True)]
     try:
         await asyncio.sleep(seconds)
-        assert not any(task.done() for task in running)
+        assert [str(task.exception()) for task in running if task.done()] == []
     finally:
         for task in running:
             task.cancel()
