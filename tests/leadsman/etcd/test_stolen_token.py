@@ -78,7 +78,7 @@ class Thief:
         )
 
     async def huge(self) -> None:
-        await self.store.write([Put(keys.record_key("node-0", Heartbeat), bytes(1 << 20))])
+        await self.store.write([Put(keys.record_key("node-0", Heartbeat), bytes(750_000))])
 
     async def small(self) -> None:
         await self.store.write([Put(keys.reward_key("node-0", f"type-{self.rng.randrange(10**9)}"), b"1")])
