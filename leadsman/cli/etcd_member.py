@@ -14,8 +14,7 @@ from leadsman.etcd.member_care import MemberCare
 from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.runtime.http_server import serve
-from leadsman.runtime.ops_server import create_ops_app, good_unless
+from leadsman.runtime.http_server import create_ops_app, good_unless, serve
 from leadsman.runtime.process import run_tasks, run_until_stopped
 from leadsman.runtime.scrape import create_registry
 from leadsman.runtime.server_tls import ServerTls
