@@ -84,7 +84,7 @@ async def claim_node(
 
 
 def _is_silent(heartbeat: StoredItem | None, before: NodeAlreadyOwned | None, lease_seconds: int) -> bool:
-    """Whether the agent of this heartbeat is dead: it did not write another while its lease must have ended.
+    """Tells whether the agent of this heartbeat is dead: it did not write another while its lease must have ended.
 
     An agent renews its lease only after it has written its heartbeat, which says how often it does.
     """

@@ -218,7 +218,7 @@ async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
 
 
 def use(agents: Sequence[tuple[psutil.Process, str]], seconds: int) -> list[Usage]:
-    """What each process used after the first seconds, scraped as Prometheus does."""
+    """Returns what each process used after the first seconds, scraped as Prometheus does."""
     time.sleep(WARM_UP_SECONDS)
     started, before = time.monotonic(), [(busy_seconds(process), wakeups(process)) for process, _ in agents]
     while (left := seconds - (time.monotonic() - started)) > 0:
@@ -264,7 +264,7 @@ def busy_seconds(process: psutil.Process) -> float:
 
 
 def wakeups(process: psutil.Process) -> int:
-    """How often its threads waited for something."""
+    """Says how often its threads waited for something."""
     return int(process.num_ctx_switches().voluntary)
 
 

@@ -67,7 +67,7 @@ def template(name: str, memory_bytes: int, cpu_millis: int, **more: str) -> PodT
 
 
 def one_at_a_time(cluster: Cluster, pod: ClusterPod, most: int) -> int:
-    """How many of at most so many pods are bound."""
+    """Says how many of at most so many pods are bound."""
     for number in range(most):
         named = replace(pod, uid=f"one-{number}", name=f"one-{number}")
         nodes = Feasibility(cluster, named).nodes

@@ -111,7 +111,7 @@ def matrix(path: Path) -> Floats:
 
 
 def measured(network: RttNetwork, peers: str, k: int, seed: int, rng: np.random.Generator) -> Sequence[MeasuredPairs]:
-    """What is measured now, and what was before."""
+    """Returns what is measured now, and what was before."""
     slices = (network.rtt_ms, *network.before)
     if peers == "random":
         return [sample_pairs(rtt_ms, k, rng) for rtt_ms in slices]

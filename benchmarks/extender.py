@@ -93,7 +93,7 @@ class MeasuredServer:
         self.cpu_ms += self.used_cpu_ms() - cpu_ms
 
     def prioritize_body(self, body: bytes) -> bytes:
-        """What kube-scheduler asks to prioritize next: about the nodes kept, in the order answered."""
+        """Returns what kube-scheduler asks to prioritize next: about the nodes kept, in the order answered."""
         with urlopen(Request(f"{self.base_url}/filter", body, {"Content-Type": "application/json"})) as answer:
             answered = json.load(answer)
         kept = {key: answered[key] for key in ("Nodes", "NodeNames")}

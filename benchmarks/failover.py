@@ -85,7 +85,7 @@ def measured_deaths(cluster: KubernetesCluster, count: int, *, with_leader: bool
 
 
 def is_ready(cluster: KubernetesCluster) -> bool:
-    """Whether every pod is bound and covered, and the next leader would know its backup."""
+    """Tells whether every pod is bound and covered, and the next leader would know its backup."""
     pods = {pod.uid for pod in cluster.pods() if not pod.terminating}
     return len(pods) == PODS and cluster.is_covered() and cluster.remembered() >= pods
 

@@ -97,7 +97,7 @@ def networks(seed: int) -> Iterator[tuple[str, Floats]]:
 
 
 def known_network(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> KnownNetwork:
-    """What the extender would know: k reports a node, all fresh, and estimates fitted to them."""
+    """Returns what the extender would know: k reports a node, all fresh, and estimates fitted to them."""
     names = [f"node-{number:03}" for number in range(len(rtt_ms))]
     reported: dict[str, dict[str, PeerLatency]] = {node: {} for node in names}
     for one, other in zip(*random_peers(len(names), k, np.random.default_rng(seed)), strict=True):

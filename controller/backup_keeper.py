@@ -124,7 +124,7 @@ class BackupKeeper(Keeper):
         self.hurry()
 
     def page(self) -> Mapping[str, Any]:
-        """How many pods are covered, and the first ones, those that are not covered before the others."""
+        """Says how many pods are covered, and the first ones, those that are not covered before the others."""
         cluster = self._healed.current
         pods = cluster.pods if cluster else {}
         named = ((pods[uid], each) for uid, each in self.status.coverage.items() if uid in pods)
@@ -261,7 +261,7 @@ def _note(node: str, reason: str) -> str:
 
 
 def _told(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
-    """What makes a memory worth writing: not that delays are newer."""
+    """Returns what makes a memory worth writing: not that delays are newer."""
     return {uid: memory.of_pod(uid) for uid in memory.pods.keys() | memory.uncovered.keys()}
 
 

@@ -118,7 +118,7 @@ class TaintRuleClient:
                     await (self._reflector.run() if self._is_served else asyncio.Event().wait())
 
     async def write(self, action: SetTaint | RemoveTaint) -> bool:
-        """Whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
+        """Tells whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
         if not self._is_served:
             return False
         rule = action.rule
@@ -267,7 +267,7 @@ class DeviceHealthKeeper(Keeper):
         self._published = None
 
     async def _write(self, action: DeviceAction) -> str:
-        """What has changed since it was seen is planned again."""
+        """Plans again what has changed since it was seen."""
         if isinstance(action, MarkNode):
             await self._mark(action)
         elif not await self.rules.write(action):

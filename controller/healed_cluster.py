@@ -46,7 +46,7 @@ class HealedCluster:
         return state.recovery.holds if state else ()
 
     def publishes_hold_of_move(self, pod_uid: str) -> bool:
-        """Whether extenders can know of the room that the move of this pod keeps."""
+        """Tells whether extenders can know of the room that the move of this pod keeps."""
         return any(hold.pod_uid == move_hold_uid(pod_uid) for hold in self.holds)
 
 

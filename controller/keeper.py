@@ -129,7 +129,7 @@ class Keeper:
         """Forgets everything, because another replica leads: what is known is old when this one does again."""
 
     def page(self) -> Mapping[str, Any]:
-        """What /plan shows of it, as JSON values."""
+        """Returns what /plan shows of it, as JSON values."""
         return {}
 
     def families(self) -> Iterator[Metric]:
@@ -137,7 +137,7 @@ class Keeper:
         return iter(())
 
     def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """What runs beside its turns: name and loop of each task."""
+        """Returns what runs beside its turns: name and loop of each task."""
         return {}
 
     async def turn(self) -> None:
@@ -161,7 +161,7 @@ class Keeper:
         self._due_at = float("-inf")
 
     async def make_plan(self, plan: Callable[[], T]) -> T:
-        """What `plan` returns, made on a thread: a large cluster's takes seconds."""
+        """Returns what `plan` returns, made on a thread: a large cluster's takes seconds."""
         began = self.tools.clock()
         made = await run_in_daemon_thread(plan, self.name)
         self.plan_seconds = self.tools.clock() - began

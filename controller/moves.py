@@ -408,7 +408,7 @@ class Rebalancer(Keeper):
         )
 
     def _is_busy(self) -> bool:
-        """Whether pods are being moved, or a plan waits or is paused; also before that is known."""
+        """Tells whether pods are being moved, or a plan waits or is paused; also before that is known."""
         plan = self._replacement.plan
         if plan is None or plan.memory.state.moves:
             return True

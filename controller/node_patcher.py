@@ -66,7 +66,7 @@ class NodeCache:
         return node.metadata.uid if node is not None else ""
 
     def views(self) -> list[NodeView]:
-        """What planners use of each node."""
+        """Returns what planners use of each node."""
         nodes = ((name, node.metadata) for name, node in self.current.items())
         return [
             NodeView(name, meta.labels, meta.annotations, meta.resource_version, _excess(meta)) for name, meta in nodes
@@ -124,7 +124,7 @@ class NodePatcher:
         return [part for parts in succeeded for part in parts]
 
     async def _apply_one(self, patch: NodePatch) -> list[NodePatch]:
-        """What succeeded: the patch, or those of its policies that the API server takes."""
+        """Returns what succeeded: the patch, or those of its policies that the API server takes."""
         async with self._slots:
             result, _ = await self._try(patch)
             if result == "refused" and len(patch.policies) > 1:

@@ -90,7 +90,7 @@ class NodeRecovery(Keeper):
 
     @property
     def state(self) -> RecoveryState:
-        """What is known now; nothing before it was read."""
+        """Returns what is known now; nothing before it was read."""
         published = self._healed.published.value
         return published.recovery if published else RecoveryState()
 

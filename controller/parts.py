@@ -76,11 +76,11 @@ class SelfHealing:
         self.keepers = [keeper for keeper in keepers if keeper is not None]
 
     def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """What runs beside the keepers."""
+        """Returns what runs beside the keepers."""
         return {"follow the cluster": self.cluster.run()}
 
     def page(self) -> Mapping[str, Any]:
-        """What is planned and done, as JSON values."""
+        """Returns what is planned and done, as JSON values."""
         if self.cluster.current is None:
             return {"none": f"the cluster is not listed yet: {self.cluster.problem or 'no answer yet'}"}
         sections = {"recovery": self.recovery, "replacement": self.replacement, "rebalancing": self.rebalancer}
@@ -147,7 +147,7 @@ class ControllerParts:
         return LabelReconciler(self.tools, self.node_cache, patcher, self.settings.limits)
 
     def _reporters(self) -> Iterator[Keeper]:
-        """What has refused pods retried, and what says something of pods and policies."""
+        """Returns what has refused pods retried, and what says something of pods and policies."""
         tools, nodes, pending = self.tools, self.node_cache, self.pending_pods_reflector
         yield Requeuer(tools, pending, nodes, TokenBucket(TOUCHES_PER_SECOND, 1))
         yield BindFailureCounter(tools, pending, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST))
@@ -158,7 +158,7 @@ class ControllerParts:
         yield MissingPolicyReporter(tools, self.policy_pods_reflector, lambda: self.policies.current, rate)
 
     def _health(self) -> Iterator[Keeper]:
-        """What the settings switch on: health of nodes, self-healing, health of devices."""
+        """Returns what the settings switch on: health of nodes, self-healing, health of devices."""
         settings = self.settings
         if settings.node_health is not None:
             tools = structs.replace(self.tools, client=self.health_client)
@@ -192,7 +192,7 @@ class ControllerParts:
         return self.leader_elector is None or self.leader_elector.is_leader
 
     def may_write(self) -> bool:
-        """Whether this replica leads; one of a dry run never writes."""
+        """Tells whether this replica leads; one of a dry run never writes."""
         return self.leader_elector is not None and self.leader_elector.is_leader
 
     @property
@@ -205,7 +205,7 @@ class ControllerParts:
         return {**self.label_reconciler.page(), **{name: page() for name, page in self.pages.items()}}
 
     def not_ready_reasons(self) -> list[str]:
-        """What is not listed yet and keeps plans from being made; [] when nothing is missing.
+        """Returns what is not listed yet and keeps plans from being made; [] when nothing is missing.
 
         Where TASPolicies are not served, the component telemetry is not installed, and no plan waits for them.
         """

@@ -197,7 +197,7 @@ _REFUSED = "of which no version can be used", "correct the policy; its status na
 
 
 def _missing_references(pods: Iterable[PartialObjectMetadata], policies: TasPolicies) -> Iterator[PolicyReference]:
-    """Those to a policy of which no version is in use. One whose last good version is in use has its policy."""
+    """Returns those to a policy of which no version is in use. One whose last good version is in use has its policy."""
     for pod in (each.metadata for each in pods):
         policy = pod.labels.get(POLICY_LABEL, "")
         key = PolicyKey(pod.namespace, policy)

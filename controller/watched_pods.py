@@ -27,7 +27,7 @@ class WatchedPod(PodObject):
             self.scheduled_at = scheduled.last_transition_time.timestamp()
 
     def waits_for(self, reason: str) -> bool:
-        """Whether kube-scheduler gave up placing it for this reason, and it is still to be placed."""
+        """Tells whether kube-scheduler gave up placing it for this reason, and it is still to be placed."""
         return self.unscheduled_reason == reason and not self.model.terminating and not self.model.node
 
 

@@ -33,7 +33,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 async def map_client_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What the handler returns, or the response of what it raised."""
+    """Returns what the handler returns, or the response of what it raised."""
     try:
         return await handler(request)
     except BadRequest as error:

@@ -37,7 +37,7 @@ def _dead_link(source: str, target: str, sent: int, back: PeerLatency | None) ->
 
 
 def is_unanswered(window: PeerLatency) -> bool:
-    """Whether so many probes were lost that the link is dead."""
+    """Tells whether so many probes were lost that the link is dead."""
     return not window.received and window.sent >= LEAST_PROBES
 
 
@@ -49,7 +49,7 @@ class DeadLinkFinder:
         self._unanswered: dict[str, tuple[Latency, Sequence[str]]] = {}
 
     def find(self, snapshot: Snapshot, now: float) -> list[DeadLink]:
-        """Those that are dead in both directions first, then by name. now: monotonic seconds."""
+        """Returns those that are dead in both directions first, then by name. now: monotonic seconds."""
         fresh = {
             name: state.latency
             for name, state in snapshot.nodes.items()

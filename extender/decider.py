@@ -53,7 +53,7 @@ MAX_BRIEF_BOUNDS = 2
 
 
 def is_brief(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> bool:
-    """Whether the decision takes some milliseconds at most, whatever the pod asks for."""
+    """Tells whether the decision takes some milliseconds at most, whatever the pod asks for."""
     return (
         max(len(nodes), len(inputs.snapshot.nodes)) <= MAX_BRIEF_NODES
         and pod.devices == NO_DEMAND
@@ -305,7 +305,7 @@ class Decider:
     async def _run(
         self, verb: str, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, work: Callable[[], T]
     ) -> "T | DecisionFault":
-        """What `work` returns for these nodes and inputs, or why it failed. Logged when that changes."""
+        """Returns what `work` returns for these nodes and inputs, or why it failed. Logged when that changes."""
         try:
             is_brief = self.core.is_brief(pod, nodes, inputs)
             result: T | DecisionFault = work() if is_brief else await self.workers.run(work, namespace=pod.namespace)
@@ -351,7 +351,7 @@ def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInput
 
 
 def _has_strict_bound(pod: PodInfo, policy: Policy) -> bool:
-    """Whether the pod has a delay bound that must hold even without data; an invalid bound counts as one."""
+    """Tells whether the pod has a delay bound that must hold even without data; an invalid bound counts as one."""
     try:
         delay_bounds = bounds.parse_bounds(pod)
     except bounds.BadBound:

@@ -212,7 +212,7 @@ class _HeldSnapshots:
 
 
 def _compare(before: Snapshot, after: Snapshot) -> tuple[_Size, _Size]:
-    """What came and what went."""
+    """Returns what came and what went."""
     changed = changed_nodes(before, after)
     return _size_of(map(after.nodes.get, changed)), _size_of(map(before.nodes.get, changed))
 

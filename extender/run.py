@@ -162,7 +162,7 @@ class ExtenderParts:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
 
     def app(self) -> web.Application:
-        """What kube-scheduler asks."""
+        """Returns what kube-scheduler asks."""
         settings = self.settings
         binds = settings.api if settings.bind else None
         app = create_app(
@@ -188,7 +188,7 @@ class ExtenderParts:
         )
 
     def api_sources(self) -> ApiSources:
-        """What the API reads."""
+        """Returns what the API reads."""
         return ApiSources(
             self.followed.input_sources,
             self.journal,

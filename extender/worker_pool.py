@@ -64,12 +64,12 @@ class WorkerPool:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every thread is past its deadline, so that nothing can be decided."""
+        """Tells whether every thread is past its deadline, so that nothing can be decided."""
         return self._overdue >= self._max_workers
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job within its deadline runs. May be asked from any thread."""
+        """Tells whether a job within its deadline runs. May be asked from any thread."""
         return bool(self._running)
 
     @property
@@ -78,7 +78,7 @@ class WorkerPool:
         return sum(map(len, self._waiting.values()))
 
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
-        """What `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
+        """Returns what `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
 
         namespace: of which one job runs at a time. A page gives its path.
         """

@@ -77,7 +77,7 @@ def _parse(data: bytes) -> None:
 
 
 async def _ask(port: int, request: bytes) -> bytes:
-    """What the server answers until it closes; it may do so before it has read everything."""
+    """Returns what the server answers until it closes; it may do so before it has read everything."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = bytearray()
     try:

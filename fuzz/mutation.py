@@ -53,7 +53,7 @@ def mutate_text(data: bytes, rng: Random) -> bytes:
 
 
 def _containers(document: Any) -> list[Any]:
-    """All lists and objects that are not empty, the document first."""
+    """Returns all lists and objects that are not empty, the document first."""
     found, open_ = [], [document]
     while open_:
         each = open_.pop()

@@ -60,7 +60,7 @@ def documented_names(module: ModuleType) -> Iterator[tuple[str, str, str]]:
 
 
 def _structs(module: ModuleType, base: type[Struct]) -> list[type[Struct]]:
-    """Those of the module, in its order: records and what they hold, but the base itself."""
+    """Returns those of the module, in its order: records and what they hold, but the base itself."""
     return [
         each
         for each in vars(module).values()

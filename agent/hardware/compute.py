@@ -249,7 +249,7 @@ def _unified_root(mount: str) -> str:
 
 
 def _slice(name: str, path: str) -> Iterator[Sample]:
-    """What is missing has no series: its controller is off, its limit is "max", or the kernel is older."""
+    """Returns what is missing has no series: its controller is off, its limit is "max", or the kernel is older."""
     cpu = parse_optional_file(f"{path}/cpu.stat", parse_flat) or {}
     for key, family in (("usage_usec", CGROUP_CPU_SECONDS), ("throttled_usec", CGROUP_THROTTLED_SECONDS)):
         if key in cpu:

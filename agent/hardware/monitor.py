@@ -31,7 +31,7 @@ HWMON = "hwmon"
 
 
 def default_collectors() -> dict[str, CollectFunction]:
-    """All of them, in the order they run: plain /proc text first, what can hang last."""
+    """Returns all of them, in the order they run: plain /proc text first, what can hang last."""
     return {
         "cpu": compute.collect_cpu,
         "load": compute.collect_load,
@@ -279,7 +279,7 @@ QUARANTINED = "collector_quarantined", "1 while the collector is quarantined aft
 
 
 def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True) -> Iterator[Metric]:
-    """All metrics of the reading; none before the first.
+    """Returns all metrics of the reading; none before the first.
 
     show_hardware: False leaves only the collectors' own metrics, for nodes whose hardware node_exporter shows already.
     """

@@ -162,7 +162,7 @@ def dump_request() -> bytes:
 
 
 def is_complete(dump: bytes) -> bool:
-    """Whether the dump has its end, or an error in place of it. BadDump."""
+    """Tells whether the dump has its end, or an error in place of it. BadDump."""
     return any(kind in (NLMSG_DONE, NLMSG_ERROR) for kind, _ in _messages(dump))
 
 
@@ -221,7 +221,7 @@ _LARGEST_DUMP_BYTES = 16 << 20
 
 
 def read_link_dump() -> bytes:
-    """All links of this network namespace, as rtnetlink dumps them. OSError; BadDump."""
+    """Returns all links of this network namespace, as rtnetlink dumps them. OSError; BadDump."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as rtnetlink:
         rtnetlink.settimeout(_TIMEOUT_SECONDS)
         rtnetlink.send(dump_request())
@@ -259,6 +259,6 @@ def collect_sriov(roots: HostRoots, read_dump: Callable[[], bytes] = read_link_d
 
 
 def _may_have_functions(roots: HostRoots) -> bool:
-    """Whether the driver of some device knows virtual functions."""
+    """Tells whether the driver of some device knows virtual functions."""
     root = f"{roots.sys}/class/net"
     return any(os.path.exists(f"{root}/{name}/device/sriov_numvfs") for name in physical_devices(roots))

@@ -117,7 +117,7 @@ def _pynvml() -> ModuleType:
 def library_is_there(
     environ: Mapping[str, str], folders: tuple[str, ...] = LOADER_FOLDERS, cache: Path = LOADER_CACHE
 ) -> bool:
-    """Whether the loader would find NVML, by ld.so(8): looked up without ctypes, which an agent does without."""
+    """Tells whether the loader would find NVML, by ld.so(8): looked up without ctypes, which an agent does without."""
     searched = (*environ.get("LD_LIBRARY_PATH", "").split(":"), *folders)
     if any(folder and Path(folder, LIBRARY).exists() for folder in searched):
         return True

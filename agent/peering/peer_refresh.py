@@ -295,7 +295,7 @@ class PeerRefresher:
 
     @property
     def stretch(self) -> float:
-        """How much rarer agents ask etcd than in a small cluster."""
+        """Says how much rarer agents ask etcd than in a small cluster."""
         return self.timing().push_interval_seconds / self.settings.timing.push_interval_seconds
 
     def ring_entry(self, address: str, zone: str, rack: str) -> RingEntry:

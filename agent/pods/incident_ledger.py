@@ -54,7 +54,7 @@ class CountedTotals:
         return self._pods.get(uid, {})
 
     def uncounted(self, uid: str, mark: str, total: int) -> int:
-        """How many of `total` were not counted yet."""
+        """Says how many of `total` were not counted yet."""
         return max(0, total - self._pods.get(uid, {}).get(mark, 0))
 
     def record(self, uid: str, mark: str, total: int) -> None:
@@ -409,7 +409,7 @@ class IncidentLedger:
         return self.rewards[name]
 
     def _admits(self, name: str) -> bool:
-        """Whether what went well may be recorded for this type.
+        """Tells whether what went well may be recorded for this type.
 
         It never drives out the reward of another type that has pods here. An incident may.
         """

@@ -24,7 +24,7 @@ from leadsman.rewards.incident_causes import IncidentCause
 
 
 def is_healthy(pod: Pod) -> bool:
-    """Whether every container is running and ready or has completed, and at least one is running.
+    """Tells whether every container is running and ready or has completed, and at least one is running.
 
     One crashing container makes the pod unhealthy. A pod that is being deleted is not healthy.
     """
@@ -35,7 +35,7 @@ def is_healthy(pod: Pod) -> bool:
 
 
 def is_starting(pod: Pod) -> bool:
-    """Whether the pod is bound to the node and has not started.
+    """Tells whether the pod is bound to the node and has not started.
 
     Not while an init container runs or after one failed, which are other cases. An init container that runs and is
     ready is a sidecar.
@@ -46,7 +46,7 @@ def is_starting(pod: Pod) -> bool:
 
 
 def is_never_ready(pod: Pod) -> bool:
-    """Whether the pod's containers run and one has not been ready since it started.
+    """Tells whether the pod's containers run and one has not been ready since it started.
 
     The kubelet sets the condition Ready to False before it starts a container. One that was lost later is younger. A
     pod whose container has ended has another incident.
@@ -201,7 +201,7 @@ def _is_about(event: Event, container: str) -> bool:
 
 
 def _happened_in(event: Event, end: ContainerStateTerminated) -> bool:
-    """Whether the Event falls into the run that ended. Unknown times fit: the Event is of this pod at least."""
+    """Tells whether the Event falls into the run that ended. Unknown times fit: the Event is of this pod at least."""
     at, began, over = last_seen_at(event), end.started_at, end.finished_at
     return at is _LONG_AGO or ((began is None or began <= at) and (over is None or at <= over + _CLOCK_TOLERANCE))
 
@@ -233,7 +233,7 @@ class Incident(Struct, frozen=True):
 
 
 def find_incidents(pod: Pod, stuck: bool = False, unready: bool = False) -> tuple[Incident, ...]:
-    """All incidents of the pod so far.
+    """Returns all incidents of the pod so far.
 
     A pod that is being deleted has none: its containers are stopped on purpose.
     stuck: it has been starting for too long.

@@ -172,7 +172,7 @@ class PodMonitor:
 
     @property
     def is_current(self) -> bool:
-        """Whether the list of pods is what the API server has now."""
+        """Tells whether the list of pods is what the API server has now."""
         return self.pods.loaded.is_set() and not self.pods.problem.text
 
     def account_health(self) -> None:

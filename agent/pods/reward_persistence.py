@@ -200,7 +200,7 @@ def _decoded(record: type[R], item: StoredItem) -> R | None:
 
 
 def _worth_writing(before: Reward | None, after: Reward) -> bool:
-    """Whether health or qualities changed enough. Fading alone is no change: each reader computes it."""
+    """Tells whether health or qualities changed enough. Fading alone is no change: each reader computes it."""
     if before is None:
         return after.healthy > MIN_CHANGE or bool(after.qualities)
     faded = reward_updates.decay(before, after.at_seconds)

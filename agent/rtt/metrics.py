@@ -53,7 +53,7 @@ _COUNTS: dict[str, tuple[str, Callable[[ProbeCounts], int]]] = {
 
 
 def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator[Metric]:
-    """All families of the prober. now: monotonic seconds. lasting: the peers that have series of their own."""
+    """Returns all families of the prober. now: monotonic seconds. lasting: the peers that have series of their own."""
     targets = {name: target for name, target in prober.stats.targets.items() if name in lasting}
     yield from window_families({name: window for name, window in prober.latencies(now).items() if name in lasting})
     yield from count_families(targets, prober.stats.counts)

@@ -123,7 +123,7 @@ class MethodSelector:
 
     @property
     def icmp_blocked(self) -> bool:
-        """Whether the peer answers TCP and not ICMP."""
+        """Tells whether the peer answers TCP and not ICMP."""
         return self.method is ProbeMethod.TCP and not self._fixed
 
     @property

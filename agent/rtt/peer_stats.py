@@ -196,7 +196,7 @@ class LocalFaultDetector:
         return self._since if self._comparable and self._since is not None else math.inf
 
     def fault(self, now: float) -> str | None:
-        """Why no latency is known; None when some are."""
+        """Says why no latency is known; None when some are."""
         if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:
             return None
         return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"
@@ -240,7 +240,7 @@ class ProbeTarget:
 
     @property
     def answers(self) -> bool:
-        """Whether it answered one of the last three probes. False while no probe has ended."""
+        """Tells whether it answered one of the last three probes. False while no probe has ended."""
         return not self.is_silent and self.last_answered_seconds > float("-inf")
 
     def record_answer(self, sent: float) -> None:
@@ -256,7 +256,7 @@ class ProbeTarget:
             self.consecutive_losses += 1
 
     def silence(self, now: float) -> PeerSilence:
-        """How long it has been silent at monotonic `now`."""
+        """Says how long it has been silent at monotonic `now`."""
         last = self.window.last_reply_seconds
         age = None if last is None else round(max(0.0, now - last), 3)
         return PeerSilence(round(max(0.0, now - self.first_loss_seconds), 3), age)
@@ -386,7 +386,7 @@ class PeerStats:
         return {name for name, target in self.targets.items() if target.is_silent}
 
     def local_fault(self, now: float) -> str | None:
-        """Why no latency is known now; None when some are. See agent.rtt.peer_stats."""
+        """Says why no latency is known now; None when some are. See agent.rtt.peer_stats."""
         return self._silence.fault(now)
 
     def _record_outcome(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:

@@ -200,12 +200,12 @@ class Prober:
         return self.stats.latencies(now)
 
     def reachability(self, now: float) -> Reachability:
-        """Which peers answer, at monotonic `now`."""
+        """Says which peers answer, at monotonic `now`."""
         return self.stats.reachability(now)
 
     @property
     def local_fault(self) -> str | None:
-        """Why no latency is known now; None when some are."""
+        """Says why no latency is known now; None when some are."""
         return self.stats.local_fault(self._clock().seconds)
 
     @property

@@ -155,7 +155,7 @@ def _end_streams(live: LiveState) -> Callable[[web.Application], Awaitable[None]
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """What the handler returns, or the error that it raised as the contract has it."""
+    """Returns what the handler returns, or the error that it raised as the contract has it."""
     try:
         return await handler(request)
     except RequestError as error:

@@ -42,7 +42,7 @@ class DelayTable(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def is_lost(self) -> NDArray[np.bool_]:
-        """Whether each window has no reply."""
+        """Tells whether each window has no reply."""
         return np.isnan(self.rtt_ms)
 
     def rows_of(self, source: Indices, target: Indices) -> Indices:
@@ -140,7 +140,7 @@ class NodeGrouping(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def order(self) -> Indices:
-        """All nodes, group by group."""
+        """Returns all nodes, group by group."""
         return np.argsort(self.group_of, kind="stable")
 
     @property

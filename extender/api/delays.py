@@ -186,7 +186,7 @@ def _outliers(view: ClusterView) -> list[OutlierPair]:
 
 
 def _slow_nodes(view: ClusterView, shifts: Sequence[NodeShift]) -> list[SlowNode]:
-    """Those that moved away within the history first, then those that have always been far."""
+    """Returns those that moved away within the history first, then those that have always been far."""
     moved = [
         SlowNode(shift.node, round(shift.shift_ms, 3), iso(shift.since), shift.text)
         for shift in shifts

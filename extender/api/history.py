@@ -220,7 +220,7 @@ def began_at(shift_since_ms: Sequence[float]) -> int:
 
 
 def is_notable(shift_ms: float, median_ms: float) -> bool:
-    """Whether a person should hear of the shift. median_ms: of the node's round trips now."""
+    """Tells whether a person should hear of the shift. median_ms: of the node's round trips now."""
     return bool(abs(shift_ms) >= max(LEAST_SHIFT_MS, LEAST_SHARE * median_ms))
 
 
@@ -308,7 +308,7 @@ class DelayHistory:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is kept yet."""
+        """Tells whether nothing is kept yet."""
         return not self._moments
 
     def compare(self, before: float, after: float) -> tuple[float, float, Mapping[str, NodeAtTwoMoments]] | None:

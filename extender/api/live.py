@@ -59,7 +59,7 @@ class ApiSources(Struct, frozen=True):
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What of this process's inputs cannot be read as it is now → why."""
+        """Returns what of this process's inputs cannot be read as it is now → why."""
         problems = {"policy file": self.inputs.policy.problem.text}
         problems |= {f"delays of {source}": text for source, text in self.inputs.delays.problems.items()}
         problems["certificates"] = self.tls.problem.text if self.tls else ""
@@ -257,7 +257,7 @@ class ChangeStreams:
             queue.put_nowait(None)
 
     def open(self) -> AsyncGenerator[bytes]:
-        """What to write to one reader. TooManyStreams."""
+        """Returns what to write to one reader. TooManyStreams."""
         if len(self._queues) >= MAX_STREAMS:
             raise TooManyStreams
         queue = asyncio.Queue[bytes | None]()
@@ -335,7 +335,7 @@ class LiveState:
             task.exception()  # Those who waited have it; unread, asyncio would log it as lost.
 
     async def on_worker(self, make: Callable[[], T]) -> T:
-        """What `make` returns; one job of the API runs at a time, so that decisions keep the other threads.
+        """Returns what `make` returns; one job of the API runs at a time, so that decisions keep the other threads.
         RequestError 503 when it takes too long."""
         try:
             return await self.sources.workers.run(make, PAGE_TIMEOUT_SECONDS, "/api/v1")

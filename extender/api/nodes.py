@@ -105,7 +105,7 @@ def node_rows(
     steady: Collection[str],
     contradicted: Mapping[str, str],
 ) -> list[NodeRow]:
-    """All nodes, by name.
+    """Returns all nodes, by name.
 
     shifts, steady: as in DelayHistory. contradicted: as in DelaySources.
     """

@@ -95,7 +95,7 @@ class Overview(Struct, frozen=True):
 
 
 def run_checks(live: LiveState, view: ClusterView) -> list[Check]:
-    """All checks, the failing ones first. What the page shows in red fails one of them."""
+    """Returns all checks, the failing ones first. What the page shows in red fails one of them."""
     return sorted(_checks(live, view), key=lambda check: check.ok)
 
 

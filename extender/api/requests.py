@@ -140,7 +140,7 @@ def moment(query: Mapping[str, str], field: str) -> float:
 
 
 def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
-    """What the name stands for; RequestError 404 when there is nothing."""
+    """Returns what the name stands for; RequestError 404 when there is nothing."""
     value = names.get(name)
     if value is None:
         near = get_close_matches(name, names, n=1)

@@ -206,12 +206,12 @@ def _with_bound(pod: PodInfo, reference: str, ms: float) -> PodInfo:
 
 
 def _decisive_ms(evidence: DelayEvidence) -> float | None:
-    """What is compared with the bound: of an estimate its upper end."""
+    """Returns what is compared with the bound: of an estimate its upper end."""
     return evidence.high_ms if evidence.estimated else evidence.rtt_ms
 
 
 def _unmeasured(distances: Mapping[str, Sequence[DelayEvidence]], inputs: DecisionInputs) -> Iterator[str]:
-    """Why nodes have no round trip to a target, those that get no reply first."""
+    """Says why nodes have no round trip to a target, those that get no reply first."""
     silent, unknown = dict[str, list[str]](), dict[str, list[str]]()
     for node, bounds in distances.items():
         for each in bounds:

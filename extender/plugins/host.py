@@ -226,7 +226,7 @@ class PluginHost:
         return self._kept(FILTERS_GROUP, policy.plugins.filters)
 
     def _kept(self, group: str, named: Sequence[PluginPolicy]) -> list[Plugin]:
-        """Those of the plugins that the host has seen in the policy."""
+        """Returns those of the plugins that the host has seen in the policy."""
         return [plugin for each in named if (plugin := self._plugins.get((group, each)))]
 
     async def run(self) -> None:

@@ -221,7 +221,7 @@ class Judge:
         )
 
     def _first(self, request: DecidedRequest, kept: Sequence[str]) -> tuple[str, ...]:
-        """Which of the nodes that pass would be first."""
+        """Says which of the nodes that pass would be first."""
         if len(kept) < 2:
             return tuple(kept)
         return first_nodes(score_nodes(request.pod, kept, inputs_under(request, self.policy)).scores)

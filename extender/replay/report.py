@@ -155,7 +155,7 @@ def format_report(report: Report) -> str:
 
 
 def _described(judgement: Judgement) -> tuple[str, str]:
-    """What changes, and why, each a line however many nodes there are. Of a judgement that is in CHANGED."""
+    """Returns what changes, and why, each a line however many nodes there are. Of a judgement that is in CHANGED."""
     before, after = judgement.first_before, judgement.first_after
     moved = f"{_names(before)} → {_names(after)}" if before != after else ""
     if judgement.result is Result.OTHER_NODE:

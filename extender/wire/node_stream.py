@@ -176,7 +176,7 @@ def _is_small_text(item: bytes) -> bool:
 
 
 def _is_value(text: bytes) -> bool:
-    """Whether it is one JSON value, as the decoder of whole bodies would skip it."""
+    """Tells whether it is one JSON value, as the decoder of whole bodies would skip it."""
     try:
         _VALUE.decode(text)
     except UNREADABLE:

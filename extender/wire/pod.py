@@ -132,7 +132,7 @@ def _container_request(container: _Container) -> ContainerRequest:
 
 
 def _devices(pod: _Pod, annotations: Mapping[str, str]) -> tuple[DeviceDemand, str]:
-    """What the pod asks of devices, or why that cannot be read. BadRequest."""
+    """Returns what the pod asks of devices, or why that cannot be read. BadRequest."""
     containers = (pod.spec and pod.spec.containers) or ()
     in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
     made = pod.status.resource_claim_statuses if pod.status else None

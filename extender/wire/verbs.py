@@ -104,7 +104,7 @@ def read_args(
 
 
 def most_preemption_bytes(body: bytes | bytearray) -> int:
-    """What read_preemption makes of the body at most, beside its bytes; counted without decoding it.
+    """Returns what read_preemption makes of the body at most, beside its bytes; counted without decoding it.
 
     Each object that is decoded begins with a brace, also those that are a value of a table, and a character takes up to
     four bytes.
@@ -117,7 +117,7 @@ _VICTIM_BYTES = 320
 
 
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
-    """What preempt asks, the full pods of the node form reduced to their UIDs. BadRequest."""
+    """Returns what preempt asks, the full pods of the node form reduced to their UIDs. BadRequest."""
     args = read_arguments(_PREEMPTION, body)
     pod = read_pod(_pod_bytes(args.pod))
     if args.nodenametometavictims is not None:
@@ -128,7 +128,7 @@ def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
 
 
 def read_binding(body: bytes | bytearray) -> BindingArgs:
-    """What bind asks. BadRequest."""
+    """Returns what bind asks. BadRequest."""
     if len(body) > _MAX_BINDING_BYTES:
         raise BadRequest(f"$: has {len(body)} bytes; a binding is four names, and has at most {_MAX_BINDING_BYTES}")
     args = read_arguments(_BINDING, body)

@@ -148,7 +148,7 @@ def pod_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> AgentSettings:
-    """What the agent runs with. ValueError, with what to do, when the flags do not fit together."""
+    """Returns what the agent runs with. ValueError, with what to do, when the flags do not fit together."""
     if not args.address:
         raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
     require_known_host(args.address)
@@ -210,7 +210,7 @@ def require_known_host(address: str) -> None:
 
 
 def has_own_network(environ: Mapping[str, str]) -> bool:
-    """Whether the agent's pod has an address of its own. With hostNetwork the pod's is the node's."""
+    """Tells whether the agent's pod has an address of its own. With hostNetwork the pod's is the node's."""
     pod, host = environ.get("POD_IP"), environ.get("HOST_IP")
     return bool(pod and host and pod != host)
 
@@ -223,13 +223,13 @@ def plugin_names(text: str) -> tuple[str, ...]:
 
 
 def _named_in(group: str, names: Collection[str]) -> tuple[str, ...]:
-    """Those of the names that are in the group."""
+    """Returns those of the names that are in the group."""
     installed = {point.name for point in installed_plugins(group)} if names else set()
     return tuple(name for name in names if name in installed)
 
 
 def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ()) -> PodSettings | None:
-    """What pods are followed with; None: they are not. ValueError for --pods on without an API server."""
+    """Returns what pods are followed with; None: they are not. ValueError for --pods on without an API server."""
     if args.pods == "off":
         return None
     try:

@@ -16,7 +16,7 @@ from leadsman.cli.flags.values import namespace_name, positive_int
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
-    """What extenders are called by."""
+    """Returns what extenders are called by."""
     service = f"leadsman-extender.{namespace}.svc"
     return (service, f"{service}.cluster.local", "localhost", "127.0.0.1")
 

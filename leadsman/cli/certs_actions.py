@@ -235,7 +235,7 @@ def renewed(
     now: datetime,
     args: argparse.Namespace,
 ) -> dict[str, CertificatePair]:
-    """Which of the pairs are made again: what is missing, ends soon, or says another name or CA.
+    """Says which of the pairs are made again: what is missing, ends soon, or says another name or CA.
 
     args: days, ca_days, renew_before_days.
     """
@@ -272,7 +272,7 @@ def _names(pair: CertificatePair | None) -> tuple[str, ...]:
 
 
 def _serves(pair: CertificatePair | None, ca: CertificatePair, soon: datetime) -> bool:
-    """Whether it is this CA's, and valid beyond `soon`, or for as long as the CA."""
+    """Tells whether it is this CA's, and valid beyond `soon`, or for as long as the CA."""
     if pair is None:
         return False
     try:

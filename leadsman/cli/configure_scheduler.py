@@ -121,7 +121,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def settings(args: argparse.Namespace) -> ConfigureSettings:
-    """What the scheduler is configured with. ValueError when the flags do not fit together."""
+    """Returns what the scheduler is configured with. ValueError when the flags do not fit together."""
     if not args.extender:
         raise ValueError("--extender https://IP-OR-NAME:9001 is missing")
     folder = args.certs.rstrip("/")

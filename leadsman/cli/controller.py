@@ -61,7 +61,7 @@ def acting_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> ControllerSettings:
-    """What the controller runs with. ValueError, with what to do, when the flags do not fit together."""
+    """Returns what the controller runs with. ValueError, with what to do, when the flags do not fit together."""
     return ControllerSettings(
         etcd=process_flags.etcd_access(args),
         telemetry=telemetry_settings(args),

@@ -65,7 +65,7 @@ NEEDED_RIGHTS: Sequence[tuple[str, str, str]] = (
 
 
 def look(kubectl: Kubectl, namespace: str) -> Seen:
-    """What the cluster says; where no API server answers, that alone. namespace: Leadsman's."""
+    """Returns what the cluster says; where no API server answers, that alone. namespace: Leadsman's."""
     version = _asked(lambda: str(kubectl.json("version")["serverVersion"]["gitVersion"]))
     if isinstance(version, Denied):
         return Seen(time.time(), namespace, version, version, version, version, {}, {}, version)

@@ -91,7 +91,7 @@ COMPONENT = "app.kubernetes.io/component"
 
 
 def diagnose(seen: Seen, our_version: str) -> list[Finding]:
-    """All findings, in the order in which an operator should read them. our_version: of this program."""
+    """Returns all findings, in the order in which an operator should read them. our_version: of this program."""
     findings = list(_kubernetes(seen))
     if isinstance(seen.server_version, Denied):
         return findings

@@ -109,7 +109,7 @@ def own_pod_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> ExtenderSettings:
-    """What the extender runs with. ValueError, with what to do, when the flags do not fit together."""
+    """Returns what the extender runs with. ValueError, with what to do, when the flags do not fit together."""
     api = _api(args)
     if args.self_healing and api is None:
         raise ValueError("--self-healing needs the API server; name it with --kube-api or --kubeconfig")

@@ -118,7 +118,7 @@ class ExtenderApi:
         return msgspec.json.decode(self.read(f"{PREFIX}{path}{_query(query)}", data), type=kind)
 
     def every(self, path: str, kind: type[T], **query: object) -> list[T]:
-        """All items of a list, page after page."""
+        """Returns all items of a list, page after page."""
         items, cursor = list[T](), None
         while True:
             page: ListPage[T] = self.get(path, ListPage[kind], **query, limit=MAX_LIMIT, cursor=cursor)  # type: ignore[valid-type]
@@ -128,7 +128,7 @@ class ExtenderApi:
             cursor = page.next
 
     def read(self, path: str, data: bytes | None = None) -> bytes:
-        """What it answers at this path, with its query. data: of a POST."""
+        """Returns what it answers at this path, with its query. data: of a POST."""
         request = Request(f"{self._replica.url}{path}", data, {"Content-Type": "application/json"} if data else {})
         opener = build_opener(ProxyHandler({})) if self._replica.forwarded else build_opener()
         try:
@@ -147,7 +147,7 @@ def _query(parameters: dict[str, object]) -> str:
 
 
 def _refusal(body: bytes) -> str:
-    """What the API says of its error, else the body as it is."""
+    """Returns what the API says of its error, else the body as it is."""
     try:
         return msgspec.json.decode(body, type=ErrorBody).error.message
     except msgspec.MsgspecError:

@@ -42,7 +42,7 @@ class Kubectl:
         return cls([f"{flag}={value}" for flag, value in named.items() if value])
 
     def text(self, *arguments: str) -> str:
-        """What it prints. KubectlError with its own words when it fails."""
+        """Returns what it prints. KubectlError with its own words when it fails."""
         done = self._run(arguments)
         if done.returncode:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {_last_line(done.stderr)}")
@@ -75,7 +75,7 @@ class Kubectl:
             raise KubectlError(f"kubectl {' '.join(arguments)} took more than {_TIMEOUT_SECONDS} s") from None
 
     def json(self, *arguments: str) -> Any:
-        """What it prints with `-o json`."""
+        """Returns what it prints with `-o json`."""
         return json.loads(self.text(*arguments, "-o", "json"))
 
     def namespace(self) -> str:

@@ -106,7 +106,7 @@ def named_command(words: Sequence[str]) -> str:
 
 
 def _functions(command: str) -> tuple[Callable[[Options], None], Callable[[argparse.Namespace], int]]:
-    """What adds the command's flags, and what runs it. ValueError where its packages are missing."""
+    """Returns what adds the command's flags, and what runs it. ValueError where its packages are missing."""
     own = command.replace("-", "_")
     shared = next((module for module, commands in _SHARED_MODULES.items() if command in commands), "")
     try:

@@ -36,7 +36,7 @@ def plan_output_options(add: Options) -> None:
 
 
 def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
-    """What `plan_output_options` and the input's flags say of backups; None: they are not kept."""
+    """Returns what `plan_output_options` and the input's flags say of backups; None: they are not kept."""
     return None if args.no_backups else BackupSettings(rack_label=args.rack_label)
 
 

@@ -85,7 +85,7 @@ def _remarks(drain: DrainPlan, args: argparse.Namespace) -> list[str]:
 
 
 def _late(drain: DrainPlan, at: float, per_minute: int) -> str:
-    """Whether the moves cannot all begin in time, at the controller's rate; "": they can."""
+    """Tells whether the moves cannot all begin in time, at the controller's rate; "": they can."""
     needed_seconds = math.ceil(len(drain.plan.moves) / per_minute) * 60.0
     if time.time() + needed_seconds <= at:
         return ""

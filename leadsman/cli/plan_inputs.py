@@ -129,7 +129,7 @@ def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judg
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:
-    """What the flags name. ValueError names the file, the place in it and what is allowed."""
+    """Returns what the flags name. ValueError names the file, the place in it and what is allowed."""
     sources = {
         "--snapshot": args.snapshot is not None,
         "--generate": args.generate is not None,
@@ -238,7 +238,7 @@ def live_cluster_options(add: Options) -> None:
 
 
 def names_a_cluster(args: argparse.Namespace) -> bool:
-    """Whether the flags or the environment name an API server from outside a cluster."""
+    """Tells whether the flags or the environment name an API server from outside a cluster."""
     return bool(args.kubeconfig or args.kube_api or args.context)
 
 

@@ -66,7 +66,7 @@ def _check(name: str) -> int:
 
 
 def _problem_in_extender(group: str, name: str) -> str:
-    """Why the extender would switch the score or filter off; "" when it would not."""
+    """Says why the extender would switch the score or filter off; "" when it would not."""
     is_filter = group == FILTERS_GROUP
     plugin = Plugin(group, FilterPluginPolicy(name) if is_filter else ScorePluginPolicy(name))
     pod = PodInfo("default", "web")
@@ -89,7 +89,7 @@ def _problem_in_extender(group: str, name: str) -> str:
 
 
 def _problem_of_metric(group: str, name: str) -> str:
-    """Why this machine has no metrics of the plugin; "", and they are printed, when it has."""
+    """Says why this machine has no metrics of the plugin; "", and they are printed, when it has."""
     monitor = HardwareMonitor(HostRoots(), collectors=metric_plugins([name]))
     ((_, outcome),) = asyncio.run(monitor.run_round()).outcomes.items()
     match outcome:
@@ -112,7 +112,7 @@ def _sample_lines(outcome: Measured) -> Iterator[str]:
 
 
 def _problem_of_reward(group: str, name: str) -> str:
-    """Why the reward cannot be asked about a pod that has nothing special; "" when it can."""
+    """Says why the reward cannot be asked about a pod that has nothing special; "" when it can."""
     plugins = reward_plugins([name])
     if not plugins:
         return "cannot be loaded; the line above says why"

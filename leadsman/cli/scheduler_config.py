@@ -146,7 +146,7 @@ def _managed(extender: Any) -> list[str]:
 
 
 def _is_ours(present: Any, ours: Mapping[str, Any]) -> bool:
-    """Whether an earlier run wrote it: the same address, whatever the scheme, or the same CA."""
+    """Tells whether an earlier run wrote it: the same address, whatever the scheme, or the same CA."""
     addresses = [str(value_at(each, "urlPrefix")).partition("://")[2].rstrip("/") for each in (present, ours)]
     return addresses[0] == addresses[1] or value_at(present, "tlsConfig", "caFile") == ours["tlsConfig"]["caFile"]
 

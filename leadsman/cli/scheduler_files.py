@@ -322,7 +322,7 @@ def extender_entry(settings: ConfigureSettings, ca: str, certificate: str, key: 
 
 
 def _with_location(place: str, step: Callable[..., Any], *arguments: Any) -> Any:
-    """What the step returns; its ConfigureError says where."""
+    """Returns what the step returns; its ConfigureError says where."""
     try:
         return step(*arguments)
     except ConfigureError as error:

@@ -97,13 +97,13 @@ def _named(manifests: Path) -> set[tuple[str, str, str]]:
 
 
 def _not_in(kept: set[tuple[str, str, str]], objects: "list[Leftover]") -> list["Leftover"]:
-    """What kustomize deployed and these manifests no longer have."""
+    """Returns what kustomize deployed and these manifests no longer have."""
     deployed = [each for each in objects if each.manager == KUSTOMIZE]
     return [each for each in deployed if (each.kind, each.namespace, each.name) not in kept]
 
 
 async def _failed(what: str, deletion: Awaitable[None]) -> bool:
-    """Whether it failed, which is said."""
+    """Tells whether it failed, which is said."""
     try:
         await deletion
     except NotFound:
@@ -120,7 +120,7 @@ _Object = dict[str, Any]
 
 
 async def find_objects(client: ApiClient) -> list["Leftover"]:
-    """All objects that are ours. A kind that may not be listed is left out. ApiError."""
+    """Returns all objects that are ours. A kind that may not be listed is left out. ApiError."""
     # An object may be served by two groups, as Events are.
     found: dict[str, Leftover] = {}
     async for base, resource in _resources(client):
@@ -141,7 +141,7 @@ async def find_objects(client: ApiClient) -> list["Leftover"]:
 
 
 async def find_node_changes(client: ApiClient) -> list["NodeChange"]:
-    """What is ours on each node that has something. ApiError."""
+    """Returns what is ours on each node that has something. ApiError."""
     return [change async for node in _listed(client, "/api/v1/nodes") if (change := node_change(node))]
 
 
@@ -269,7 +269,7 @@ def why_ours(kind: str, item: Mapping[str, Any]) -> str:
 
 
 def node_change(node: Mapping[str, Any]) -> NodeChange | None:
-    """What of Leadsman is on this Node object; None: nothing.
+    """Returns what of Leadsman is on this Node object; None: nothing.
 
     Labels are those that the annotation of the controller names and that the named policy could have written.
     """
@@ -310,6 +310,6 @@ def _owned_labels(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def deletion_rank(each: "Leftover") -> tuple[int, str, str]:
-    """What writes goes first, what holds others last."""
+    """Returns what writes goes first, what holds others last."""
     rank = 0 if each.kind in _FIRST else 2 if each.kind in _LAST else 1
     return rank, each.kind, each.name

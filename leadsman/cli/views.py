@@ -172,7 +172,7 @@ def rewards_main(args: argparse.Namespace) -> int:
 
 
 def _whole(api: ExtenderApi, pod_type: str, node: str) -> RewardMatrix:
-    """All pages of nodes as one."""
+    """Returns all pages of nodes as one."""
     matrix = api.get("/rewards", RewardMatrix, type=pod_type, node=node, limit=MAX_LIMIT)
     while (cursor := matrix.nodes.next) is not None:
         further = api.get("/rewards", RewardMatrix, type=pod_type, node=node, limit=MAX_LIMIT, cursor=cursor)

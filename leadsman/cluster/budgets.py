@@ -28,7 +28,7 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
     unhealthy_always: bool = False
 
     def covers(self, pod: ClusterPod) -> bool:
-        """Whether it limits the evictions of this pod."""
+        """Tells whether it limits the evictions of this pod."""
         return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
 
 

@@ -29,7 +29,7 @@ class Candidate:
         return self.cluster.namespaces.get(namespace, {"kubernetes.io/metadata.name": namespace})
 
     def namespaces_key(self, terms: Iterable[PodAffinityTerm]) -> Hashable:
-        """What these terms look at beside pods: the labels of namespaces, or None."""
+        """Returns what these terms look at beside pods: the labels of namespaces, or None."""
         if all(term.namespace_selector is None for term in terms):
             return None
         return frozenset((name, *sorted(labels.items())) for name, labels in self.cluster.namespaces.items())
@@ -60,7 +60,7 @@ class Check:
         self.kind = reason if isinstance(reason, str) else kind
 
     def reason(self, position: int) -> str:
-        """Why it refuses the node at this position."""
+        """Says why it refuses the node at this position."""
         return self._reason if isinstance(self._reason, str) else self._reason(position)
 
 
@@ -233,7 +233,7 @@ def attach_limits(candidate: Candidate) -> Iterator[Check]:
 
 
 def _limits(candidate: Candidate, driver: str) -> Ints:
-    """How many volumes of the driver each node can attach; -1: any number."""
+    """Says how many volumes of the driver each node can attach; -1: any number."""
     return candidate.columns.of_nodes(("limit", driver), lambda node: node.attach_limits.get(driver, -1), absent=-1)
 
 

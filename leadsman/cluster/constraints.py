@@ -46,7 +46,7 @@ class PodAffinityTerm(Struct, frozen=True, omit_defaults=True):
     namespace_selector: LabelSelector | None = None
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether the term means the pod of this namespace and these labels."""
+        """Tells whether the term means the pod of this namespace and these labels."""
         if self.selector is None or not self.selector.matches(labels):
             return False
         by_selector = self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
@@ -80,7 +80,7 @@ class HostPort(Struct, frozen=True, omit_defaults=True):
     ip: str = ANY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Whether both cannot be on one node."""
+        """Tells whether both cannot be on one node."""
         same = (self.port, self.protocol) == (other.port, other.protocol)
         return same and (self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip))
 

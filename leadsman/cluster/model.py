@@ -45,7 +45,7 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         return overlay
 
     def of_base(self, key: Hashable, compute: Callable[[Mapping[K, V]], R]) -> R:
-        """What `compute` makes of the base, kept under `key` for every mapping that shares the base."""
+        """Returns what `compute` makes of the base, kept under `key` for every mapping that shares the base."""
         if key not in self._remembered:
             self._remembered[key] = compute(self.base)
         remembered: R = self._remembered[key]
@@ -63,7 +63,7 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         return self.changes[key] is not None if key in self.changes else key in self.base  # type: ignore[index]
 
     def __iter__(self) -> Iterator[K]:
-        """Those of the base in its order, then the added ones."""
+        """Returns those of the base in its order, then the added ones."""
         changes = self.changes
         yield from (key for key in self.base if key not in changes or changes[key] is not None)
         yield from (key for key, value in changes.items() if value is not None and key not in self.base)
@@ -126,7 +126,7 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
         return self.pods_on(UNBOUND)
 
     def requested(self, node: str) -> Resources:
-        """What the node's pods request together, those that are being deleted too."""
+        """Returns what the node's pods request together, those that are being deleted too."""
         return self.pods_by_node.get(node, _NO_PODS).requested
 
     def free(self, node: str) -> Resources:

@@ -188,7 +188,7 @@ def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCou
 
 
 def counts_itself(pod: ClusterPod, constraint: TopologySpread) -> bool:
-    """Whether the pod is one of those that the constraint spreads."""
+    """Tells whether the pod is one of those that the constraint spreads."""
     return constraint.selector is not None and constraint.selector.matches(pod.labels)
 
 

@@ -14,7 +14,7 @@ _MUST_BE_STATED = ("cpu", "memory")
 
 
 def quota_refusals(cluster: Cluster, pod: ClusterPod, limits: Resources = ZERO) -> tuple[str, ...]:
-    """Why creating this pod would be refused; () if nothing does. pkg/quota/v1/evaluator/core/pods.go.
+    """Says why creating this pod would be refused; () if nothing does. pkg/quota/v1/evaluator/core/pods.go.
 
     limits: the pod's; a pod of the cluster is counted by the API server, so the model does not keep them.
     """
@@ -33,7 +33,7 @@ def counting_quotas(cluster: Cluster, pod: ClusterPod) -> Iterator[tuple[Quota, 
 
 
 def replacement_refusals(cluster: Cluster, pods: Iterable[ClusterPod]) -> tuple[str, ...]:
-    """Why pods like these could not be created beside them; () if all could. They are of one namespace.
+    """Says why pods like these could not be created beside them; () if all could. They are of one namespace.
 
     A pod that is being deleted on a dead node goes on to count (pkg/quota/v1/evaluator/core/pods.go: until its grace
     period is over, and then until usage is computed again). Quotas on limits are not looked at: the model keeps none.

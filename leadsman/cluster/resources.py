@@ -99,7 +99,7 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         return self.extended.get(resource, 0)
 
     def fits(self, free: "Resources") -> bool:
-        """Whether a request of this much finds its room in what is free."""
+        """Tells whether a request of this much finds its room in what is free."""
         return (
             (not self.cpu_millis or self.cpu_millis <= free.cpu_millis)
             and (not self.memory_bytes or self.memory_bytes <= free.memory_bytes)
@@ -108,7 +108,7 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         )
 
     def shortfall(self, free: "Resources") -> tuple[Shortfall, ...]:
-        """What a request of this much lacks. What is not requested never lacks, also on an overcommitted node.
+        """Returns what a request of this much lacks. What is not requested never lacks, also on an overcommitted node.
 
         As fitsRequest of kube-scheduler: pkg/scheduler/framework/plugins/noderesources/fit.go.
         """
@@ -153,7 +153,7 @@ def pod_requests(
     overhead: Resources = ZERO,
     pod_level: Mapping[str, int] = NOTHING,
 ) -> Resources:
-    """What kube-scheduler counts for the pod, with its one pod slot: PodRequests of
+    """Returns what kube-scheduler counts for the pod, with its one pod slot: PodRequests of
     k8s.io/component-helpers/resource/helpers.go.
 
     pod_level: resource → amount (as Resources.amount) requested for the pod as a whole, in place of its containers'.

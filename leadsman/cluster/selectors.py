@@ -25,7 +25,7 @@ class Requirement(Struct, frozen=True, omit_defaults=True):
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels fulfil it. A label that is absent fulfils NotIn."""
+        """Tells whether these labels fulfil it. A label that is absent fulfils NotIn."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -52,7 +52,7 @@ class LabelSelector(Struct, frozen=True, omit_defaults=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether these labels fulfil every requirement."""
+        """Tells whether these labels fulfil every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
@@ -63,7 +63,7 @@ class NodeSelectorTerm(Struct, frozen=True, omit_defaults=True):
     fields: tuple[Requirement, ...] = ()
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the node of this name and these labels fulfils every requirement."""
+        """Tells whether the node of this name and these labels fulfils every requirement."""
         if not self.labels and not self.fields:
             return False
         names = {"metadata.name": name}

@@ -31,12 +31,12 @@ class Claim(Struct, frozen=True, omit_defaults=True):
 
     @property
     def single_node(self) -> bool:
-        """Whether its volume is attached to at most one node at a time."""
+        """Tells whether its volume is attached to at most one node at a time."""
         return bool(self.access_modes) and all(mode.startswith("ReadWriteOnce") for mode in self.access_modes)
 
     @property
     def single_pod(self) -> bool:
-        """Whether at most one pod may use it."""
+        """Tells whether at most one pod may use it."""
         return "ReadWriteOncePod" in self.access_modes
 
 
@@ -61,7 +61,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
     handle: str = ""
 
     def reaches(self, node: ClusterNode) -> bool:
-        """Whether pods on the node can use it, by its node affinity and its zone.
+        """Tells whether pods on the node can use it, by its node affinity and its zone.
 
         CheckNodeAffinity of k8s.io/component-helpers/storage/volume/helpers.go, and
         pkg/scheduler/framework/plugins/volumezone/volume_zone.go.
@@ -73,7 +73,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
         return all(value is None for value, _ in zones) or all(value in values for value, values in zones)
 
     def serves(self, claim: Claim) -> bool:
-        """Whether an unbound claim could be bound to it."""
+        """Tells whether an unbound claim could be bound to it."""
         mine = (claim.namespace, claim.name)
         modes = set(claim.access_modes) <= set(self.access_modes)
         free = self.claim in (None, mine)
@@ -94,7 +94,7 @@ class StorageClass(Struct, frozen=True, omit_defaults=True):
     allowed_topologies: tuple[NodeSelectorTerm, ...] | None = None
 
     def provisions(self, node: ClusterNode) -> bool:
-        """Whether a volume can be made for a pod on the node."""
+        """Tells whether a volume can be made for a pod on the node."""
         terms = self.allowed_topologies
         if self.provisioner == NO_PROVISIONER:
             return False

@@ -41,7 +41,7 @@ class FilterPlugin(Protocol):
         """Node → why it is refused; nodes that pass are absent."""
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """What the refusals are based on."""
+        """Returns what the refusals are based on."""
 
 
 class ScorePlugin(Protocol):
@@ -53,7 +53,7 @@ class ScorePlugin(Protocol):
         """The score of each node; None: the plugin does not apply to this pod."""
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """What the score is based on."""
+        """Returns what the score is based on."""
 
 
 FILTERS: tuple[FilterPlugin, ...] = (HealingFilter(), DelayFilter(), TelemetryFilter(), DeviceFilter(), BreakerFilter())
@@ -119,7 +119,7 @@ def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decisi
 def filter_nodes(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
-    """Which nodes may take the pod, in the order given, and why the others may not."""
+    """Says which nodes may take the pod, in the order given, and why the others may not."""
     result = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS)
     for each in filters:
         refusals = each.refusals(pod, result.kept, inputs) if _has_a_say(each, pod, inputs) else _NO_REFUSALS
@@ -159,7 +159,7 @@ def _total(nodes: CandidateNodes, plugin_scores: tuple[PluginScore, ...]) -> Sco
 
 
 def counted_scores(plugin_scores: Sequence[PluginScore]) -> list[PluginScore]:
-    """Those that have a weight and are not neutral."""
+    """Returns those that have a weight and are not neutral."""
     return [score for score in plugin_scores if score.weight and not score.neutral]
 
 

@@ -201,7 +201,7 @@ class SelfHealing(Struct, frozen=True):
 
 
 def never_withheld(pod: PodInfo) -> bool:
-    """Whether the pod gets room whatever it is held for: the cluster or its node does not work without it."""
+    """Tells whether the pod gets room whatever it is held for: the cluster or its node does not work without it."""
     return pod.priority >= CRITICAL_PRIORITY or pod.workload.startswith("daemonset/")
 
 
@@ -304,7 +304,7 @@ class WorkloadIndex(Struct, frozen=True):
 
     @property
     def loaded(self) -> bool:
-        """Whether the workloads were ever listed."""
+        """Tells whether the workloads were ever listed."""
         return self.read_at is not None
 
     def age_seconds(self, now: float) -> float | None:
@@ -374,7 +374,7 @@ class DecisionInputs(Struct, frozen=True):
     devices: DeviceInputs = DeviceInputs()
 
     def view(self, names: Collection[str] = ()) -> View:
-        """What a decision reads of the snapshot. names: of nodes that its index must have."""
+        """Returns what a decision reads of the snapshot. names: of nodes that its index must have."""
         sources = (self.policy, self.estimates, self.last_round_trips, *self.delay_views)
         found = self.views.find(self.snapshot, self.now, sources, names)
         if found is not None:

@@ -61,7 +61,7 @@ class PodInfo(Struct, frozen=True):
 
     @property
     def has_delay_bounds(self) -> bool:
-        """Whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
+        """Tells whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
         if self.excess:
             return True
         return DELAY_ANNOTATION in self.annotations or any(map(_is_bound, self.labels))

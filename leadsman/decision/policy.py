@@ -199,7 +199,7 @@ class PluginsPolicy(PolicySection, frozen=True):
 
     @property
     def are_used(self) -> bool:
-        """Whether the policy names any plugin."""
+        """Tells whether the policy names any plugin."""
         return bool(self.filters or self.scores)
 
 

@@ -84,11 +84,11 @@ class NodeIndex:
         return NodeIndex(chain(self.nodes, new)) if new else self
 
     def covers(self, nodes: Iterable[str]) -> bool:
-        """Whether it has all of them."""
+        """Tells whether it has all of them."""
         return all(map(self._positions.__contains__, nodes))
 
     def without(self, nodes: Iterable[str]) -> Sequence[str]:
-        """Those of the nodes that it does not have."""
+        """Returns those of the nodes that it does not have."""
         return list(filterfalse(self._positions.__contains__, nodes))
 
     def position(self, node: str) -> int:
@@ -114,7 +114,7 @@ class NodeIndex:
         return placed
 
     def mask(self, nodes: Collection[str]) -> BoolArray:
-        """Which nodes of the index are among these."""
+        """Says which nodes of the index are among these."""
         placed = np.zeros(len(self) + 1, np.bool_)
         placed[self._find(nodes)] = True
         placed[ABSENT] = False
@@ -169,7 +169,7 @@ class View:
         self.until = min(until, float(later.min()) if len(later) else float("inf"))
 
     def holds(self, snapshot: Snapshot, now: float, sources: Sequence[object]) -> bool:
-        """Whether it is of these."""
+        """Tells whether it is of these."""
         same = self.snapshot is snapshot and len(sources) == len(self.sources)
         return same and self.since <= now < self.until and all(map(is_, sources, self.sources))
 

@@ -96,7 +96,7 @@ def error_text(error: Exception) -> str:
 
 
 def validation_message(error: ValidationError, plain: object, root: type[Struct]) -> str:
-    """Why `plain` could not be converted to `root`, as "$.path: got …, allowed …"."""
+    """Says why `plain` could not be converted to `root`, as "$.path: got …, allowed …"."""
     fault = decode_errors.explain(error)
     value, kind = _walk(plain, root, fault.path)
     allowed = _allowed(kind)

@@ -133,7 +133,7 @@ class MemberCare:
         log.warning("etcd was full: it was compacted to %d bytes, and its alarm disarmed", self._size)
 
     async def _differs(self, revision: int) -> bool:
-        """Whether all others have one hash and this member another. False when it cannot be said now."""
+        """Tells whether all others have one hash and this member another. False when it cannot be said now."""
         try:
             own = await self._hash(self._local, revision)
             others = [await self._hash(other, revision) for other in self._others.values()]

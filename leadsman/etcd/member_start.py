@@ -86,7 +86,7 @@ class Assembly:
             self.ready.add(other)
 
     def is_complete(self) -> bool:
-        """Whether nobody has data, and nobody waits to hear it of this member."""
+        """Tells whether nobody has data, and nobody waits to hear it of this member."""
         return self.heard == self.ready == self._others
 
 

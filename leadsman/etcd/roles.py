@@ -45,7 +45,7 @@ class Permission(Struct, frozen=True, order=True):
     range_end: str = ""
 
     def covers(self, start: bytes, end: bytes, *, write: bool) -> bool:
-        """Whether it gives the right on all keys from `start` to before `end`; b"": on `start` alone."""
+        """Tells whether it gives the right on all keys from `start` to before `end`; b"": on `start` alone."""
         if end == _ALL_THAT_FOLLOW or (write and self.kind != READ_WRITE):
             return False
         first, last = self.key.encode(), self.range_end.encode()
@@ -181,7 +181,7 @@ class Authorised(Struct, frozen=True):
 
 
 def authorise(role: Role, path: str, body: bytes) -> Authorised:
-    """What etcd may be sent of a request. Forbidden, NoLease, Malformed."""
+    """Returns what etcd may be sent of a request. Forbidden, NoLease, Malformed."""
     if path in role.paths:
         return Authorised(body)
     if path not in _CHECKS:

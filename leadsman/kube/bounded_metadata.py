@@ -42,7 +42,7 @@ class BoundedPairs(dict[str, str]):
 
     @classmethod
     def of(cls, pairs: Mapping[str, str]) -> Self:
-        """All of `pairs` if they fit; else those that are read."""
+        """Returns all of `pairs` if they fit; else those that are read."""
         if _fits(pairs, cls.max_bytes):
             return cls(pairs)
         kept = cls.read_of(pairs)
@@ -51,7 +51,7 @@ class BoundedPairs(dict[str, str]):
 
     @classmethod
     def read_of(cls, pairs: Mapping[str, str]) -> Self:
-        """Those of `pairs` that are read, as many as fit: named keys first, then the others in order."""
+        """Returns those of `pairs` that are read, as many as fit: named keys first, then the others in order."""
         read = sorted(filter(cls.is_read, pairs), key=lambda key: (key not in cls.read_keys, key))
         kept, left = cls(), cls.max_bytes
         for position, key in enumerate(read):
@@ -68,7 +68,7 @@ class BoundedPairs(dict[str, str]):
 
     @classmethod
     def is_read(cls, key: str) -> bool:
-        """Whether anything here depends on the value of this key."""
+        """Tells whether anything here depends on the value of this key."""
         return key in cls.read_keys or key.startswith(cls.read_prefixes)
 
 

@@ -238,7 +238,7 @@ class ApiClient:
         return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
 
     async def serves(self, resource: Resource) -> bool:
-        """Whether the API server has this resource."""
+        """Tells whether the API server has this resource."""
         try:
             served = await self.get(resource.root, _ServedResources)
         except NotFound:

@@ -109,7 +109,7 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this replica may act now."""
+        """Tells whether this replica may act now."""
         return self._clock() < self._leads_until
 
     async def run(self) -> None:

@@ -225,12 +225,12 @@ class Pod(_Part, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended and will not run again."""
+        """Tells whether it has ended and will not run again."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def terminating(self) -> bool:
-        """Whether it is being deleted."""
+        """Tells whether it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
@@ -330,7 +330,7 @@ class Event(_Part, frozen=True):
 
     @property
     def occurrences(self) -> int:
-        """How often it was seen: core/v1 Events count in `count`, events.k8s.io/v1 in `series`."""
+        """Says how often it was seen: core/v1 Events count in `count`, events.k8s.io/v1 in `series`."""
         return self.series.count if self.series else (self.count or 1)
 
     @property

@@ -76,7 +76,7 @@ def former_pairs(earlier: Sequence[MeasuredPairs], now: MeasuredPairs) -> Former
 
 
 def no_former_pairs(nodes: int) -> FormerPairs:
-    """What there is before the second measurement."""
+    """Returns what there is before the second measurement."""
     nothing, nobody = np.zeros(0, np.float32), np.zeros(0, np.intp)
     return FormerPairs(MeasuredPairs(nodes, nobody, nobody, nothing, nothing), nothing, nothing)
 

@@ -59,7 +59,7 @@ class Reports(NamedTuple):
         return nearest
 
     def by_other_end(self) -> Floats:
-        """What the target measured to the reporter, of each report; NaN where it did not."""
+        """Returns what the target measured to the reporter, of each report; NaN where it did not."""
         return self.at_other_end(self.log_ms)
 
     def at_other_end(self, values: Floats) -> Floats:

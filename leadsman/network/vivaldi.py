@@ -83,7 +83,7 @@ def estimate_ms(one: Coordinate, other: Coordinate) -> float:
 
 
 def is_valid(one: Coordinate, parameters: VivaldiParameters = DEFAULT_PARAMETERS) -> bool:
-    """Whether the coordinate is finite, at most a minute from everything, and of our dimensions."""
+    """Tells whether the coordinate is finite, at most a minute from everything, and of our dimensions."""
     numbers = (*one.point, one.height, one.adjustment, one.error)
     return (
         len(one.point) == parameters.dimensions
@@ -133,7 +133,7 @@ def _is_valid_sample(peer: Coordinate, rtt_ms: float, parameters: VivaldiParamet
 def _weight_and_error(
     own: Coordinate, peer: Coordinate, miss: float, parameters: VivaldiParameters
 ) -> tuple[float, float]:
-    """How much to move, 0..1, and our own error after it: [1, algorithm in figure 5]."""
+    """Says how much to move, 0..1, and our own error after it: [1, algorithm in figure 5]."""
     weight = own.error / (own.error + max(MIN_ERROR, min(peer.error, MAX_ERROR)))
     share = parameters.error_gain * weight
     error = min(miss, MAX_ERROR) * share + own.error * (1 - share)

@@ -115,7 +115,7 @@ def sweep_bound_pods(
 
 
 def pods_over_bounds(pods: Iterable[BoundPod], inputs: DecisionInputs) -> int:
-    """How many of these pods miss a bound on the node that they are on, by what is known now."""
+    """Says how many of these pods miss a bound on the node that they are on, by what is known now."""
     return sum(bool(_missed(pod, inputs)[0]) for pod in pods)
 
 
@@ -140,7 +140,7 @@ def _look(pod: BoundPod, inputs: DecisionInputs, seconds: float) -> tuple[BoundR
 
 
 def _missed(pod: BoundPod, inputs: DecisionInputs) -> tuple[str, bool]:
-    """Why the pod's node misses its bounds, "" when it is not known to; and whether one is unknown there."""
+    """Says why the pod's node misses its bounds, "" when it is not known to; and whether one is unknown there."""
     try:
         bounds = parse_bounds(pod.info)
     except BadBound as error:

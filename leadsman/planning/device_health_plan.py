@@ -151,7 +151,7 @@ class Fault(Struct, frozen=True):
 
 
 def is_throttled(values: Mapping[str, float]) -> bool:
-    """Whether something that is no choice of the operator slows the device down."""
+    """Tells whether something that is no choice of the operator slows the device down."""
     return any(int(values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
 
 

@@ -89,7 +89,7 @@ def _best(pod: ClusterPod, situation: Situation, history: Departures, avoid: Set
 
 
 def _gains(home: str, others: Sequence[str], scores: Sequence[PluginScore]) -> Iterator[_Gain]:
-    """What is unknown of a node, or of the pod's own, is no gain."""
+    """Returns what is unknown of a node, or of the pod's own, is no gain."""
     weights = sum(score.weight for score in scores)
     for node in others:
         by_plugin = {

@@ -143,7 +143,7 @@ def why_withheld(
     budget: RecoveryBudget,
     now: float,
 ) -> str:
-    """Why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
+    """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
     if not allowed_nodes(len(nodes), budget):
         return "failover is off"
     node = cluster.nodes.get(name)
@@ -184,12 +184,12 @@ def _cluster_says_no(
 
 
 def allowed_nodes(nodes: int, budget: RecoveryBudget) -> int:
-    """How many nodes may be failed over within the window."""
+    """Says how many nodes may be failed over within the window."""
     return max(budget.least_nodes, int(budget.nodes_ratio * nodes))
 
 
 def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str | None, uncovered: str) -> str:
-    """Why a bounded pod of a dead node is not deleted; "": it may be.
+    """Says why a bounded pod of a dead node is not deleted; "": it may be.
 
     backup: the node that is to take it; None: there is none.
     uncovered: why.
@@ -247,7 +247,7 @@ def plan_recovery(
     budget: RecoveryBudget,
     now: float,
 ) -> RecoveryPlan:
-    """What to do now. Execute the actions in order, and only after the plan's state is written."""
+    """Returns what to do now. Execute the actions in order, and only after the plan's state is written."""
     state = replace(
         state,
         spent=tuple(min(at, now) for at in state.spent if now - at < budget.window_seconds),

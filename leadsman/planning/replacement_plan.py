@@ -251,7 +251,7 @@ def plan_replacements(
     handed_over: HandedOverPlan | None = None,
     limits: MovePlanLimits = MovePlanLimits(),  # noqa: B008
 ) -> ReplacementPlan:
-    """What to do now. Execute the actions in order, and only after the plan's state is written.
+    """Returns what to do now. Execute the actions in order, and only after the plan's state is written.
 
     now: Unix seconds.
     avoid: nodes that are dead or suspect: nothing goes there, and what is on them is left to recovery.
@@ -368,7 +368,7 @@ class Replacements:
         return replace(move, for_uid=pending.uid, for_name=name, for_workload=pending.workload, room=room)
 
     def _why_wait(self, pod: ClusterPod) -> str:
-        """Which budget keeps a move for the pod from beginning now; "": none does."""
+        """Says which budget keeps a move for the pod from beginning now; "": none does."""
         if len(self.started) >= self._settings.per_minute:
             return f"{len(self.started)} moves began within a minute, and {self._settings.per_minute} may"
         if reason := self._mover.why_not_now(pod):
@@ -382,7 +382,7 @@ class Replacements:
         return ""
 
     def _why_stays(self, pod: ClusterPod) -> str:
-        """Why a pod is not moved for another one; "": it may be."""
+        """Says why a pod is not moved for another one; "": it may be."""
         if is_bystander(pod):
             return "it ends, or only holds room"
         if reason := self._mover.why_in_flight(pod):

@@ -129,7 +129,7 @@ def without_own(pod: ClusterPod, *, sees_labels: bool = False) -> PodInfo:
 
 
 def _uses_extender(pod: PodInfo) -> bool:
-    """Whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
+    """Tells whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
     own = any(key.startswith(EXTENDER_KEY_PREFIXES) for key in (*pod.labels, *pod.annotations))
     return own or bool(asks_of_one_card(pod.devices))
 

@@ -43,7 +43,7 @@ bound to all replicas is not kept then, and one to the nearest looks at the othe
 
 
 def workload_key(pod: ClusterPod) -> WorkloadKey:
-    """What a bound to the pod's workload names."""
+    """Returns what a bound to the pod's workload names."""
     return pod.namespace, pod.workload.partition("/")[2]
 
 
@@ -159,7 +159,7 @@ class Situation:
         )
 
     def verdict(self, pod: ClusterPod) -> Verdict:
-        """Which nodes may have the pod. One that is bound is judged as if it were taken off its node first."""
+        """Says which nodes may have the pod. One that is bound is judged as if it were taken off its node first."""
         info, feasibility = PodInfo.of(pod), Feasibility(self.cluster, pod)
         inputs = self.inputs if pod.devices is None else _without_demand_of(pod, self.cluster, self.inputs)
         refused = self.judge(info, self.candidates, inputs).refused
@@ -170,7 +170,7 @@ class Situation:
         return verdict
 
     def scores(self, pod: ClusterPod, nodes: Sequence[str]) -> Sequence[PluginScore]:
-        """What each score that counts says of the nodes."""
+        """Returns what each score that counts says of the nodes."""
         return counted_scores(self._scorer(PodInfo.of(pod), nodes, self.inputs).plugin_scores)
 
     def bound_refusals(self, pod: ClusterPod) -> Mapping[str, Refusal]:
@@ -178,7 +178,7 @@ class Situation:
         return DelayFilter().refusals(PodInfo.of(pod), self.candidates, self.inputs)
 
     def keeps_bounds(self, pod: ClusterPod, node: str) -> bool:
-        """Whether the pod keeps its delay bounds on the node."""
+        """Tells whether the pod keeps its delay bounds on the node."""
         return node not in self.bound_refusals(pod)
 
     def why_not_stay(self, pod: ClusterPod) -> str:
@@ -292,7 +292,7 @@ class _Bounds:
 
     @cached_property
     def to(self) -> Mapping[WorkloadKey, Sequence[str]]:
-        """What bounds are to → UIDs of the pods with such a bound."""
+        """Returns what bounds are to → UIDs of the pods with such a bound."""
         found: dict[WorkloadKey, list[str]] = {}
         for pod in self.pods.values():
             for key in dict.fromkeys(references(pod)):

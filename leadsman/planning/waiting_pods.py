@@ -28,7 +28,7 @@ class WaitReason(Struct, frozen=True):
 
 
 def wait_reason(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> WaitReason:
-    """Why no node of `nodes` takes the pod, which has a delay bound."""
+    """Says why no node of `nodes` takes the pod, which has a delay bound."""
     try:
         bounds = parse_bounds(pod)
     except BadBound as error:

@@ -119,7 +119,7 @@ class PlanProgress(Struct, frozen=True):
     moves: tuple[MoveProgress, ...] = ()
 
     def count(self, outcome: Outcome) -> int:
-        """How many moves have this outcome."""
+        """Says how many moves have this outcome."""
         return sum(each.outcome is outcome for each in self.moves)
 
 

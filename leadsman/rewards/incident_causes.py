@@ -63,5 +63,5 @@ PRIOR_BLAME: dict[IncidentCause, Blame] = {
 
 
 def is_evidence(cause: IncidentCause) -> bool:
-    """Whether an incident of this cause is evidence about the node."""
+    """Tells whether an incident of this cause is evidence about the node."""
     return PRIOR_BLAME[cause] is not Blame.NOBODY

@@ -26,7 +26,7 @@ def failure_outcome(cause: IncidentCause, since_last_seconds: float | None) -> f
 
 
 def healthy_stretches(from_seconds: float, to_seconds: float) -> int:
-    """How many times a pod whose health grew from one age to the other earned "running"."""
+    """Says how many times a pod whose health grew from one age to the other earned "running"."""
     return int(to_seconds // MTTF_SECONDS) - int(from_seconds // MTTF_SECONDS)
 
 

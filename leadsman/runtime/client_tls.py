@@ -56,7 +56,7 @@ def expiry(certificate: Mapping[str, Any]) -> float:
 
 
 def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
-    """Whether the certificate that `server` shows chains to the CA in PEM."""
+    """Tells whether the certificate that `server` shows chains to the CA in PEM."""
     client = _client()
     try:
         client.load_verify_locations(cadata=authority.decode("ascii"))

@@ -204,7 +204,7 @@ class ConnectionLimiter:
         guard.open(sock)
 
     def admit(self, guard: ConnectionGuard, transport: asyncio.BaseTransport) -> bool:
-        """Whether its client may send requests. Behind TLS it has proven itself by its certificate."""
+        """Tells whether its client may send requests. Behind TLS it has proven itself by its certificate."""
         if self.tls is None:
             return True
         if not self.tls.allows_client(transport.get_extra_info("peercert")):

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
-    """What `work` returns or raises, on a thread of its own that does not keep the process when it leaves.
+    """Returns what `work` returns or raises, on a thread of its own that does not keep the process when it leaves.
 
     A caller that is cancelled leaves at once; the work goes on and its result is dropped.
     """

@@ -180,7 +180,7 @@ class ListenerTls(Protocol):
     def current(self) -> ssl.SSLContext: ...
 
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Whether a client that has ended the handshake may go on."""
+        """Tells whether a client that has ended the handshake may go on."""
 
 
 class ServerTls:

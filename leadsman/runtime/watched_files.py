@@ -90,7 +90,7 @@ class WatchedFiles(Generic[T]):
         return contents
 
     def _use(self, contents: Sequence[bytes]) -> bool:
-        """Whether it is another content than that in use."""
+        """Tells whether it is another content than that in use."""
         digest = hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in contents)).digest()
         if digest == self._digest:
             return False

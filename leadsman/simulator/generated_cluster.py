@@ -78,7 +78,7 @@ class GeneratorSpec(Struct, frozen=True):
 
     @property
     def node_count(self) -> int:
-        """All nodes together."""
+        """Returns all nodes together."""
         return self.zones * self.racks * self.nodes
 
 

@@ -119,7 +119,7 @@ class DeviceReservations:
             return self._unknown(inputs, error)
 
     async def wait_for_change(self, inputs: DecisionInputs) -> bool:
-        """Whether the devices of the nodes change within WAIT_SECONDS from what these inputs have.
+        """Tells whether the devices of the nodes change within WAIT_SECONDS from what these inputs have.
 
         kube-scheduler tries a refused pod again when another one is bound or ends. It may see that some milliseconds
         before this process does, and the pod would then wait for the next such event, or for five minutes.

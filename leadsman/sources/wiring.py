@@ -119,7 +119,7 @@ class ClusterSources:
 
     @property
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
-        """Those that decisions need, by the name that people read."""
+        """Returns those that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.node_roles.reflector
         if self.node_labels.is_needed():
@@ -216,7 +216,7 @@ class FollowedSources:
 
     @property
     def listed_sources(self) -> Mapping[str, Follower | Reflector[Any]]:
-        """What is listed once and followed from there on, by a name that people read."""
+        """Returns what is listed once and followed from there on, by a name that people read."""
         return {
             "the state in etcd": self.state,
             **(self.cluster.reflectors if self.cluster else {}),

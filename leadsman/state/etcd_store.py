@@ -155,7 +155,7 @@ async def _next_message(lines: LineReader) -> WatchResponse | None:
 
 
 def _cancel_error(message: WatchResponse) -> StoreError:
-    """Why the watch was cancelled. Checked before `created`, which etcd may set on such a message too."""
+    """Says why the watch was cancelled. Checked before `created`, which etcd may set on such a message too."""
     if message.compact_revision:
         return Compacted(f"compacted up to revision {message.compact_revision}")
     return etcd_json.error_from_text(message.cancel_reason or "watch cancelled", etcd_json.GRPC_UNAVAILABLE)

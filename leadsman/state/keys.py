@@ -69,7 +69,7 @@ class NodeKey(NamedTuple):
 
 
 def is_node_name(text: str) -> bool:
-    """Whether `text` is an RFC 1123 subdomain of at most 253 characters."""
+    """Tells whether `text` is an RFC 1123 subdomain of at most 253 characters."""
     return len(text) <= _LONGEST_NAME and _NODE_NAME.fullmatch(text) is not None
 
 
@@ -128,7 +128,7 @@ def counted_shard(uid: str) -> str:
 
 
 def is_pod_type(text: str) -> bool:
-    """Whether `text` can name a pod type: any label value that is not empty, any object's name."""
+    """Tells whether `text` can name a pod type: any label value that is not empty, any object's name."""
     return len(text) <= _LONGEST_NAME and _POD_TYPE.fullmatch(text) is not None
 
 

@@ -44,7 +44,7 @@ class ReportTiming(Struct, frozen=True):
 
     @property
     def shortest_lease_seconds(self) -> float:
-        """What must be left of a lease after a report, so that a node is stale before it vanishes."""
+        """Returns what must be left of a lease after a report, so that a node is stale before it vanishes."""
         return self.stale_seconds + self.push_interval_seconds / 2
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class ReportTiming(Struct, frozen=True):
 
 
 def stale_seconds(push_interval_seconds: float) -> float:
-    """How long an unchanged heartbeat with this interval is trusted."""
+    """Says how long an unchanged heartbeat with this interval is trusted."""
     return STALE_INTERVALS * push_interval_seconds
 
 

@@ -136,7 +136,7 @@ class _Draft:
         return self._before.usage if self._changed_usage is None else self._changed_usage
 
     def _has_record(self, key: NodeKey) -> bool:
-        """Whether a record is kept under this key."""
+        """Tells whether a record is kept under this key."""
         if key.kind != keys.REWARDS_KIND:
             return getattr(self._nodes.get(key.node, _NO_RECORDS), key.kind) is not None
         changed = self._rewards.get(key.pod_type, {})

@@ -142,7 +142,7 @@ class Etcd:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was started and ended by itself, as in a panic of its own."""
+        """Tells whether it was started and ended by itself, as in a panic of its own."""
         return self._process is not None and self._process.poll() is not None
 
     @property
@@ -172,7 +172,7 @@ class Etcd:
             time.sleep(0.02)
 
     def is_healthy(self) -> bool:
-        """Whether it has a leader and answers. A full store counts as healthy."""
+        """Tells whether it has a leader and answers. A full store counts as healthy."""
         try:
             with urllib.request.urlopen(f"{self.metrics_url}/health?exclude=NOSPACE", timeout=1) as answer:
                 return bool(json.load(answer).get("health") == "true")

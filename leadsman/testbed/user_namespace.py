@@ -22,7 +22,7 @@ _PREPARE = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
 
 
 def why_unavailable() -> str | None:
-    """Why this user cannot build networks in a user namespace; None when it can. It is tried."""
+    """Says why this user cannot build networks in a user namespace; None when it can. It is tried."""
     if is_inside():
         return "the user namespace does not allow it"
     if shutil.which("unshare") is None:
@@ -40,7 +40,7 @@ def restart_inside(command: Sequence[str]) -> NoReturn:
 
 
 def is_inside() -> bool:
-    """Whether `restart_inside` started this process."""
+    """Tells whether `restart_inside` started this process."""
     return INSIDE_VARIABLE in os.environ
 
 

@@ -35,7 +35,7 @@ class NetworkFailed(Exception):
 
 
 def why_unavailable() -> str | None:
-    """Why no VirtualNetwork can be built here, with the line that brings what is missing; None when it can."""
+    """Says why no VirtualNetwork can be built here, with the line that brings what is missing; None when it can."""
     if shutil.which("ip") is None:
         return "no `ip`: apt-get install iproute2"
     if not os.path.exists(DEVICE):
@@ -46,7 +46,7 @@ def why_unavailable() -> str | None:
 
 
 def may_administer() -> bool:
-    """Whether this process is root, with the capabilities to build network namespaces."""
+    """Tells whether this process is root, with the capabilities to build network namespaces."""
     status = dict(line.split(":", 1) for line in FilePath("/proc/self/status").read_text("ascii").splitlines())
     return os.geteuid() == 0 and int(status["CapEff"], 16) & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES
 

@@ -75,7 +75,7 @@ class FullWindow:
         self._complete_since = float("inf")
 
     def observe(self, measured_nodes: int, now: float) -> bool:
-        """Whether the window is full at `now`; it begins again when a node loses sight of a peer."""
+        """Tells whether the window is full at `now`; it begins again when a node loses sight of a peer."""
         self._complete_since = min(self._complete_since, now) if measured_nodes == len(NODES) else float("inf")
         return now - self._complete_since >= WINDOW_SECONDS
 
@@ -110,7 +110,7 @@ def _show(demo: House, extender: str, within_ms: str) -> None:
 
 
 def _row(demo: House, node: Mapping[str, Any]) -> Sequence[str]:
-    """What was measured from the reference node, what was decided, and why."""
+    """Returns what was measured from the reference node, what was decided, and why."""
     measured = ["-", "-", "-"]
     if node["node"] != REFERENCE_NODE:
         pair = scheduler_request.get_json(f"{demo.api}/api/v1/delays/pairs/{REFERENCE_NODE}/{node['node']}")["forward"]

@@ -144,7 +144,7 @@ class FailoverDemo:
         self._house.stay("nodes", "state", "explain", step=self._plane.step)
 
     def _timeline(self, node: str) -> dict[str, float | None]:
-        """What happened to the dead node when, as the controller publishes it; Unix seconds."""
+        """Returns what happened to the dead node when, as the controller publishes it; Unix seconds."""
         dead = self._plan().get("self_healing", {}).get("recovery", {}).get("dead", {}).get(node, {})
         pod: dict[str, Any] = next(iter(dead.get("pods", {}).values()), {})
         return {

@@ -38,7 +38,7 @@ def say(text: str, for_now: bool = False) -> None:
 
 
 def why_only_loopback(demo_arguments: Sequence[str]) -> str | None:
-    """Why the nodes cannot have a network of their own here; None when they can.
+    """Says why the nodes cannot have a network of their own here; None when they can.
 
     For a plain user who may make a user namespace, the demo starts again in one, and this does not return.
     """

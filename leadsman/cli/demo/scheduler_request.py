@@ -42,7 +42,7 @@ def reporting_nodes(api: str) -> list[dict[str, Any]]:
 
 
 def explanation(api: str, pod: str) -> dict[str, Any]:
-    """Why the pod, namespace/name, was placed where it is."""
+    """Says why the pod, namespace/name, was placed where it is."""
     return cast(dict[str, Any], get_json(f"{api}/api/v1/pods/{pod}")["explanation"])
 
 

@@ -138,5 +138,5 @@ def _with_default(text: str, default: Any) -> str:
 
 
 def not_given(args: argparse.Namespace, *flags: str) -> list[str]:
-    """Those of the flags, as "--replica-tls", whose value is None."""
+    """Returns those of the flags, as "--replica-tls", whose value is None."""
     return [flag for flag in flags if getattr(args, flag.removeprefix("--").replace("-", "_")) is None]

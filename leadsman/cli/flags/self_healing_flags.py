@@ -155,7 +155,7 @@ def rebalance_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> SelfHealingSettings:
-    """What self-healing runs with. ValueError when a switch lacks the one that it needs."""
+    """Returns what self-healing runs with. ValueError when a switch lacks the one that it needs."""
     if args.failover and not args.backups:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == OFF:

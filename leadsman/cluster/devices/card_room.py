@@ -76,7 +76,7 @@ class CardQuestion:
         return room
 
     def fits_after(self, node: NodeDevices, reserved: Sequence[DeviceDemand]) -> bool:
-        """Whether the pod fits when these are placed on the node first, each where it fits tightest."""
+        """Tells whether the pod fits when these are placed on the node first, each where it fits tightest."""
         return fits(cards_left(node, self.resource, reserved) or (), self.requests)
 
 
@@ -104,7 +104,7 @@ def most_beside(cards: Sequence[Card], requests: Sequence[CardRequest], largest:
 
 
 def _times_until_full(card: Card, request: CardRequest, largest: Mapping[str, int]) -> float:
-    """How often `largest` is taken of the card before the request no longer fits."""
+    """Says how often `largest` is taken of the card before the request no longer fits."""
     times = math.inf
     for resource, amount in request.amounts.items():
         if taken := largest.get(resource):

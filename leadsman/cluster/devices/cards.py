@@ -70,7 +70,7 @@ class CardRequest(Struct, frozen=True):
 
     @property
     def steered(self) -> bool:
-        """Whether its annotations say which cards it may have, or may not have."""
+        """Tells whether its annotations say which cards it may have, or may not have."""
         return bool(self.allowed or self.denied or (self.single_numa and self.count > 1))
 
     def may_have(self, card: str) -> bool:
@@ -78,7 +78,7 @@ class CardRequest(Struct, frozen=True):
 
 
 def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
-    """What each container asks of the cards that are counted as `resource`."""
+    """Returns what each container asks of the cards that are counted as `resource`."""
     for position, container in enumerate(demand.containers):
         count = container.get(resource, 0)
         if count:
@@ -288,6 +288,6 @@ def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Ca
 
 
 def fits(cards: Sequence[Card], requests: Sequence[CardRequest]) -> bool:
-    """Whether `place` finds cards for all requests; which the last one would have need not be known."""
+    """Tells whether `place` finds cards for all requests; which the last one would have need not be known."""
     left = place(cards, requests[:-1])
     return left is not None and len(usable_cards(left, requests[-1])) >= requests[-1].count

@@ -25,7 +25,7 @@ class RequestedWay(Struct, frozen=True):
     count: int | None = 1
 
     def needs(self, devices: DeviceCount) -> int:
-        """How many of these devices it takes; of none it needs one."""
+        """Says how many of these devices it takes; of none it needs one."""
         return max(devices.total, 1) if self.count is None else self.count
 
 
@@ -50,7 +50,7 @@ class ClaimFit(Struct, frozen=True):
 
     @property
     def has_first_ways(self) -> bool:
-        """Whether each request is met by the way that it prefers."""
+        """Tells whether each request is met by the way that it prefers."""
         return not any(self.ways)
 
 
@@ -76,7 +76,7 @@ def fit_claims(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) ->
 
 
 def can_have_first_ways(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> bool:
-    """Whether the node has the devices of the preferred ways at all, free or not."""
+    """Tells whether the node has the devices of the preferred ways at all, free or not."""
     needed = dict[str, int]()
     for first, *_ in requests:
         devices = node.selected.get(first.selection, NO_DEVICE)

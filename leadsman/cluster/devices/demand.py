@@ -197,6 +197,6 @@ def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tu
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource has a domain of its own: it is neither native nor of Kubernetes itself."""
+    """Tells whether a resource has a domain of its own: it is neither native nor of Kubernetes itself."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")

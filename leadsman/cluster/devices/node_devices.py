@@ -41,16 +41,16 @@ class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
 
     @cached_property
     def cards(self) -> dict[str, Any]:
-        """What `leadsman.cluster.devices.cards` computed of this object, by card resource."""
+        """Returns what `leadsman.cluster.devices.cards` computed of this object, by card resource."""
         return {}
 
     @cached_property
     def rooms(self) -> dict[bytes, Any]:
-        """What `leadsman.cluster.devices.card_room` computed of this object, by question."""
+        """Returns what `leadsman.cluster.devices.card_room` computed of this object, by question."""
         return {}
 
     def free(self, resource: str) -> int:
-        """What the bound pods leave of an extended resource."""
+        """Returns what the bound pods leave of an extended resource."""
         return self.allocatable.get(resource, 0) - sum(pod.amount(resource) for pod in self.pods.values())
 
 

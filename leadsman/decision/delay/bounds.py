@@ -268,7 +268,7 @@ def _matching_workloads(name: TargetName, pod: PodInfo, inputs: DecisionInputs) 
 
 
 def _is_own_workload(name: TargetName, workload: str, pod: PodInfo) -> bool:
-    """Whether `workload` is both what is named and the pod's own."""
+    """Tells whether `workload` is both what is named and the pod's own."""
     same = workload == pod.workload and workload.endswith(f"/{name.name}") and name.namespace in ("", pod.namespace)
     return same and name.kind in ("", workload.removesuffix(f"/{name.name}"))
 

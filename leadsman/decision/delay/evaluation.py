@@ -172,7 +172,7 @@ def _evaluate_pairs(reference: str, bound_ms: float, mode: EstimateMode, view: V
 
 
 def _estimated_outcome(estimated: EstimateRow, bound_ms: float, mode: EstimateMode) -> CodeArray:
-    """What the estimates say by themselves: their upper end keeps the bound, or under `accept` their middle."""
+    """Returns what the estimates say by themselves: their upper end keeps the bound, or under `accept` their middle."""
     decisive = estimated.high_ms if mode is EstimateMode.UPPER_BOUND else estimated.rtt_ms
     above = np.where(estimated.low_ms > bound_ms, np.int8(Outcome.ESTIMATE_OVER), np.int8(Outcome.ESTIMATE_UNSURE))
     return np.where(decisive <= bound_ms, np.int8(Outcome.PASSES), above)

@@ -50,7 +50,7 @@ def passing_text(evidence: DelayEvidence) -> str:
 
 
 def source_text(evidence: DelayEvidence) -> str:
-    """Who measured it, or what estimated it."""
+    """Says who measured it, or what estimated it."""
     if _is_by_others(evidence):
         return "by what other nodes report"
     if evidence.source == AGENTS_SOURCE:

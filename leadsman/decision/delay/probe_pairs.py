@@ -60,7 +60,7 @@ def select_probe_pairs(
 
 
 def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: DecisionInputs) -> list[str]:
-    """Those that somebody vouches for and no bound rules out."""
+    """Returns those that somebody vouches for and no bound rules out."""
     undecided = np.ones(len(nodes), np.bool_)
     for each in bounds:
         evaluation = each.evaluation

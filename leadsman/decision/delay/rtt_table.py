@@ -220,7 +220,7 @@ def _backward_readings(reference: str, view: View, inputs: DecisionInputs) -> Re
 
 
 def _causes(states: Sequence[NodeState]) -> Sequence[float]:
-    """Why a report of this node does not count, while the node is not fresh."""
+    """Says why a report of this node does not count, while the node is not fresh."""
     return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
 
 

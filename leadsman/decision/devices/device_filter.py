@@ -93,21 +93,21 @@ class _Reservations:
 
 
 def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
-    """Whether the pod's bandwidth is a matter of virtual functions and headroom."""
+    """Tells whether the pod's bandwidth is a matter of virtual functions and headroom."""
     settings = inputs.policy.devices
     asked = demand.bandwidth_bits
     return bool(settings.virtual_functions) and asked is not None and asked >= settings.threshold_bits
 
 
 def needs_reservation(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Whether the answer depends on what is reserved for other pods, which Kubernetes does not count."""
+    """Tells whether the answer depends on what is reserved for other pods, which Kubernetes does not count."""
     if pod.bad_demand or not inputs.devices.followed:
         return False
     return asks_link(pod.devices, inputs) or bool(cards.asks_of_one_card(pod.devices))
 
 
 def unserved_bandwidth(pod: PodInfo, inputs: DecisionInputs) -> str:
-    """What nobody does for the bandwidth that the pod asks; "" when that is held to it, or it asks for none."""
+    """Returns what nobody does for the bandwidth that the pod asks; "" when that is held to it, or it asks for none."""
     resources = inputs.policy.devices.virtual_functions
     if pod.devices.bandwidth_bits is None:
         return ""
@@ -143,7 +143,7 @@ def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: i
 
 
 def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
-    """What the node's agent reports of its physical functions; None: nothing, or nothing fresh."""
+    """Returns what the node's agent reports of its physical functions; None: nothing, or nothing fresh."""
     state = inputs.snapshot.nodes.get(name)
     if state is None or state.hardware is None or inputs.freshness_of(name) is not Freshness.FRESH:
         return None
@@ -204,7 +204,7 @@ class DeviceFilter:
         return {node: fit.refusal for node, fit in fits.items() if fit.refusal is not None}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """What one device or link has left, where it is known."""
+        """Returns what one device or link has left, where it is known."""
         if not inputs.devices.followed:
             return Evidence()
         unserved = unserved_bandwidth(pod, inputs)

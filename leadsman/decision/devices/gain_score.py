@@ -127,7 +127,7 @@ class GainScore:
         return PluginScore(NAME, weight, {node: float((node in free_on) is first) for node in nodes})
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """Why nodes with an accelerator come first or last."""
+        """Says why nodes with an accelerator come first or last."""
         choice = choose(pod, inputs)
         return Evidence() if choice is None else Evidence(notes=dict.fromkeys(nodes, choice.reason))
 

@@ -144,7 +144,7 @@ def _assess_type(
 
 
 def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
-    """Those of all types that failed on a node lately."""
+    """Returns those of all types that failed on a node lately."""
     rewards, now = inputs.snapshot.rewards, step * FADE_STEP_SECONDS
 
     once = inputs.views.lasting.once
@@ -169,7 +169,7 @@ def _failing_nodes(rewards: Mapping[str, AgedReward]) -> Sequence[str]:
 def _type_accusations(
     rewards: Mapping[str, AgedReward], failing: Sequence[str], now: float
 ) -> Mapping[str, Accusation]:
-    """Those of one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
+    """Returns those of one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
     voters = sum(each.reward.healthy > MIN_VOTING_TRIALS for each in rewards.values())
     sound = voters - sum(rewards[node].reward.healthy > MIN_VOTING_TRIALS for node in failing)
     if sound < MIN_SOUND_NODES or sound <= len(failing):
@@ -216,7 +216,7 @@ def _draw(pod: PodInfo, node: str) -> float:
 
 
 def _outage_reason(nodes: Sequence[str], inputs: DecisionInputs) -> str:
-    """Why rewards do not count now: too few agents report, so etcd may be away; "" when enough do."""
+    """Says why rewards do not count now: too few agents report, so etcd may be away; "" when enough do."""
     view = inputs.view()
     reporting = int(np.count_nonzero(view.fresh[view.index.positions(nodes)]))
     if 2 * reporting >= len(nodes):
@@ -254,7 +254,7 @@ class BreakerFilter:
 
 
 def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
-    """Whether there were enough failures and the last one is recent."""
+    """Tells whether there were enough failures and the last one is recent."""
     reward, age = aged.reward, aged.age_seconds(now)
     if reward.last_incident_seconds is None:
         return False

@@ -206,7 +206,7 @@ _LONGEST_PREFIX = 253
 
 
 def label_problem(policy: str, text: str) -> str:
-    """Why no node can carry this label of the policy; "" when one can."""
+    """Says why no node can carry this label of the policy; "" when one can."""
     key, equals, value = text.partition("=")
     if not equals:
         return "has no value, allowed is key=value"
@@ -220,7 +220,7 @@ def label_problem(policy: str, text: str) -> str:
 
 
 def is_valid_mark(policy: str) -> bool:
-    """Whether a node can carry the label `<policy>=violating`."""
+    """Tells whether a node can carry the label `<policy>=violating`."""
     return bool(_NAME.fullmatch(policy))
 
 

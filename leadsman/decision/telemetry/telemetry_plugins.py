@@ -40,12 +40,12 @@ def find_policy(pod: PodInfo, inputs: DecisionInputs) -> TasPolicy | None:
 
 
 def is_policy_missing(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Whether the pod names a policy that does not exist. It is then scheduled like a pod without a policy."""
+    """Tells whether the pod names a policy that does not exist. It is then scheduled like a pod without a policy."""
     return named_policy(pod) is not None and find_policy(pod, inputs) is None
 
 
 def fails_closed(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Whether the pod must be refused when nothing can be decided."""
+    """Tells whether the pod must be refused when nothing can be decided."""
     policy = find_policy(pod, inputs)
     return policy is not None and policy.dontschedule is not None and policy.fail_mode is FailMode.CLOSED
 
@@ -132,12 +132,12 @@ COMPARE: Mapping[Operator, Callable[[int, int], bool]] = {
 
 
 def violates(value: int, rule: Rule) -> bool:
-    """Whether the value, in nanos, violates the rule."""
+    """Tells whether the value, in nanos, violates the rule."""
     return COMPARE[rule.operator](value, rule.target * NANO)
 
 
 def still_violates(value: int, rule: Rule, leave_ratio: float) -> bool:
-    """Whether a present violation continues: until the value has come back by 1 - leave_ratio of the target.
+    """Tells whether a present violation continues: until the value has come back by 1 - leave_ratio of the target.
 
     GreaterThan 100 at 0.8 continues until the value is 80 or less, LessThan 100 until it is 120 or more, and below zero
     likewise: GreaterThan -100 until -120. Equals has no margin: it ends with any other value.
@@ -177,7 +177,7 @@ def violations_by_node(strategy: Strategy, readings: Sequence[Readings]) -> dict
 
 
 def strategy_violated(strategy: Strategy, states: Sequence[bool | None], unknown: bool) -> bool:
-    """Whether a node violates the strategy. states: of each rule; None (no value) counts as `unknown`."""
+    """Tells whether a node violates the strategy. states: of each rule; None (no value) counts as `unknown`."""
     counted = [unknown if state is None else state for state in states]
     return bool(counted) and (all(counted) if strategy.logic is LogicalOperator.ALL_OF else any(counted))
 
@@ -239,7 +239,7 @@ def _violation_refusals(policy_readings: _PolicyReadings) -> Mapping[str, Refusa
 
 
 def _fail_closed_refusal(node: str, policy_readings: _PolicyReadings) -> Refusal | None:
-    """Why a policy that fails closed refuses the node; None: no missing value could make it a violation."""
+    """Says why a policy that fails closed refuses the node; None: no missing value could make it a violation."""
     values = [column.values.get(node) for column in policy_readings.columns]
     states = [
         None if value is None else violates(value, rule)

@@ -129,11 +129,11 @@ class FailureDomains:
 
     @property
     def domains(self) -> Iterable[FailureDomain]:
-        """All that may fail."""
+        """Returns all that may fail."""
         return self._members
 
     def failure(self, domain: FailureDomain) -> Failure:
-        """What happens when the domain fails."""
+        """Returns what happens when the domain fails."""
         nodes = self._members[domain]
         return Failure(domain, frozenset(nodes), tuple(pod for node in nodes for pod in self._cluster.pods_on(node)))
 
@@ -165,13 +165,13 @@ def scope_of(pod: ClusterPod, settings: BackupSettings) -> BackupScope | Uncover
 
 
 def scopes_of(pod: ClusterPod, settings: BackupSettings) -> int:
-    """How many of its node's domains a bounded pod is to survive; 0: it wants no backup, or can have none."""
+    """Says how many of its node's domains a bounded pod is to survive; 0: it wants no backup, or can have none."""
     scope = scope_of(pod, settings)
     return SCOPES.index(scope) if isinstance(scope, BackupScope) else 0
 
 
 def never_replaced(pod: ClusterPod) -> str:
-    """Why nobody makes the pod again on another node; "": its owner does."""
+    """Says why nobody makes the pod again on another node; "": its owner does."""
     if pod.mirror:
         return "it is a static pod, which only its own kubelet runs"
     if pod.owner_kind == "DaemonSet":

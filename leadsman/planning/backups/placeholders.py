@@ -71,7 +71,7 @@ def node_label(node: str) -> str:
 
 
 def is_placeholder(pod: ClusterPod) -> bool:
-    """Whether the pod only holds room."""
+    """Tells whether the pod only holds room."""
     return PLACEHOLDER_LABEL in pod.labels
 
 
@@ -90,7 +90,7 @@ def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]
 
 
 def held_by(placeholders: Iterable[ClusterPod]) -> Resources:
-    """What the placeholders that are bound hold together."""
+    """Returns what the placeholders that are bound hold together."""
     total = ZERO
     for pod in placeholders:
         if pod.node:
@@ -99,7 +99,7 @@ def held_by(placeholders: Iterable[ClusterPod]) -> Resources:
 
 
 def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> list[PlaceholderAction]:
-    """What to do so that every node holds its reserve, by node.
+    """Returns what to do so that every node holds its reserve, by node.
 
     resize: whether the API server offers `pods/resize`.
     """
@@ -151,7 +151,7 @@ def _shrink_by(missing: Resources, placeholders: Iterable[ClusterPod]) -> Iterat
 
 
 def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resources | None:
-    """What the placeholders lack, those that wait for room counted too; None: nothing."""
+    """Returns what the placeholders lack, those that wait for room counted too; None: nothing."""
     held = ZERO
     for pod in placeholders:
         held += pod.requests

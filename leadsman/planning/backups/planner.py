@@ -149,7 +149,7 @@ class Planner:
         return False
 
     def is_frozen(self, pod: ClusterPod) -> bool:
-        """Whether the pod is on an unhealthy node or bound to one."""
+        """Tells whether the pod is on an unhealthy node or bound to one."""
         return pod.node in self._unhealthy or not self._unhealthy.isdisjoint(self._situation.reference_nodes(pod))
 
     def put(self, pod: ClusterPod, node: str) -> None:
@@ -302,7 +302,7 @@ class Planner:
 
 
 def _counts_on_others(pod: ClusterPod) -> bool:
-    """Whether pods that land later, or elsewhere, may change where this one may go.
+    """Tells whether pods that land later, or elsewhere, may change where this one may go.
 
     Anti-affinity and host ports are the same seen from both pods, so the one that is placed second has checked them.
     """

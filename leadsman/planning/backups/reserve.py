@@ -95,13 +95,13 @@ class ReserveLedger:
         return reserved
 
     def room_after(self, domains: Iterable[FailureDomain], node: int, amounts: Ints) -> int:
-        """How many such pods the node can take after each of the failures."""
+        """Says how many such pods the node can take after each of the failures."""
         left = [self.free[node] - self.needs.get(domain, {}).get(node, 0) for domain in domains]
         return int(copies(np.array(left), amounts).min())
 
 
 def copies(free: Ints, amounts: Ints) -> Ints:
-    """How many times the amounts fit in each row of what is free."""
+    """Says how many times the amounts fit in each row of what is free."""
     asked = np.flatnonzero(amounts)
     fitting: Ints = (free[:, asked] // amounts[asked]).min(axis=1).clip(min=0)
     return fitting
@@ -128,13 +128,13 @@ class Columns:
             self.units = np.gcd.reduce([self.of(pod) for pod in pods_of_resources] or [self.units], axis=0).clip(min=1)
 
     def of(self, pod: ClusterPod) -> Ints:
-        """What one pod takes."""
+        """Returns what one pod takes."""
         amounts = [pod.requests.amount(name) for name in self._resources]
         ports = (_conflicts(port, pod) for port in self._ports)
         return np.array([*amounts, *ports, *(_meant(term, pod) for term in self._terms)], np.int64) // self.units
 
     def free(self, cluster: Cluster, node: str) -> Ints:
-        """What the pods of a node leave."""
+        """Returns what the pods of a node leave."""
         left, there = cluster.free(node), cluster.pods_on(node)
         ports = (1 - sum(_conflicts(port, pod) for pod in there) for port in self._ports)
         own = (1 - sum(_meant(term, pod) for pod in there) for term in self._terms)
@@ -188,7 +188,7 @@ def named_reserves(nodes: Sequence[str], columns: Columns, ledger: ReserveLedger
 
 
 def is_against_itself(pod: ClusterPod, term: PodAffinityTerm) -> bool:
-    """Whether pods like this one keep each other away by the term."""
+    """Tells whether pods like this one keep each other away by the term."""
     return term.matches(pod.namespace, pod.labels, {})
 
 

@@ -221,7 +221,7 @@ def _fewest(model: CapacityModel, node: str, sets: int, solver: PackingSolver | 
 
 
 def _fresh(model: CapacityModel, node: str) -> Ints:
-    """What a copy of the node has free beside the pods that every node like it gets."""
+    """Returns what a copy of the node has free beside the pods that every node like it gets."""
     staying = [pod for pod in model.situation.cluster.pods_on(node) if pod.mirror or pod.owner_kind == "DaemonSet"]
     others = {pod.uid: None for pod in model.situation.cluster.pods_on(node) if pod not in staying}
     columns = Columns([each.pod for each in model.templates])

@@ -23,7 +23,7 @@ _PRECISION = 1 << 20
 
 
 def limits(problem: Problem) -> list[Limit]:
-    """What limits the sets, the least first: more are proven not to fit. At least one.
+    """Returns what limits the sets, the least first: more are proven not to fit. At least one.
 
     After a failure every pod that is to survive it is on a node that is left, beside what the running pods need there.
     So whatever fits without the failed nodes is a limit, for each failure by itself, and so is what fits while nothing
@@ -63,7 +63,7 @@ def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
 
 
 def _total_limits(problem: Problem) -> Iterator[Limit]:
-    """All templates together, resource by resource."""
+    """Returns all templates together, resource by resource."""
     surviving = [each for each in problem.templates if each.scopes]
     ledger = problem.ledger()
     left = ledger.free - ledger.reserved
@@ -133,7 +133,7 @@ def _surviving_limits(problem: Problem, surviving: list[Template], column: int, 
 
 
 def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[int, Ints], int]) -> Iterator[Limit]:
-    """What is left of the sum of `value` when the worst domain fails.
+    """Returns what is left of the sum of `value` when the worst domain fails.
 
     after: the value of a node on which running pods need these amounts then.
     """
@@ -220,7 +220,7 @@ def count_sets(problem: Problem, solver: PackingSolver | None = None, accepts: J
 
 
 def fits(problem: Problem, sets: int, solver: PackingSolver | None = None) -> bool:
-    """Whether so many sets are shown to fit; of a small problem also by the solver."""
+    """Tells whether so many sets are shown to fit; of a small problem also by the solver."""
     if limits(problem)[0].sets < sets:
         return False
     if pack(problem, sets) is not None:

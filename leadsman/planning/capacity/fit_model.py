@@ -32,7 +32,7 @@ from leadsman.planning.situation import Situation
 def cautions(
     pod: ClusterPod, wants_backup: bool, templates: Sequence[ClusterPod], cluster: Cluster, plan: BackupPlan
 ) -> tuple[str, ...]:
-    """Why the pods of this template must be judged one by one; () when they need not."""
+    """Says why the pods of this template must be judged one by one; () when they need not."""
     return tuple(_cautions(pod, wants_backup, templates, cluster, plan))
 
 
@@ -63,7 +63,7 @@ def _cautions(
 
 
 def _looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
-    """Whether a requirement of `pod` counts pods like `other`, apart from what the problem counts itself."""
+    """Tells whether a requirement of `pod` counts pods like `other`, apart from what the problem counts itself."""
     labels = cluster.namespaces.get(other.namespace, {"kubernetes.io/metadata.name": other.namespace})
     terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
     if any(term.matches(other.namespace, other.labels, labels) for term in terms):
@@ -73,7 +73,7 @@ def _looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
 
 
 def _is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
-    """Whether a bound of the pod names the workload of `other`."""
+    """Tells whether a bound of the pod names the workload of `other`."""
     own = other.workload.rpartition("/")[2]
     names = [TargetName.of(bound.reference) for bound in valid_bounds(PodInfo.of(pod))]
     return any(each.name == own and (each.namespace or pod.namespace) == other.namespace for each in names)

@@ -83,7 +83,7 @@ class Problem(Struct, frozen=True, eq=False):
     quotas: tuple[QuotaLimit, ...] = ()
 
     def ledger(self) -> ReserveLedger:
-        """What there is before any new pod."""
+        """Returns what there is before any new pod."""
         return ReserveLedger(self.room.free, self.room.needs)
 
     def only(self, template: int) -> "Problem":

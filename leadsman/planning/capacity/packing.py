@@ -46,12 +46,12 @@ class Patterns:
         self.weight = self._least_limiting_weight()
 
     def values(self, weight: float) -> Floats:
-        """What the best pair of each node is worth."""
+        """Returns what the best pair of each node is worth."""
         best: Floats = self._worth(weight).max(axis=0)
         return best
 
     def sets(self, value: float, weight: float) -> float:
-        """How many sets are worth as much."""
+        """Says how many sets are worth as much."""
         return value / float(weight * self._sets[0] + (1 - weight) * self._sets[1])
 
     def limit(self, weight: float) -> float:
@@ -150,7 +150,7 @@ def _drop_last(runs: Ints, pods: int) -> None:
 
 
 def keeps_quotas(problem: Problem, packing: Packing) -> bool:
-    """Whether the pods can be created, and those of any failure made again while the dead ones still count."""
+    """Tells whether the pods can be created, and those of any failure made again while the dead ones still count."""
     for quota in problem.quotas:
         per_pod = np.array(quota.per_pod)
         created = int((per_pod @ packing.runs).sum())

@@ -48,7 +48,7 @@ def reasons(model: CapacityModel, template: int, count: Count) -> Reasons:
 
 
 def ledger_after(problem: Problem, packing: Packing) -> ReserveLedger:
-    """What is left when a packing is there."""
+    """Returns what is left when a packing is there."""
     ledger = problem.ledger()
     for template, runs in zip(problem.templates, packing.runs, strict=True):
         ledger.free -= runs[:, None] * template.amounts

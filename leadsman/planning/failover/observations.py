@@ -39,7 +39,7 @@ class Observation(Struct, frozen=True):
     is_current: bool = False
 
     def stands_still(self, now: float, call_timeout_seconds: float) -> bool:
-        """Whether the heartbeat has not changed for longer than two push intervals and a call."""
+        """Tells whether the heartbeat has not changed for longer than two push intervals and a call."""
         return self.heartbeat is not None and now - self.moved_at > self.patience_seconds(call_timeout_seconds)
 
     def moves(self, now: float, call_timeout_seconds: float) -> bool:
@@ -111,7 +111,7 @@ def _moving_since(before: Observation, state: NodeState, rules: DetectionRules, 
 
 
 def _has_moved(before: Observation, state: NodeState) -> bool:
-    """Whether the heartbeat was seen to change, here or by the follower of the state."""
+    """Tells whether the heartbeat was seen to change, here or by the follower of the state."""
     old, new = before.heartbeat, state.heartbeat
     if new is None or old is None:
         return state.changed_at is not None
@@ -153,7 +153,7 @@ class Vote(Struct, frozen=True):
 
 
 def vote(prober: str, seen: Observation, node: str, observed: Observation, rules: DetectionRules) -> Vote:
-    """What `prober` says about `node`, which it is assigned to probe."""
+    """Returns what `prober` says about `node`, which it is assigned to probe."""
     report = seen.report
     assert report is not None, f"{prober} is not assigned to probe {node}"
     if not seen.is_current:
@@ -170,7 +170,7 @@ def vote(prober: str, seen: Observation, node: str, observed: Observation, rules
 
 
 def _why_no_evidence(seen: Observation, observed: Observation, report: Reachability, rules: DetectionRules) -> str:
-    """Why the losses are no evidence; "" when they are. The node is one of those probed, and does not answer."""
+    """Says why the losses are no evidence; "" when they are. The node is one of those probed, and does not answer."""
     if report.local_fault:
         return f"lost it, but has a fault of its own: {report.local_fault}"
     if seen.moved_at <= observed.moved_at:

@@ -12,7 +12,7 @@ _PAIR, _TRIO = 2, 3
 
 
 def peers_signal(votes: Sequence[Vote], nodes: int, locations: Collection[Location], rules: DetectionRules) -> Signal:
-    """Whether the peers that are assigned to probe the node have lost it.
+    """Tells whether the peers that are assigned to probe the node have lost it.
 
     nodes: in the cluster, this one included.
     locations: of all other nodes whose agents report; whether its probers could be of two racks or zones.
@@ -37,7 +37,7 @@ def peers_signal(votes: Sequence[Vote], nodes: int, locations: Collection[Locati
 def heartbeat_signal(
     observed: Observation, others: int, others_moving: int, rules: DetectionRules, now: float
 ) -> Signal:
-    """Whether the node's heartbeat stands still.
+    """Tells whether the node's heartbeat stands still.
 
     others, others_moving: other nodes whose agent was seen and did not leave, and those of them that move.
     """
@@ -66,7 +66,7 @@ def lease_signal(
     rules: DetectionRules,
     now: float,
 ) -> Signal:
-    """Whether the node's Lease in kube-node-lease is not renewed.
+    """Tells whether the node's Lease in kube-node-lease is not renewed.
 
     others: other nodes that have a Lease and are neither dead, lost by peers and heartbeat, nor left.
     others_renewed_since: how many of these Leases changed since a time.
@@ -105,7 +105,7 @@ class RenewalCounts:
         return len(self._changed_at) - (node in self._changed_at)
 
     def others_since(self, node: str, since: float) -> int:
-        """Those of them that changed since then."""
+        """Returns those of them that changed since then."""
         if since not in self._counts:
             self._counts[since] = sum(at >= since for at in self._changed_at.values())
         return self._counts[since] - (self._changed_at.get(node, float("-inf")) >= since)
@@ -135,7 +135,7 @@ class SilentNodes:
                 self._by_domain[domain].append(name)
 
     def why_partition(self, node: str, votes: Sequence[Vote]) -> str:
-        """Why `node` counts as cut off together with others; "" when it does not. votes: on this node."""
+        """Says why `node` counts as cut off together with others; "" when it does not. votes: on this node."""
         if node not in self._nodes:
             return ""
         for domain in self._nodes[node].location.domains:

@@ -140,7 +140,7 @@ def _node_labels(
 
 
 def _was_violated(rule: Rule, strategy: Strategy, policy: TasPolicy, current: Mapping[str, str]) -> bool:
-    """Whether the rule is violated as the node's labels show: then hysteresis may keep them, and add none.
+    """Tells whether the rule is violated as the node's labels show: then hysteresis may keep them, and add none.
 
     With anyOf, when the node has all labels of the rule; with allOf, where rules are violated together, when it has
     all keys of the strategy.

@@ -69,7 +69,7 @@ def label_key(policy: PolicyKey, key: str) -> str:
 
 
 def writable_by(policy: PolicyKey, key: str) -> bool:
-    """Whether the policy could have written a label with this key."""
+    """Tells whether the policy could have written a label with this key."""
     return key == mark_key(policy) or key.startswith(label_key(policy, ""))
 
 
@@ -231,7 +231,7 @@ class NodePatch(Struct, frozen=True):
 
     @property
     def policies(self) -> tuple[PolicyKey, ...]:
-        """Those that change something, in order."""
+        """Returns those that change something, in order."""
         return tuple(sorted({*(action.policy for action in self.actions), *self._changed_owners().values()}))
 
     def of_policy(self, policy: PolicyKey, owned: OwnedLabels, resource_version: str) -> "NodePatch":

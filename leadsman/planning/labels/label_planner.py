@@ -142,7 +142,7 @@ def plan_labels(
 
 
 def _remembered(memory: PlanMemory, observed: Sequence[ObservedNode], now: float, wall_now: float) -> PlanMemory:
-    """What an earlier leader recorded on the nodes. For hold times, such a label changed now."""
+    """Returns what an earlier leader recorded on the nodes. For hold times, such a label changed now."""
     labels: dict[tuple[str, str], LabelHistory] = {}
     for each in observed:
         for key, ages in parse_changes(each.view, wall_now):
@@ -202,7 +202,7 @@ def _left_behind(node: NodeView, policies: Mapping[str, PolicyKey]) -> OwnedLabe
 
 
 def _edited(policy: TasPolicy, before: TasPolicy | None) -> bool:
-    """Whether the rules changed. An edit acts at once: labels that the old rules set no longer count."""
+    """Tells whether the rules changed. An edit acts at once: labels that the old rules set no longer count."""
     return before is not None and (policy.deschedule, policy.labeling) != (before.deschedule, before.labeling)
 
 
@@ -239,7 +239,7 @@ def _current_labels(policy: PolicyKey, observed: Sequence[ObservedNode]) -> Mapp
 def _label_changes(
     node: ObservedNode, desired: _DesiredByKey, policies: TasPolicies, edited: Set[PolicyKey]
 ) -> Iterator[LabelChange]:
-    """What differs on one node. When two policies ask for a label, its owner decides, else the first policy."""
+    """Returns what differs on one node. When two policies ask for a label, its owner decides, else the first policy."""
     name, labels = node.view.name, node.view.labels
     asked_for = (key for key, of in desired.items() if any(name in each.by_node for each in of))
     for key in sorted({*node.owned, *node.adoptable, *asked_for}):

@@ -30,12 +30,12 @@ class LabelChange(Struct, frozen=True):
 
     @property
     def is_removal(self) -> bool:
-        """Whether it removes the label."""
+        """Tells whether it removes the label."""
         return self.action.value is None
 
     @property
     def is_mark(self) -> bool:
-        """Whether it marks a node, so that a descheduler evicts its pods."""
+        """Tells whether it marks a node, so that a descheduler evicts its pods."""
         action = self.action
         is_new = action.value == VIOLATING and action.before != VIOLATING
         return is_new and action.label == mark_key(action.policy)

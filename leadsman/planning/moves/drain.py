@@ -139,7 +139,7 @@ class _Everything:
         return sorted(movable, key=lambda pod: (pod.priority, pod.requests.memory_bytes, pod.uid))
 
     def _leave_after(self, aside: ClusterPod) -> bool:
-        """Whether the pods can leave once this one was moved to some node."""
+        """Tells whether the pods can leave once this one was moved to some node."""
         name = self.ordering.cluster.pods[self._leaving[0].pod_uid].name
         for node in self.ordering.places(aside):
             before = self.ordering.situation
@@ -154,7 +154,7 @@ class _Everything:
         return False
 
     def _leave(self, leaving: Sequence[Wish]) -> bool:
-        """Whether all of these pods can leave, as everything is now; makes the moves if they can."""
+        """Tells whether all of these pods can leave, as everything is now; makes the moves if they can."""
         if not leaving:
             return True
         cluster = self.ordering.cluster
@@ -168,7 +168,7 @@ class _Everything:
         return False
 
     def _choices(self, leaving: Sequence[Wish]) -> Iterator[tuple[Wish, str]]:
-        """Which pod goes where next. Of pods that are alike the first goes."""
+        """Says which pod goes where next. Of pods that are alike the first goes."""
         pods = self.ordering.cluster.pods
         for wish in {_kind(pods[wish.pod_uid]): wish for wish in reversed(leaving)}.values():
             for node in self.ordering.places(pods[wish.pod_uid]):
@@ -212,7 +212,7 @@ class _Everything:
 
 
 def _kind(pod: ClusterPod) -> object:
-    """What pods that are alike have in common: one may take the place of the other."""
+    """Returns what pods that are alike have in common: one may take the place of the other."""
     return pod.namespace, pod.owner_uid, tuple(sorted(pod.labels.items())), pod.claims, tuple(pod.requests.items())
 
 
@@ -226,7 +226,7 @@ def _difficulty(pod: ClusterPod) -> tuple[bool, int, int, str]:
 
 
 def _with_advice(left: LeftOut, cluster: Cluster) -> LeftOut:
-    """What to do about a member of Leadsman's own etcd, which keeps its data on its node and is never moved."""
+    """Returns what to do about a member of Leadsman's own etcd, which keeps its data on its node and is never moved."""
     pods = (pod for pod in cluster.pods_on(left.node) if (pod.namespace, pod.name) == (left.namespace, left.name))
     if any(_is_etcd_of_leadsman(pod) for pod in pods):
         advice = (

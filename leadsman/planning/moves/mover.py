@@ -56,7 +56,7 @@ class Departures:
         self._by_key = {(each.owner_uid, each.node): each for each in departures}
 
     def kept(self, owners: Collection[str]) -> tuple[Departure, ...]:
-        """Those of these owners that still count."""
+        """Returns those of these owners that still count."""
         every = self._by_key.values()
         return tuple(each for each in every if each.owner_uid in owners and (each.returns or self._is_recent(each)))
 
@@ -71,7 +71,7 @@ class Departures:
             self.update(owner_uid, node, returns=0)
 
     def returns(self, owner_uid: str, node: str) -> int:
-        """How often pods of the owner came back to the node."""
+        """Says how often pods of the owner came back to the node."""
         departure = self._by_key.get((owner_uid, node))
         return departure.returns if departure else 0
 
@@ -82,14 +82,14 @@ class Departures:
         return departure is not None and (self._is_recent(departure) or departure.returns >= self._settings.max_returns)
 
     def moved_lately(self, pod: ClusterPod) -> bool:
-        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
+        """Tells whether a pod of its owner left its node, or came to it, within the cooldown."""
         return any(
             each.owner_uid == pod.owner_uid and pod.node in (each.node, each.landed_on) and self._is_recent(each)
             for each in self._by_key.values()
         )
 
     def gave_up(self, pod: ClusterPod) -> str:
-        """Why pods of its owner are not moved away from its node any more; "": they are."""
+        """Says why pods of its owner are not moved away from its node any more; "": they are."""
         returns = self.returns(pod.owner_uid, pod.node)
         if returns < self._settings.max_returns:
             return ""
@@ -194,7 +194,7 @@ class Mover:
 
     @property
     def state(self) -> MoverState:
-        """What is to be remembered, without what others add to it."""
+        """Returns what is to be remembered, without what others add to it."""
         return MoverState(tuple(self.moves), self.departures.kept(self._owners))
 
     def advance(self, move: Move) -> None:
@@ -249,13 +249,13 @@ class Mover:
         return Search(situation or self.situation, is_barred, self.avoid)
 
     def why_not_now(self, pod: ClusterPod) -> str:
-        """Which other move keeps one of this pod from beginning; "": none does."""
+        """Says which other move keeps one of this pod from beginning; "": none does."""
         if any(move.step is MoveStep.HOLDING for move in self.moves):
             return "another move is about to begin"
         return self.why_in_flight(pod)
 
     def why_in_flight(self, pod: ClusterPod) -> str:
-        """Whether a pod is being moved whose place this one's bounds depend on, or a sibling; "": none is."""
+        """Tells whether a pod is being moved whose place this one's bounds depend on, or a sibling; "": none is."""
         if self.situation.related(pod) & self._workloads_in_flight():
             return "a pod of its workload, or of one that bounds tie to it, is being moved"
         return ""
@@ -344,7 +344,7 @@ class Mover:
             self.departures.forgive(move.owner_uid, move.from_node)
 
     def _why_needless(self, move: Move, pod: ClusterPod) -> str:
-        """Why a move that has evicted nothing yet has lost its cause; "": it has not."""
+        """Says why a move that has evicted nothing yet has lost its cause; "": it has not."""
         if move.plan:
             return "" if move.plan == self._running_plan else "its plan does not go on"
         if not move.for_uid:
@@ -355,7 +355,7 @@ class Mover:
         return f"pod {move.for_name} has node {pending.node}" if pending.node else ""
 
     def _why_impossible(self, move: Move, pod: ClusterPod) -> str:
-        """Why the move may not be made as things are now, its own holding pods left out; "": it may."""
+        """Says why the move may not be made as things are now, its own holding pods left out; "": it may."""
         own: dict[str, ClusterPod | None] = {
             each.uid: None for uid in (move.pod_uid, move.for_uid) for each in self._holds.get(uid, ())
         }

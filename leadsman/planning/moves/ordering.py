@@ -133,7 +133,7 @@ class Ordering:
 
     @property
     def ordered(self) -> OrderedMoves:
-        """What became of the wishes so far."""
+        """Returns what became of the wishes so far."""
         return OrderedMoves(tuple(self.moves), tuple(self.left_out), tuple(self.plans))
 
     def fulfil_in_turn(self, wishes: Sequence[Wish], *, through_third_nodes: bool = True) -> Sequence[Wish]:
@@ -150,7 +150,7 @@ class Ordering:
         return waiting
 
     def is_possible(self, wish: Wish) -> bool:
-        """Whether its pod is ever moved, and may be evicted now; if not, says why."""
+        """Tells whether its pod is ever moved, and may be evicted now; if not, says why."""
         pod = self.cluster.pods.get(wish.pod_uid)
         if pod is None or not pod.node or pod.terminating:
             name = (pod.namespace, pod.name, pod.node) if pod else ("", wish.pod_uid, "")
@@ -163,7 +163,7 @@ class Ordering:
         return not why
 
     def why_stays(self, pod: ClusterPod) -> str:
-        """Why the pod is never moved, or not now; "": it may be."""
+        """Says why the pod is never moved, or not now; "": it may be."""
         return why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
 
     def places(self, pod: ClusterPod) -> Iterator[str]:
@@ -241,7 +241,7 @@ class Ordering:
         return True
 
     def _why_not(self, pod: ClusterPod, node: str) -> str:
-        """Why the pod may not go to the node as everything is now; "": it may, as far as backups allow it."""
+        """Says why the pod may not go to the node as everything is now; "": it may, as far as backups allow it."""
         if node not in self.cluster.nodes:
             return f"node {node} does not exist"
         if node in self._avoid:
@@ -249,7 +249,7 @@ class Ordering:
         return self._beside_reserves.verdict(pod).why_not(node) or self.situation.lost_bound({pod.uid: node})
 
     def _lost_backup(self, pod: ClusterPod, node: str) -> str:
-        """Which pod would lose its backup if this one went to the node."""
+        """Says which pod would lose its backup if this one went to the node."""
         after = self.situation.with_pod(pod, node)
         plan = self._backups_of(after, pod.uid)
         lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())

@@ -59,7 +59,7 @@ def accept(
 
 
 def why_refused(plan: MovePlan, living_uids: set[str], limits: MovePlanLimits, now: float) -> str:
-    """Why a plan is not accepted; "": it is. living_uids: of all pods."""
+    """Says why a plan is not accepted; "": it is. living_uids: of all pods."""
     if plan.taken_at is None:
         return (
             "it does not say when its snapshot of the cluster was taken; plan again from a snapshot or the live cluster"
@@ -146,7 +146,7 @@ class PlanRun:
         return _GONE if pod is None or pod.terminating else pod
 
     def _why_outdated(self, planned: PlannedMove, pod: ClusterPod) -> str:
-        """What the move was planned on and is not so any more; "": it is."""
+        """Returns what the move was planned on and is not so any more; "": it is."""
         nodes = self._mover.cluster.nodes
         if not pod.uid:
             return "the pod is gone"
@@ -161,7 +161,7 @@ class PlanRun:
         return why_never_moved(pod)
 
     def _why_rests(self, planned: PlannedMove, pod: ClusterPod) -> str:
-        """Which earlier move keeps a pod where it is, when nobody asked for this one; "": none does."""
+        """Says which earlier move keeps a pod where it is, when nobody asked for this one; "": none does."""
         if self._mover.departures.moved_lately(pod):
             return "it was moved lately, or a sibling left its node"
         if self._mover.departures.is_barred(pod.owner_uid, planned.to_node):
@@ -169,7 +169,7 @@ class PlanRun:
         return self._mover.departures.gave_up(pod)
 
     def _why_not_yet(self, pod: ClusterPod) -> str:
-        """What ends by itself and keeps the move from beginning; "": nothing."""
+        """Returns what ends by itself and keeps the move from beginning; "": nothing."""
         now = self._mover.now
         begun = [each for each in self._moves if each.began_at is not None and now - each.began_at < MINUTE_SECONDS]
         if len(begun) >= self._limits.per_minute:

@@ -22,7 +22,7 @@ SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 
 
 def why_never_moved(pod: ClusterPod) -> str:
-    """Why the pod is never moved; "": it may be."""
+    """Says why the pod is never moved; "": it may be."""
     if pod.mirror:
         return "it is a static pod, which only its own kubelet runs"
     if not pod.owner_uid:
@@ -39,7 +39,7 @@ def why_never_moved(pod: ClusterPod) -> str:
 
 
 def why_not_evictable(pod: ClusterPod, cluster: Cluster) -> str:
-    """Why the Eviction API would refuse the pod now; "": it would evict it.
+    """Says why the Eviction API would refuse the pod now; "": it would evict it.
 
     pkg/registry/core/pod/storage/eviction.go: a pod that is not running and ready may be evicted in any case where its
     budget says so, or has as many healthy pods as it wants.
@@ -83,7 +83,7 @@ def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
 
 
 def is_bystander(pod: ClusterPod) -> bool:
-    """Whether the pod only holds room, or ends anyway."""
+    """Tells whether the pod only holds room, or ends anyway."""
     return pod.terminating or not pod.labels.keys().isdisjoint((PLACEHOLDER_LABEL, HELD_FOR_LABEL))
 
 
@@ -119,11 +119,11 @@ class Search:
         return next(self.places(pod), "")
 
     def is_place(self, pod: ClusterPod, node: str) -> bool:
-        """Whether the node may take the running pod so that no bound is lost."""
+        """Tells whether the node may take the running pod so that no bound is lost."""
         return node in self._places(pod, None, node)
 
     def fits(self, pod: ClusterPod) -> bool:
-        """Whether some node can take the pending pod as everything is."""
+        """Tells whether some node can take the pending pod as everything is."""
         return any(node not in self._avoid for node in self._situation.verdict(pod).nodes)
 
     def room_for(self, pending: ClusterPod, why_not: WhyNot) -> RoomMove | None:
@@ -134,7 +134,7 @@ class Search:
         return None
 
     def is_room_move(self, pending: ClusterPod, move: RoomMove) -> bool:
-        """Whether the move makes room for the pending pod so that no bound is lost."""
+        """Tells whether the move makes room for the pending pod so that no bound is lost."""
         return move.to_node in self._landings(pending, move.moved, move.to_node)
 
     def _movers(self, pending: ClusterPod, why_not: WhyNot) -> Iterator[ClusterPod]:

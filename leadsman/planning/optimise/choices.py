@@ -47,15 +47,15 @@ class PodOptions(Struct, frozen=True):
     scopes: int
 
     def is_unplaced(self, choice: Choice) -> bool:
-        """Whether the pod would have no node that keeps its bounds."""
+        """Tells whether the pod would have no node that keeps its bounds."""
         return choice.place is None or (choice.place == self.home and not self.home_keeps)
 
     def is_uncovered(self, choice: Choice) -> bool:
-        """Whether the pod would have a node and lack the backup that it wants."""
+        """Tells whether the pod would have a node and lack the backup that it wants."""
         return self.scopes > 0 and choice.place is not None and choice.backup is None
 
     def is_moved(self, choice: Choice) -> bool:
-        """Whether the pod would leave the node that runs it now."""
+        """Tells whether the pod would leave the node that runs it now."""
         return self.home not in (None, choice.place)
 
 
@@ -122,7 +122,7 @@ class Load(ReserveLedger):
             self.fall(self._problem.survived(pod, choice.place), choice.backup, amounts)
 
     def costs(self, reserved: Ints) -> Ints:
-        """What so much reserve costs on each node."""
+        """Returns what so much reserve costs on each node."""
         weighted: Ints = reserved @ self._weights
         return weighted
 

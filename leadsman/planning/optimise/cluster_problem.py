@@ -129,7 +129,7 @@ def _bound_to_nodes_only(pod: ClusterPod, situation: Situation) -> bool:
 
 
 def _matched(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
-    """Whether a requirement of `other`, or of the pods of its template, looks at this pod."""
+    """Tells whether a requirement of `other`, or of the pods of its template, looks at this pod."""
     labels = cluster.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
     terms = chain(other.constraints.affinity, other.constraints.anti_affinity)
     if any(term.matches(pod.namespace, pod.labels, labels) for term in terms):

@@ -82,7 +82,7 @@ def _lacking(
 
 
 def _why_without_place(after: Situation, pod: ClusterPod) -> str:
-    """Why a pod that does not choose has no place that keeps its bounds; "": it has one."""
+    """Says why a pod that does not choose has no place that keeps its bounds; "": it has one."""
     if not pod.node:
         return counted(after.verdict(pod).kinds())
     if pod.node not in after.cluster.nodes:

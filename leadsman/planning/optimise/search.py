@@ -102,7 +102,7 @@ class ObjectiveWeights(NamedTuple):
     reserve: int
 
     def of(self, pod: PodOptions, choice: Choice) -> int:
-        """What one pod's choice costs, apart from what nodes reserve."""
+        """Returns what one pod's choice costs, apart from what nodes reserve."""
         missing = pod.is_unplaced(choice) * self.unplaced + pod.is_uncovered(choice) * self.uncovered
         return missing + pod.is_moved(choice)
 
@@ -178,7 +178,7 @@ def _no_worse(problem: Problem, best: Choices, at: Score, other: Choices) -> tup
 
 
 def reserved_bound(problem: Problem, at: Score, objective: float) -> int:
-    """What of a bound on the objective is a bound on the reserve, when as many pods are placed and covered."""
+    """Returns what of a bound on the objective is a bound on the reserve, when as many pods are placed and covered."""
     weights = objective_weights(problem)
     left = objective - at.unplaced * weights.unplaced - at.uncovered * weights.uncovered
     return max(0, math.ceil((left - (weights.reserve - 1)) / weights.reserve - 1e-6))

@@ -83,7 +83,7 @@ def _ends(domain: Iterable[int]) -> tuple[float, float]:
 
 
 def _safe_bound(columns: list[tuple[float, float]], costs: list[int], rows: list[Row], duals: list[float]) -> float:
-    """What the costs are at least: the rows, each weighed by its dual, and what that leaves of the costs."""
+    """Returns what the costs are at least: the rows, each weighed by its dual, and what that leaves of the costs."""
     bound, left = 0.0, [float(cost) for cost in costs]
     for row, dual in zip(rows, duals, strict=True):
         end = row.least if dual > 0 else row.most

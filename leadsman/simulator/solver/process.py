@@ -36,7 +36,7 @@ class SolverFailed(RuntimeError):
 
 
 def solver_installed() -> bool:
-    """Whether the extra `plan` is here. Nothing of it is imported for the answer."""
+    """Tells whether the extra `plan` is here. Nothing of it is imported for the answer."""
     return find_spec("ortools") is not None
 
 
@@ -82,7 +82,7 @@ def encode(message: Struct) -> bytes:
 
 
 def decode(data: bytes, of: type[T]) -> T:
-    """What `encode` made of it."""
+    """Returns what `encode` made of it."""
     return msgspec.json.decode(data, type=of, dec_hook=_array)
 
 

@@ -111,7 +111,7 @@ class DeviceFollower:
         return self._inputs
 
     def problem(self) -> str:
-        """Why the view cannot be relied on for what pods were given; "" when it can."""
+        """Says why the view cannot be relied on for what pods were given; "" when it can."""
         for reflector in (self.nodes, self.pods):
             plural = reflector.list_options.resource.plural
             if not reflector.loaded.is_set():
@@ -121,7 +121,7 @@ class DeviceFollower:
         return ""
 
     def is_settled(self, uid: str) -> bool:
-        """Whether the pod is seen bound, or ended: its reservation is confirmed, or released."""
+        """Tells whether the pod is seen bound, or ended: its reservation is confirmed, or released."""
         pod = self._assembly.cluster.pods.get(uid)
         if pod is not None:
             return bool(pod.node)

@@ -117,7 +117,7 @@ class ResourceSliceObject(Struct, frozen=True, gc=False):
             )
 
     def counters(self) -> Mapping[Counted, int]:
-        """What the devices of its pool share."""
+        """Returns what the devices of its pool share."""
         return _amounts((each.name, each.counters) for each in self.spec.shared_counters)
 
 
@@ -230,7 +230,7 @@ class ClaimSpec(_Fields, frozen=True):
         return ClaimRequests(tuple(made))
 
     def selections(self) -> Iterator[Selection]:
-        """Those of all ways of all requests."""
+        """Returns those of all ways of all requests."""
         for request in self.devices.requests:
             for way in request.ways():
                 yield way.selection()

@@ -110,7 +110,7 @@ class Selector:
         self._verdicts: LruCache[tuple[Any, ...], bool] = LruCache(MAX_VERDICTS)
 
     def selects(self, driver: str, device: DeviceFields) -> bool:
-        """Whether the expression is true of the driver's device."""
+        """Tells whether the expression is true of the driver's device."""
         named_attributes = device.attributes if "attributes" in self._fields else {}
         named_capacity = device.capacity if "capacity" in self._fields else {}
         names = (driver, *named_attributes, None, *named_capacity)

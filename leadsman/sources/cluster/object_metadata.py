@@ -35,13 +35,13 @@ class MetadataFields(ObjectIdentity, frozen=True, rename="camel"):
         )
 
     def used_annotations(self) -> Mapping[str, str]:
-        """Those that something here reads."""
+        """Returns those that something here reads."""
         used = {key: value for key, value in self.annotations.items() if self.annotations.is_read(key)}
         return used or _NO_ANNOTATIONS
 
 
 def condition(conditions: Sequence[Condition], name: str) -> bool | None:
-    """Whether the condition is true; None: Unknown, or there is none of that name."""
+    """Tells whether the condition is true; None: Unknown, or there is none of that name."""
     status = next((each.status for each in conditions if each.type == name), "Unknown")
     return {"True": True, "False": False}.get(status)
 

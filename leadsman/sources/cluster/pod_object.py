@@ -150,7 +150,7 @@ class TemplateFields(_Fields, frozen=True):
     topology_spread_constraints: tuple[TopologySpreadFields, ...] = ()
 
     def constraints(self, namespace: str, labels: Mapping[str, str]) -> PodConstraints:
-        """What they require of their node. labels: of the pod, for match_label_keys."""
+        """Returns what they require of their node. labels: of the pod, for match_label_keys."""
         required = self.affinity.node_affinity.required
         return PodConstraints(
             node_selector=tuple(sorted(self.node_selector.items())),
@@ -174,7 +174,7 @@ class TemplateFields(_Fields, frozen=True):
                     yield HostPort(port.host_port, port.protocol or "TCP", port.host_ip or ANY_ADDRESS)
 
     def requests(self, allocated: Mapping[str, Resources], *, resize_is_infeasible: bool = False) -> Resources:
-        """What kube-scheduler counts. allocated: container → what the kubelet reports of it."""
+        """Returns what kube-scheduler counts. allocated: container → what the kubelet reports of it."""
         pod_level = Resources.of({name: amount for name, amount in self.resources.requests.items() if _pod_level(name)})
         return pod_requests(
             [_request(each, allocated, resize_is_infeasible) for each in self.containers],
@@ -294,7 +294,7 @@ class PodObject(Struct, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended and holds nothing any more."""
+        """Tells whether it has ended and holds nothing any more."""
         return self.model.phase in ("Succeeded", "Failed")
 
 

@@ -179,7 +179,7 @@ class FitInputs(NamedTuple):
     now: float
 
     def has_same_settings(self, other: "FitInputs") -> bool:
-        """Whether statistic and layers are the same."""
+        """Tells whether statistic and layers are the same."""
         return self.statistic == other.statistic and self.layers_ms == other.layers_ms
 
 

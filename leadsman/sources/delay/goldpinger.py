@@ -162,7 +162,7 @@ class _NodeResolver:
         return next((self._names[each] for each in identifiers if each in self._names), identifiers[0])
 
     def _identifiers(self, pod: str, fields: _Peer | _Reporter[Any]) -> Iterator[str | None]:
-        """What the pod goes by, the host's address first."""
+        """Returns what the pod goes by, the host's address first."""
         yield fields.host_ip or self._hosts.get(pod) or self._hosts.get(fields.pod_ip or "")
         yield pod
         yield fields.pod_ip
@@ -212,7 +212,7 @@ class GoldpingerSettings(Struct, frozen=True):
 
     @property
     def stale_seconds(self) -> float:
-        """How long data count."""
+        """Says how long data count."""
         return self.interval_seconds * self.stale_intervals
 
 
@@ -315,7 +315,7 @@ class GoldpingerPoller:
         self.current = GoldpingerView(reports, nodes, requested_at, requested_at + self._settings.stale_seconds)
 
     def _is_pinging(self, node: str, report: GoldpingerReport, now: float) -> bool:
-        """Whether the reporter still pings."""
+        """Tells whether the reporter still pings."""
         last_pinged, since = self._last_pings.get(node, ("", now))
         if report.last_pinged != last_pinged or not last_pinged:
             since = now

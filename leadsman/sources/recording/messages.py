@@ -190,7 +190,7 @@ class RequestEncoder:
 
     @property
     def is_full(self) -> bool:
-        """Whether to begin again, because too many names have been met."""
+        """Tells whether to begin again, because too many names have been met."""
         return len(self._numbers) > MAX_NAMES
 
     def encode(self, request: DecidedRequest) -> Iterator[bytes]:

@@ -88,7 +88,7 @@ class Recording:
         self.torn: list[str] = []
 
     def requests(self, wait: Callable[[], bool] | None = None) -> Iterator[RecordedRequest]:
-        """All requests, and with `wait` those that are written meanwhile.
+        """Returns all requests, and with `wait` those that are written meanwhile.
 
         wait: waits where the recording ends; whether to look for more of it then.
         BadRecording: there is none to read, or it is of a format that cannot be read.

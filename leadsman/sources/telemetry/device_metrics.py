@@ -99,7 +99,7 @@ class DeviceMetricPoller:
 
     @property
     def problem(self) -> str:
-        """Why the last poll read nothing; "" when it did."""
+        """Says why the last poll read nothing; "" when it did."""
         return self._problem.text
 
     async def run(self) -> None:

@@ -233,7 +233,7 @@ class PrometheusSource:
         return self._samples(metric, await self.series(metric, self._queries.promql(metric)))
 
     async def series(self, name: str, promql: str) -> list[Series]:
-        """All series of a query. name: what it asks for, in errors. MetricUnavailable."""
+        """Returns all series of a query. name: what it asks for, in errors. MetricUnavailable."""
         try:
             response = await self._client.get("/api/v1/query", _QueryResponse, {"query": promql})
         except ApiError as error:
