@@ -99,6 +99,8 @@ async def test_each_view_is_drawn_by_its_deep_link_runs_no_markup_reads_in_both_
         await tab.size(*DESK)
     assert await tab.evaluate("document.title") != "hacked"
     assert tab.complaints == []
+    if not axe:
+        pytest.skip("all but axe-core's findings passed: npm install --prefix .venv/axe axe-core@4")
 
 
 @pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "1000").split(",")])
