@@ -16,7 +16,7 @@ def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_
     objects: "Objects", build_name: str
 ) -> None:
     classes = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PriorityClass"}
-    if build_name not in builds_with("backups"):
+    if build_name not in builds_with("self-healing"):
         return
     placeholders = classes[PLACEHOLDER_PRIORITY_CLASS]
     assert placeholders["value"] < CLUSTER_AUTOSCALER_CUTOFF

@@ -58,9 +58,9 @@ class FullCluster:
         self.api.call("POST", PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
         manifests = MANIFESTS / "components"
         for file in (
-            manifests / "backups" / "namespace.yaml",
-            manifests / "backups" / "priority.yaml",
-            manifests / "backups" / "extender.yaml",
+            manifests / "self-healing" / "namespace.yaml",
+            manifests / "self-healing" / "priority.yaml",
+            manifests / "self-healing" / "extender.yaml",
             MANIFESTS / "base" / "serviceaccounts.yaml",
         ):
             for one in yaml.safe_load_all(file.read_text()):
