@@ -232,7 +232,8 @@ def _tied(decision: Decision, first: NodeExplanation) -> str:
 
 # Formats an Explanation for a terminal.
 
-ROWS = 20
+ROWS, WHOLE_REASONS = 20, 8
+"""A table has at most so many nodes; with more than the second, a long reason does not say who measured the delay."""
 
 
 def format_explanation(explanation: Explanation, nodes: int | None = None) -> str:
@@ -245,7 +246,8 @@ def format_explanation(explanation: Explanation, nodes: int | None = None) -> st
     plugins = [part.plugin for part in explanation.parts if not part.neutral]
     header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
     cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
-    table = text_table.align_with_reason([[*header, "AGE", "REASON"], *cells])
+    brief = len(shown) > WHOLE_REASONS
+    table = text_table.align_with_reason([[*header, "AGE", "REASON"], *cells], brief)
     remarks = [line for remark in _remarks(explanation, shown, left_out) for line in text_table.wrap(remark)]
     return "\n".join([*text_table.wrap(explanation.headline), "", *table, *remarks]) + "\n"
 

@@ -14,12 +14,15 @@ def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cells).rstrip() for cells in padded]
 
 
-def align_with_reason(rows: Sequence[Sequence[str]], width: int = 100) -> list[str]:
-    """Aligns the cells; the last, a reason, fits the width without what it has in brackets, or goes below its row."""
+def align_with_reason(rows: Sequence[Sequence[str]], brief: bool, width: int = 100) -> list[str]:
+    """Aligns the cells; the last, a reason, goes below its row where it is too long for the width.
+
+    brief: it first loses what it has in brackets, so that a long table has one line a row.
+    """
     lines = list[str]()
     for line, row in zip(align_columns([[*row[:-1], "."] for row in rows]), rows, strict=True):
         before, reason = line[:-1], row[-1]
-        if len(before) + len(reason) > width:
+        if brief and len(before) + len(reason) > width:
             reason = re.sub(r" \([^()]*\)", "", reason)
         if len(before) + len(reason) <= width:
             lines.append((before + reason).rstrip())

@@ -1,6 +1,7 @@
 """Placeholders that kube-scheduler would evict, dead nodes and held room, over HTTP with a real scheduler's bodies."""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -116,7 +117,8 @@ async def test_explain_shows_the_placeholders_that_stayed(starts: "Starter", cap
         await extender.asked("/filter", filtered)
         await extender.asked("/preempt", body)
         page = await extender.told("default/hi-00000")
-    lines = {line.split()[0]: line for line in page.splitlines() if line.startswith("node-")}
+    told = re.split(r"\n(?=node-)", page)
+    lines = {line.split()[0]: line for line in told if line.startswith("node-")}
     assert "the pod would evict a placeholder, which holds room for other pods" in lines["node-00000"]
     assert "refused" in lines["node-00001"]
     assert "kept" in lines["node-00002"]

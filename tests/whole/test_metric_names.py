@@ -19,6 +19,7 @@ SHARED_PREFIXES = (
     "leadsman_delay_source_",
     "leadsman_estimates_",
     "leadsman_implausible_",
+    "leadsman_plugin_",
     "leadsman_policy_",
     "leadsman_state_",
     "leadsman_telemetry_",

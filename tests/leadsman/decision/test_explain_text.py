@@ -19,9 +19,11 @@ def test_the_text_is_a_headline_and_a_table_of_100_columns(edge: DecisionInputs,
         "6.062 to 24.25 ms, 1.0 s old), bound 25 ms\n"
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
-        "edge-2  kept     6      0.50     0.75      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
+        "edge-2  kept     6      0.50     0.75      12.12          1.0s\n"
+        "    12.12 ms from edge-1 (measured by edge-1's agent, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms\n"
         "edge-3  refused  -      -        -         40             1.0s\n"
-        "    delay to edge-1 over 25 ms: 40 ms from edge-1, bound 25 ms\n"
+        "    delay to edge-1 over 25 ms: 40 ms from edge-1 (measured by edge-1's agent, 20 to 80 ms, 1.0 s\n"
+        "    old), bound 25 ms\n"
         "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 was not measured\n"
     )
 
@@ -35,7 +37,7 @@ def test_no_node_is_explained(make: "Make") -> None:
 
 def test_5000_nodes_fit_a_terminal(make: "Make") -> None:
     near = {f"node-{number}": float(number) for number in range(5_000)}
-    facts = make.facts({"ref": make.state(near)})
+    facts = make.facts({"ref": make.state(near)} | {node: make.state({"ref": ms}) for node, ms in near.items()})
     lines = format_explanation(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()
     assert len(lines) < 30
     assert max(map(len, lines)) <= 100

@@ -11,13 +11,10 @@ def test_columns_are_as_wide_as_their_widest_cell() -> None:
 
 def test_a_reason_that_is_too_long_goes_on_below_its_row() -> None:
     rows = [["NODE", "REASON"], ["a", "near (by b's agent)"], ["edge-1", "delay to edge-1 over 25 ms"]]
-    assert text_table.align_with_reason(rows, width=20) == [
-        "NODE    REASON",
-        "a       near",
-        "edge-1",
-        "    delay to edge-1",
-        "    over 25 ms",
-    ]
+    head, below = "NODE    REASON", ["edge-1", "    delay to edge-1", "    over 25 ms"]
+    assert text_table.align_with_reason(rows, brief=True, width=20) == [head, "a       near", *below]
+    whole = ["a", "    near (by b's", "    agent)"]
+    assert text_table.align_with_reason(rows, brief=False, width=20) == [head, *whole, *below]
 
 
 def test_counts_read_as_in_an_event() -> None:
