@@ -63,7 +63,7 @@ def serving_options(add: Options) -> None:
     )
     add.flag(
         "api-listen",
-        "loopback address of the page and the API, which ask for no token (default {default}; docs/api.md)",
+        "loopback address of the page and the API, which ask for no token (default {default}; docs/page.md)",
         f"127.0.0.1:{API_PORT}",
         loopback_address,
     )

@@ -1,4 +1,4 @@
-"""Asks an extender's API (docs/api.md): the flags, the replicas, the call, and what is said when it fails.
+"""Asks an extender's API (docs/page.md): the flags, the replicas, the call, and what is said when it fails.
 
 The API is at a URL, or on the loopback address of each extender's pod behind a forwarded port. A decision is kept by
 the replica that made it, so who asks for one asks them all.
