@@ -14,7 +14,7 @@ def api_page() -> str:
         "# Paths and types of the API",
         "",
         "Made from the OpenAPI document, which each extender with a page serves at `/api/v1/openapi.json`.",
-        "[The page and its API](../page.md#who-may-look) says how to reach it, and who may. A star marks what must be given.",
+        "[The page and its API](../page.md#who-may-look) says who may ask. A star marks what must be given.",
         "",
         "## Paths",
         "",
