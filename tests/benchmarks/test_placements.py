@@ -36,12 +36,3 @@ def test_estimates_that_are_accepted_break_fewer_bounds_than_they_promise(
 ) -> None:
     assert tallies[network]["estimated"] > 5_000
     assert tallies[network]["worse_ratio"] <= 0.05
-
-
-@pytest.mark.slow
-def test_nor_do_they_where_directions_differ() -> None:
-    """Of seattle_1, whose single seeds accept from 9 to 505 pairs; so they are counted together."""
-    found = run("--network", "seattle_1", "--seed", "1", "2", "3", "4", "5", "--placements", "50000")["seattle_1"]
-    assert found["broken"] == 0
-    assert found["estimated"] > 1_000
-    assert found["worse_ratio"] <= 0.1

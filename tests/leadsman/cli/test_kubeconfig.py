@@ -41,8 +41,9 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("place", ["variable", "home"])
+@pytest.mark.parametrize(
+    ("command", "place"), [*((command, "variable") for command in COMMANDS), (COMMANDS[0], "home")], ids=str
+)
 def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
     command: list[str],
     place: str,
