@@ -16,7 +16,7 @@ class Truth(StrEnum):
 
 
 class DetectionRules(Struct, frozen=True):
-    """The thresholds. docs/self-healing.md says why each is what it is.
+    """The thresholds, which docs/self-healing.md lists for operators.
 
     call_timeout_seconds: the agents' own, T in 2P + T.
     least_probers: peers that must be assigned to probe a node; in a cluster of three, both others.
