@@ -65,8 +65,8 @@ def kubernetes_binaries() -> Path:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: one more than this process has cores, because many tests wait for processes and timers."""
-    return len(os.sched_getaffinity(0)) + 1
+    """For `-n auto`: twice as many as this process has cores, because many tests wait for processes and timers."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 @pytest.hookimpl(trylast=True)
