@@ -22,7 +22,7 @@ class CappedList:
         self._problem = ProblemLog(
             log,
             f"agent reads the first {most} records under {prefix} and ignores the others; delete those that no agent "
-            "or extender wrote, and replace the etcd credentials that wrote them",
+            "or extender wrote, and delete the pod whose token wrote them",
             f"agent reads all records under {prefix} again",
         )
 

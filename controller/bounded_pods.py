@@ -1,7 +1,7 @@
 """Tells, by Events on pods with a delay bound, why one waits and whether one was bound against its bound.
 
 kube-scheduler's own Event says how many nodes refused a pod, without values; and it binds a pod unchecked when the
-extender is not asked, or is skipped (`ignorable: true`). The component `replacement` moves a pod over its bound.
+extender is not asked, or is skipped (`ignorable: true`). `--replacement` moves a pod over its bound.
 """
 
 from collections import Counter

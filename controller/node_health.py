@@ -263,7 +263,7 @@ class NodeConditions(Keeper):
     name = "publish node health"
     problem_texts = (
         f"controller cannot read or write the condition {UNREACHABLE_CONDITION} of nodes; it tries again (is the "
-        "component node-health installed?)",
+        "component self-healing installed?)",
         f"controller writes the condition {UNREACHABLE_CONDITION} of nodes again",
     )
 

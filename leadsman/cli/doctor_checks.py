@@ -82,8 +82,8 @@ CLOCK_WARNING_SECONDS, CLOCK_ERROR_SECONDS = 5.0, 60.0
 
 CERTIFICATE_WARNING_DAYS, CERTIFICATE_ERROR_DAYS = 30, 7
 
-OLDEST_KUBERNETES = (1, 25)
-"""The first whose kube-scheduler reads kubescheduler.config.k8s.io/v1, which `leadsman configure-scheduler` writes."""
+OLDEST_KUBERNETES = (1, 30)
+"""The first whose tokens name the pod's node (KEP-4193), by which etcd's gateway knows an agent."""
 
 NEUTRAL_WARNING_RATIO = 0.01
 
@@ -107,7 +107,7 @@ def _kubernetes(seen: Seen) -> Iterator[Finding]:
     numbers = tuple(int(number) for number in re.findall(r"\d+", seen.server_version)[:2])
     if numbers < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
-        text = f"{seen.server_version} is older than {oldest}: its kube-scheduler cannot read the configuration"
+        text = f"{seen.server_version} is older than {oldest}: its tokens name no node, so etcd refuses agents"
         yield Finding("kubernetes", Status.ERROR, text, "upgrade the cluster")
     else:
         yield Finding("kubernetes", Status.OK, seen.server_version)

@@ -20,7 +20,12 @@ MEMBERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/comp
 
 def install_chart(rollout: Rollout) -> None:
     chart = f"{ROOT}/charts/leadsman"
-    rollout.install_with(lambda: _helm(rollout.cluster, "install", *RELEASE, chart, "--wait", "--timeout=300s"))
+
+    def deploy() -> None:
+        _helm(rollout.cluster, "install", *RELEASE, chart, "--wait", "--timeout=300s")
+        rollout.fetch_certificates()
+
+    rollout.install_with(deploy)
 
 
 def remove_chart(rollout: Rollout) -> str:

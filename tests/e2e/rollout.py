@@ -27,15 +27,20 @@ class Rollout:
 
     def install(self) -> None:
         """Certificates, the overlay, and kube-scheduler's configuration."""
-        self.install_with(lambda: self.apply(COMPONENTS))
+
+        def deploy() -> None:
+            self.leadsman("certs", "create")
+            self.apply_certificates()
+            self.apply(COMPONENTS)
+
+        self.install_with(deploy)
 
     def install_with(self, deploy: Callable[[], object]) -> None:
-        """The steps before and after `deploy`. One node gets no Deployment's pod."""
+        """The steps before and after `deploy`, which leaves kube-scheduler's files in the folder. One node gets no
+        Deployment's pod."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.leadsman("certs", "create")
         self.cluster.kubectl("apply", "-f", f"{ROOT}/daemonset/base/namespace.yaml")
-        self.apply_certificates()
         self.cluster.kubectl("cordon", AGENT_ONLY_NODE)
         try:
             deploy()
@@ -86,6 +91,14 @@ class Rollout:
 
     def apply_certificates(self) -> None:
         self.cluster.kubectl("apply", "-f", "-", stdin=self.leadsman("certs", "secrets"))
+
+    def fetch_certificates(self) -> None:
+        """Takes the files that a job of the chart made for kube-scheduler, as the chart's notes have it."""
+        (self.folder / "leadsman-certs").mkdir()
+        for name, file in {"ca.crt": "ca.crt", "tls.crt": "client.crt", "tls.key": "client.key"}.items():
+            template = f'go-template={{{{index .data "{name}" | base64decode}}}}'
+            secret = ("-n", "leadsman", "get", "secret", "leadsman-scheduler-tls", "-o", template)
+            (self.folder / "leadsman-certs" / file).write_text(self.cluster.kubectl(*secret))
 
     def update(self, what: str) -> None:
         """A rolling update, as a new image makes one."""

@@ -42,7 +42,7 @@ def backup_options(add: Options) -> None:
     add.switch(
         "backups",
         "give pods with a delay bound a backup node, whose room placeholders hold, and keep them off dead and suspect "
-        "nodes; needs --node-health=report and the component backups",
+        "nodes; needs --node-health=report and the component self-healing",
     )
     add.flag(
         "backup-scope",
@@ -72,7 +72,7 @@ def failover_options(add: Options) -> None:
     add.switch(
         "failover",
         "taint dead nodes and delete their covered pods, so that their owners make new ones on the backups; needs "
-        "--backups and the component failover",
+        "--backups and the component self-healing",
     )
     add.flag(
         "failover-nodes",
@@ -96,7 +96,7 @@ def replacement_options(add: Options) -> None:
     add.switch(
         "replacement",
         "move a pod whose delay left its bound, and one that is in the way of a pending pod, where every bound is "
-        "kept; needs --backups and the component replacement",
+        "kept; needs --backups and the component self-healing",
     )
     add.flag(
         "replacement-hold-seconds",
@@ -187,7 +187,7 @@ def node_health_options(add: Options) -> None:
     add.flag(
         "node-health",
         "off, or report: which nodes are suspect, cut off or dead is shown as the condition LeadsmanUnreachable, in "
-        "Events and metrics; needs the component node-health (default {default})",
+        "Events and metrics; needs the component self-healing (default {default})",
         OFF,
         one_of(OFF, "report"),
         metavar="MODE",

@@ -88,7 +88,7 @@ def test_a_sound_cluster_has_no_advice() -> None:
 @pytest.mark.parametrize(
     ("changed", "check", "status", "text"),
     [
-        ({"server_version": "v1.24.3"}, "kubernetes", Status.ERROR, "older than 1.25"),
+        ({"server_version": "v1.29.3"}, "kubernetes", Status.ERROR, "older than 1.30"),
         ({"server_version": Denied("connection refused")}, "kubernetes", Status.ERROR, "connection refused"),
         ({"ready_nodes": ["edge-1", "edge-2"]}, "agents", Status.WARNING, "1 of 2 ready nodes: edge-2"),
         ({"ready_nodes": ["edge-3"]}, "agents", Status.WARNING, "edge-3"),
