@@ -34,7 +34,8 @@ class Question(Struct, frozen=True):
 
 
 def _questions() -> Sequence[Question]:
-    rows = DOCUMENT.read_text("utf-8").partition("## Ten questions")[2].partition("| --- |")[2].splitlines()[1:]
+    section = DOCUMENT.read_text("utf-8").partition("## Ten questions")[2].partition("\n## ")[0]
+    rows = section.partition("| --- |")[2].splitlines()[1:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("|")]
     return [
         Question(text, re.findall(r"\*\*(.+?)\*\*", clicks), command.strip("`"), answer.strip("`"))
