@@ -128,7 +128,7 @@ async def test_what_the_api_server_refuses_is_written_later_and_the_log_names_th
     api.fail("patch", 403)
     await publisher.publish(DEAD)
     assert publisher.condition == {}
-    assert "is the component node-health installed?" in caplog.text
+    assert "is the component self-healing installed?" in caplog.text
     await publisher.publish(DEAD)
     assert publisher.condition["status"] == "True"
 
