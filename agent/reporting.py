@@ -79,10 +79,12 @@ HARDWARE_BAND_RATIO = 0.10
 HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
 """Ending of the metric's name → band in the metric's unit. Other metrics have the relative band only."""
 EXACT_METRICS = frozenset({SRIOV_LINK_HEADROOM, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS})
-"""What decisions add up with what pods ask: a tenth of a link would be promised twice. They change with pods only."""
+"""Each change of these is written: decisions add them up with what pods ask, and within a band a tenth of a link would
+be promised twice. They change with pods only."""
 COORDINATE_BAND_MS = 0.05
 COORDINATE_BAND_REACHES = 0.1
-"""Of the RTT within which other nodes are near; a smaller move changes no order of nodes."""
+"""A coordinate is written when it moved by this share of the RTT within which other nodes are near; a smaller move
+changes no order of nodes."""
 ERROR_BAND_RATIO = 0.1
 REACH_BAND_RATIO = 0.25
 

@@ -11,6 +11,7 @@ actions, what cannot be done now, Events, dry runs and metrics.
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -92,7 +93,7 @@ class Tools(Struct, frozen=True):
             self.events.record(about, reason, note, action, warning, api_version, name)
 
 
-class Keeper:
+class Keeper(ABC):
     """Keeps one thing as it should be. A subclass says what: `keep`, and what of the rest differs from nothing.
 
     name: in logs and in /healthz.
@@ -118,14 +119,14 @@ class Keeper:
         self._due_at = float("-inf")
         self._problem = ProblemLog(logging.getLogger(type(self).__module__), *self.problem_texts)
 
+    @abstractmethod
     async def keep(self) -> None:
         """Plans, and does what is due. What raises ApiError or BadDocument is done in a later turn."""
-        raise NotImplementedError
 
-    def fail(self) -> None:
+    def fail(self) -> None:  # noqa: B027 -- most keepers have nothing to forget
         """Forgets what may not be true since a turn failed: another replica may have written."""
 
-    def forget(self) -> None:
+    def forget(self) -> None:  # noqa: B027 -- most keepers have nothing to forget
         """Forgets everything, because another replica leads: what is known is old when this one does again."""
 
     def page(self) -> Mapping[str, Any]:

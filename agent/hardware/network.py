@@ -216,7 +216,8 @@ def _walk(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
 
 _TIMEOUT_SECONDS = 2.0
 _LARGEST_PART_BYTES = 1 << 20
-"""Of one read. The kernel sends a link with 256 virtual functions, of some 350 bytes each, in one message."""
+"""The most that one read takes. The kernel sends a link with 256 virtual functions, of some 350 bytes each, in one
+message."""
 _LARGEST_DUMP_BYTES = 16 << 20
 
 

@@ -169,7 +169,7 @@ _POLL_SECONDS = 0.5
 
 
 class PeerProber(Protocol):
-    """What finding peers needs of the prober. Simulated agents have one without packets."""
+    """A prober, as far as finding peers needs one. Simulated agents have one without packets."""
 
     def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
         """Probes exactly these peers from now on, each once an interval."""

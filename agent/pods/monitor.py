@@ -290,17 +290,21 @@ def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator
         {plugin.name: not plugin.problem.text for plugin in monitor.observer.plugins},
         "plugin",
     )
-    if (ledger := monitor.ledger) is not None:  # Series of types that the ledger dropped go.
-        yield counter(
-            "leadsman_incidents",
-            "Incidents of this node's pods, by type of pod and cause.",
-            ledger.incident_counts,
-            "type",
-            "cause",
-        )
-        yield counter(
-            "leadsman_pod_healthy_seconds",
-            "Seconds in which this node's pods were healthy, by type of pod.",
-            ledger.healthy_seconds,
-            "type",
-        )
+    if monitor.ledger is not None:  # Series of types that the ledger dropped go.
+        yield from _ledger_metrics(monitor.ledger)
+
+
+def _ledger_metrics(ledger: IncidentLedger) -> Iterator[Metric]:
+    yield counter(
+        "leadsman_incidents",
+        "Incidents of this node's pods, by type of pod and cause.",
+        ledger.incident_counts,
+        "type",
+        "cause",
+    )
+    yield counter(
+        "leadsman_pod_healthy_seconds",
+        "Seconds in which this node's pods were healthy, by type of pod.",
+        ledger.healthy_seconds,
+        "type",
+    )

@@ -75,7 +75,7 @@ _SHORTEST_IPV4_HEADER = 20
 
 
 class IpVersion(IntEnum):
-    """Of the Internet Protocol."""
+    """A version of the Internet Protocol: ICMP's message types differ between the two."""
 
     V4 = 4
     V6 = 6
@@ -86,7 +86,7 @@ REPLY_TYPES = {IpVersion.V4: 0, IpVersion.V6: 129}
 
 
 class EchoPayload(NamedTuple):
-    """What identifies a probe.
+    """An open probe is known by these fields.
 
     cookie: 8 random bytes, the same for all probes of a process.
     counter: 0 .. 2^64 - 1, never twice in a process.

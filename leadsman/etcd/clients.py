@@ -162,7 +162,7 @@ class Clients:
         self._clients: dict[str, Client] = {}
 
     async def of_token(self, token: str, address: str) -> Client:
-        """TokenRefused; ApiError when the API server does not say; TooMuch for ever new tokens from one address."""
+        """TokenRefused; ApiError when the API server does not say; TooMuch when an address shows too many tokens."""
         role = await self._role(token, address)
         if role.name not in self._clients:
             self._clients[role.name] = Client(role, self._clock)

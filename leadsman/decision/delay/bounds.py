@@ -178,7 +178,7 @@ def _shown(value: str) -> str:
 # A node's name comes before a workload's: adding a workload never changes what a bound to a node means, and a
 # workload named like a node can be written with its kind. A pod may name its own workload; while no other pod of it
 # is placed the bound holds everywhere, as kube-scheduler does it for a pod that matches its own affinity, or the
-# first would wait for ever.
+# first would never be placed.
 # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 
 MAX_TARGET_NODES = 16
