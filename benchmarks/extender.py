@@ -28,7 +28,7 @@ from urllib.request import Request, urlopen
 import psutil
 from msgspec import Struct
 
-from tests.dockerfile import environ_of
+from tests.dockerfile import malloc_limits
 
 CAPTURES = Path(__file__).parents[1] / "tests" / "data" / "captures"
 ROUNDS = 5
@@ -141,8 +141,7 @@ def next_uid() -> bytes:
 @contextmanager
 def start_server(module: str, *arguments: str) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-m", module, *arguments]
-    malloc = {name: value for name, value in environ_of("").items() if name.startswith("MALLOC_")}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | malloc) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | malloc_limits("")) as process:
         assert process.stdout
         made = MeasuredServer(psutil.Process(process.pid), int(process.stdout.readline()))
         try:

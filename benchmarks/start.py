@@ -30,7 +30,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.dockerfile import environ_of
+from tests.dockerfile import malloc_limits
 
 PEERS, POD_TYPES = 16, 10
 KEYS_PER_WRITE = 120
@@ -99,11 +99,10 @@ def running_extender(checkout: Path, etcd_url: str) -> Iterator[tuple[psutil.Pop
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
-    malloc = {name: value for name, value in environ_of("").items() if name.startswith("MALLOC_")}
     process = psutil.Popen(
         [sys.executable, "-m", "leadsman.cli.main", "extender", *flags],
         cwd=checkout,
-        env=os.environ | malloc | {"PYTHONPATH": str(checkout)},
+        env=os.environ | malloc_limits("") | {"PYTHONPATH": str(checkout)},
         stdout=subprocess.DEVNULL,
     )
     try:

@@ -33,3 +33,8 @@ def environ_of(target: str) -> Mapping[str, str]:
     words = [word for name, arguments in stage(read_steps(), target) if name == "ENV" for word in arguments.split()]
     variables = dict(word.split("=", 1) for word in words)
     return {name: value for name, value in variables.items() if name != "PATH"}
+
+
+def malloc_limits(target: str) -> Mapping[str, str]:
+    """What the image of this stage tells the allocator: a process that is measured elsewhere runs with the same."""
+    return {name: value for name, value in environ_of(target).items() if name.startswith("MALLOC_")}

@@ -17,6 +17,7 @@ import msgspec
 from extender.api.decisions import DecisionDetail
 from leadsman.cli.explain import decision_text
 from leadsman.testbed.etcd import die_with_parent
+from tests.dockerfile import malloc_limits
 
 PATIENCE_SECONDS = 30.0
 
@@ -25,8 +26,8 @@ class LeadsmanProcess:
     """Runs from construction on, and dies with the thread that constructed it.
 
     ops_url: /metrics, /healthz and /readyz. log: it is appended to. prefix: runs the command elsewhere, such as
-    `ip netns exec NAME`. environ: added to this process's own. program, cwd: another installation's command,
-    and where it runs. api_url: of an extender's API for people.
+    `ip netns exec NAME`. environ: added to this process's own and to the image's limits of malloc. program, cwd:
+    another installation's command, and where it runs. api_url: of an extender's API for people.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LeadsmanProcess:
                 command,
                 stdout=out,
                 stderr=out,
-                env={**os.environ, **(environ or {})},
+                env={**os.environ, **malloc_limits("agent" if arguments[0] == "agent" else ""), **(environ or {})},
                 cwd=cwd,
                 preexec_fn=die_with_parent,
             )
