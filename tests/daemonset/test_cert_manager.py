@@ -45,13 +45,6 @@ def test_each_object_has_only_fields_of_its_kind_with_values_that_these_take(crd
         assert errors == [], each["metadata"]["name"]
 
 
-def test_a_field_that_cert_manager_does_not_know_is_seen(crds: "Objects", ours: "Objects") -> None:
-    certificate = next(each for each in ours if each["kind"] == "Certificate")
-    misspelt = {**certificate, "spec": {**certificate["spec"], "secretname": "x"}}
-    schema = next(closed(version(each)) for each in crds if each["spec"]["names"]["kind"] == "Certificate")
-    assert not validator(schema).is_valid(misspelt)
-
-
 def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: "Objects") -> None:
     """Since 1.18 cert-manager makes a new key at each renewal unless it is told otherwise."""
     policies = {

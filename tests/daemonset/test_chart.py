@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
@@ -11,10 +10,9 @@ import pytest
 import yaml
 
 from leadsman.cli.main import build_parser
-from leadsman.runtime.version import VERSION
 from tests.daemonset.chart_readme import README, readme
 from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
-from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, MANIFESTS, PROFILES, Template, run_template
+from tests.daemonset.conftest import BUILDS, CHART, MANIFESTS, PROFILES, Template, run_template
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Render
@@ -71,11 +69,6 @@ def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
 def without_hash(name: str) -> str:
     """The name of a ConfigMap without kustomize's hash."""
     return re.sub(r"^(leadsman-(?:settings|scheduler-configuration))-\w{10}$", r"\1", name)
-
-
-def test_every_component_has_a_setting() -> None:
-    """A new one needs a value, its schema, its part in _helpers.tpl and rights.yaml, a line in chart_settings.py."""
-    assert sorted(SETTINGS_OF) == COMPONENTS
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -193,17 +186,3 @@ def test_its_readme_is_made_from_its_values() -> None:
 def test_it_passes_helm_lint(helm: str) -> None:
     done = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
-
-
-def test_a_package_holds_all_that_its_templates_read(helm: str, tmp_path: Path, template: Template) -> None:
-    subprocess.run([helm, "package", str(CHART), "-d", str(tmp_path)], capture_output=True, check=True)
-    (package,) = tmp_path.glob("leadsman-*.tgz")
-    command = [helm, "template", "leadsman", str(package), "-n", "leadsman", "--set", "image.registry="]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert [each for each in yaml.safe_load_all(done.stdout) if each] == template()
-
-
-def test_its_version_is_ours_spelled_as_semver() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["appVersion"] == VERSION
-    assert chart["version"] == VERSION.replace(".dev", "-dev")

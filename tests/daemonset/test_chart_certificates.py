@@ -68,19 +68,6 @@ def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Templa
     assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
 
 
-def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(template: Template) -> None:
-    sources = [
-        source
-        for each in template("certificates.mode=cert-manager", "profile=controller")
-        if each["kind"] in ("DaemonSet", "Deployment")
-        for volume in each["spec"]["template"]["spec"]["volumes"]
-        for source in volume.get("projected", {}).get("sources", [])
-        if "secret" in source
-    ]
-    only = {"secret": {"name": TRUST_CONFIG_MAP, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
-    assert sources == [only] * 3
-
-
 @pytest.mark.parametrize("replicas", [1, 3, 5])
 def test_an_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
     text = json.dumps(template(f"etcd.replicas={replicas}"))

@@ -47,22 +47,11 @@ def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: st
     assert "--own-flag=1" in arguments
 
 
-def test_an_affinity_of_the_user_s_keeps_etcd_s_members_apart(template: Template) -> None:
-    (member,) = [each for each in template("etcd.affinity.nodeAffinity.own=1") if each["kind"] == "StatefulSet"]
-    assert {*member["spec"]["template"]["spec"]["affinity"]} == {"nodeAffinity", "podAntiAffinity"}
-
-
 def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
     objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
     monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
     assert len(monitors) == 4
     assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
-
-
-def test_rules_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
-    objects = template("prometheusRule.enabled=true", "prometheusRule.additionalLabels.release=kps")
-    (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
-    assert rules["metadata"]["labels"]["release"] == "kps"
 
 
 def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Template) -> None:
@@ -98,11 +87,6 @@ def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_contro
     (controller,) = objects_named(objects, "Deployment", "leadsman-controller")
     (container,) = controller["spec"]["template"]["spec"]["containers"]
     assert f"--telemetry={sources}" in container["args"]
-
-
-def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
-    manifest = 'extraManifests[0]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-own"}'
-    assert [each for each in template(manifest) if each["metadata"]["name"] == "leadsman-own"]
 
 
 @pytest.mark.parametrize(

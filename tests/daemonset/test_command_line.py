@@ -114,32 +114,3 @@ def test_every_variable_is_one_that_the_command_reads(
     in_arguments = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
     given = {variable["name"] for variable in container.get("env", [])}
     assert given - ONLY_FOR_PEOPLE - in_arguments <= variables_of(command, capsys)
-
-
-def test_every_setting_is_one_that_a_command_reads(
-    settings: dict[str, str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert settings.keys() <= {name for command in WORKLOADS for name in variables_of(command, capsys)}
-
-
-def test_no_argument_hides_a_setting(
-    command: str, container: dict[str, Any], settings: dict[str, str], build_name: str
-) -> None:
-    """An operator who changes the setting would change nothing."""
-    if "envFrom" not in container:
-        return
-    flags = [argument.partition("=")[0] for argument in container["args"]]
-    hidden = {flag for flag in flags if f"LEADSMAN_{flag[2:].upper().replace('-', '_')}" in settings}
-    devices_are_judged = command == "controller" and build_name == "everything"
-    assert hidden == ({"--telemetry"} if devices_are_judged else set())
-
-
-def test_settings_come_from_the_one_config_map(command: str, container: dict[str, Any]) -> None:
-    (source,) = container["envFrom"]
-    assert source["configMapRef"]["name"].startswith("leadsman-settings")
-
-
-def test_an_unknown_argument_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        build_parser({}, only="agent").parse_args(["agent", "--no-such-flag"])
-    assert "--no-such-flag" in capsys.readouterr().err

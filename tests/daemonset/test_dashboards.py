@@ -20,12 +20,6 @@ COLUMNS = 24
 DASHBOARDS = sorted(FOLDER.glob("*.json"))
 
 
-def test_every_dashboard_is_in_the_component() -> None:
-    names = {path.name for path in DASHBOARDS}
-    component = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
-    assert {file for each in component["configMapGenerator"] for file in each["files"]} == names
-
-
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 def test_panels_have_the_shape_that_grafana_s_schema_asks_for(path: Path) -> None:
     """What dashboard.jsonschema.json of grafana-foundation-sdk requires, and what it leaves to Grafana: unique ids,
@@ -65,7 +59,3 @@ def test_recorded_series_are_used_by_the_name_that_they_are_recorded_under() -> 
     recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
     used = {name for each in expressions() for name in re.findall(r"leadsman:[\w:]+", each)}
     assert used <= recorded
-
-
-def test_no_dashboard_is_too_large_for_a_config_map() -> None:
-    assert all(path.stat().st_size < 1 << 20 for path in DASHBOARDS)

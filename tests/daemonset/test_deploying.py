@@ -4,12 +4,11 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from leadsman.cli.scheduler_files import ConfigureSettings
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from tests.daemonset.conftest import EXCLUDED, PROFILES
 
@@ -29,24 +28,12 @@ def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_every_path_in_it_exists(text: str, root: Path) -> None:
-    paths = set(re.findall(r"(?<![\w/])daemonset/(?!leadsman-)[\w./-]*\w", text))
-    assert {"daemonset/overlay", "daemonset/scheduler/kube-scheduler.yaml"} <= paths
-    assert not [path for path in paths if not (root / path).exists()]
-
-
 def test_it_and_the_overlay_name_every_component(text: str, root: Path) -> None:
     components = {folder.name for folder in (root / "daemonset/components").iterdir()}
     assert set(re.findall(r"^\| `([\w-]+)` \| .* \| .* \|$", text, re.MULTILINE)) >= components
     overlay = (root / "daemonset/overlay/kustomization.yaml").read_text()
     of_profiles = set(PROFILES["self-healing"])
     assert set(re.findall(r"# - \.\./components/([\w-]+)", overlay)) == components - of_profiles
-
-
-def test_uncommenting_a_component_in_the_overlay_is_all_it_takes(root: Path) -> None:
-    text = (root / "daemonset/overlay/kustomization.yaml").read_text()
-    chosen = yaml.safe_load(text.replace("# - ../components/bind", "- ../components/bind"))
-    assert chosen["components"] == ["../components/bind"]
 
 
 @pytest.mark.integration
@@ -76,54 +63,6 @@ def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
         overlay.mkdir()
         (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../daemonset/overlay"], **patch}))
         subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, check=True)
-
-
-@pytest.mark.integration
-def test_the_sources_of_telemetry_that_the_docs_name_in_the_overlay_count(root: Path, tmp_path: Path) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl: apt-get install kubernetes-client")
-    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
-    overlay = tmp_path / "daemonset/overlay/kustomization.yaml"
-    patch = blocks((root / "docs/telemetry-policies.md").read_text(), "yaml")[0]
-    overlay.write_text(overlay.read_text().replace("# - ../components/telemetry", "- ../components/telemetry") + patch)
-    done = subprocess.run(["kubectl", "kustomize", str(overlay.parent)], capture_output=True, text=True, check=True)
-    maps = [each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "ConfigMap"]
-    (settings,) = [each for each in maps if each["metadata"]["name"].startswith("leadsman-settings-")]
-    assert "prometheus=" in settings["data"]["LEADSMAN_TELEMETRY"]
-
-
-@pytest.mark.integration
-def test_its_replacement_makes_each_alert_s_runbook_a_link(text: str, root: Path, tmp_path: Path) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl: apt-get install kubernetes-client")
-    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
-    (links,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("configMapGenerator:")]
-    overlay = tmp_path / "daemonset/overlay"
-    chosen = {"resources": ["../base"], "components": ["../components/prometheus"], **links}
-    (overlay / "kustomization.yaml").write_text(yaml.safe_dump(chosen))
-    done = subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, text=True, check=True)
-    built = list(yaml.safe_load_all(done.stdout))
-    (rules,) = [each for each in built if each["kind"] == "PrometheusRule"]
-    alerts = [rule for group in rules["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
-    assert {each["alert"]: each["annotations"]["runbook"] for each in alerts} == {
-        each["alert"]: f"https://docs.example.com/leadsman/runbooks.html#{each['alert'].lower()}" for each in alerts
-    }
-    assert "leadsman-docs" not in {each["metadata"]["name"] for each in built}, "it is for kustomize alone"
-
-
-def test_its_scheduler_settings_are_the_file_s(text: str, scheduler: dict[str, Any]) -> None:
-    (extender,) = scheduler["extenders"]
-    known = {**scheduler, **extender}
-    settings = text.partition("| setting |")[2].partition("\n\n")[0]
-    for name, value in re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", settings, re.MULTILINE):
-        assert str(known[name]).lower() == value.replace(" ", ""), name
-
-
-def test_kubeadm_s_own_configuration_leads_to_the_same_files(text: str) -> None:
-    (block,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("scheduler:")]
-    assert block["scheduler"]["extraArgs"] == [{"name": "config", "value": ConfigureSettings("https://x", "").config}]
-    (volume,) = block["scheduler"]["extraVolumes"]
-    assert volume["hostPath"] == volume["mountPath"] == ConfigureSettings("https://x", "").folder
 
 
 @pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])

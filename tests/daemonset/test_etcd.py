@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from leadsman.cli.certificates import MEMBER_NAMES
-from leadsman.etcd.gateway import LARGEST_REQUEST_BYTES
 from leadsman.etcd.member_start import EtcdFlags, InitialCluster, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
@@ -65,21 +64,6 @@ def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd,
     assert spec["containers"][0]["resources"]["limits"]["memory"] == "2Gi"
     assert spec["volumes"][0]["emptyDir"]["sizeLimit"] == "4Gi"
     assert quota == 1024**3
-
-
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_what_the_gateway_lets_through_etcd_takes(initial: dict[str, Any]) -> None:
-    assert f"--max-request-bytes={LARGEST_REQUEST_BYTES}" in initial["args"]
-
-
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_etcd_reads_the_file_that_its_init_container_writes(find: "Find", initial: dict[str, Any]) -> None:
-    spec = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]
-    (container,) = spec["containers"]
-    (written,) = [a.partition("=")[2] for a in initial["args"] if a.startswith("--config=")]
-    assert container["args"] == [f"--config-file={written}"]
-    assert initial["volumeMounts"][:2] == container["volumeMounts"]
-    assert Path(written).is_relative_to(container["volumeMounts"][0]["mountPath"])
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)

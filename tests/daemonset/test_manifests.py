@@ -3,7 +3,6 @@
 import json
 import re
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
@@ -16,7 +15,7 @@ from tests.daemonset.conftest import CHART, builds_with
 from tests.newer_etcd import VERSION as VERSION_OF_TESTS
 
 if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects, Render
+    from tests.daemonset.conftest import Find, Objects
 
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
 COMPONENT = "app.kubernetes.io/component"
@@ -37,20 +36,6 @@ def validate(document: str, version: str) -> None:
     kubernetes_validate.validate(json.loads(document), version, strict=True)
 
 
-def test_a_misspelt_field_is_found() -> None:
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(
-            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"prots": []}},
-            "1.37",
-            strict=True,
-        )
-
-
-def test_no_object_stands_twice(objects: "Objects") -> None:
-    names = [(o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in objects]
-    assert len(names) == len(set(names))
-
-
 def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_name: str) -> None:
     if build_name == "files":
         return
@@ -59,13 +44,6 @@ def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_na
         assert set(labels) >= LABELS, name
         assert labels["app.kubernetes.io/version"] == VERSION
         assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
-
-
-def test_images_carry_the_version(workloads: "Objects") -> None:
-    images = {c["image"] for w in workloads for c in w["spec"]["template"]["spec"]["containers"]}
-    ours = {image for image in images if image.startswith("leadsman")}
-    assert f"leadsman-agent:{VERSION}" in ours
-    assert ours <= {f"leadsman-agent:{VERSION}", f"leadsman:{VERSION}"}
 
 
 def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
@@ -94,29 +72,12 @@ def test_the_agent_runs_everywhere_and_is_replaced_before_a_new_one_starts(find:
     assert spec["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
-def test_the_agent_learns_who_it_is_from_the_downward_api(find: "Find") -> None:
-    (agent,) = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]["containers"]
-    assert {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in agent["env"]} == {
-        "NODE_NAME": "spec.nodeName",
-        "POD_NAME": "metadata.name",
-        "POD_UID": "metadata.uid",
-        "POD_IP": "status.podIP",
-        "HOST_IP": "status.hostIP",
-        "NODE_ZONE": "metadata.labels['topology.kubernetes.io/zone']",
-    }
-
-
 def test_the_extender_survives_the_loss_of_a_pod(find: "Find") -> None:
     extender = find("Deployment", "leadsman-extender")
     assert extender["spec"]["replicas"] > 1
     (spread,) = extender["spec"]["template"]["spec"]["topologySpreadConstraints"]
     assert spread["labelSelector"] == extender["spec"]["selector"]
     assert (spread["topologyKey"], spread["matchLabelKeys"]) == ("kubernetes.io/hostname", ["pod-template-hash"])
-
-
-def test_an_update_of_the_extender_takes_no_replica_away_before_a_new_one_is_ready(find: "Find") -> None:
-    update = find("Deployment", "leadsman-extender")["spec"]["strategy"]["rollingUpdate"]
-    assert update == {"maxUnavailable": 0, "maxSurge": 1}
 
 
 def test_two_controllers_never_share_a_node_and_an_update_needs_no_third(find: "Find", build_name: str) -> None:
@@ -169,11 +130,6 @@ def test_pods_run_under_accounts_and_a_priority_that_exist(objects: "Objects", w
         assert ("PriorityClass", pod["priorityClassName"]) in names
 
 
-def test_no_service_becomes_a_setting(workloads: "Objects") -> None:
-    """Service links would set LEADSMAN_ETCD_PORT and its like in every pod."""
-    assert not any(w["spec"]["template"]["spec"]["enableServiceLinks"] for w in workloads)
-
-
 def test_memory_is_limited_and_cpu_is_not(workloads: "Objects") -> None:
     for workload in workloads:
         (container,) = workload["spec"]["template"]["spec"]["containers"]
@@ -208,38 +164,6 @@ def test_every_config_map_asked_for_is_generated(objects: "Objects", workloads: 
     volumes = {v["configMap"]["name"] for pod in pods for v in pod.get("volumes", []) if "configMap" in v}
     settings = {s["configMapRef"]["name"] for pod in pods for c in pod["containers"] for s in c.get("envFrom", [])}
     assert volumes | settings == generated
-
-
-def test_the_policy_is_read_where_it_is_mounted(find: "Find", root: Path) -> None:
-    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
-    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "policy"]
-    assert "subPath" not in mount
-    assert f"--policy={mount['mountPath']}/policy.yaml" in pod["containers"][0]["args"]
-    assert "files: [policy.yaml]" in (root / "daemonset/base/kustomization.yaml").read_text()
-
-
-def test_the_certificates_are_read_where_the_secret_of_leadsman_certs_is_mounted(find: "Find") -> None:
-    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
-    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "tls"]
-    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
-    files = {"--tls-cert": "tls.crt", "--tls-key": "tls.key", "--tls-client-ca": "ca.crt"}
-    assert "subPath" not in mount
-    assert volume["secret"]["secretName"] == "leadsman-extender-tls"
-    assert {f"{flag}={mount['mountPath']}/{name}" for flag, name in files.items()} <= set(pod["containers"][0]["args"])
-
-
-def test_the_certificates_are_readable_by_our_group_and_nobody_else(find: "Find") -> None:
-    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
-    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
-    assert volume["secret"]["defaultMode"] == 0o440
-    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
-
-
-@pytest.mark.integration
-def test_a_changed_policy_keeps_its_name_and_changed_settings_get_a_new_one(render: "Render") -> None:
-    names = {o["metadata"]["name"] for o in render("base") if o["kind"] == "ConfigMap"}
-    assert "leadsman-policy" in names
-    assert "leadsman-settings" not in names
 
 
 def selects(found: dict[str, Any]) -> dict[str, Any]:

@@ -44,18 +44,6 @@ def test_agents_reach_each_other_by_any_protocol(objects: "Objects") -> None:
         assert [name_of(rule["to"][0]) for rule in policy["spec"]["egress"] if "ports" not in rule] == ["agent"]
 
 
-def test_callers_may_call_what_lets_them_in(objects: "Objects") -> None:
-    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller", "leadsman-etcd"):
-        for policy in objects_named(objects, "NetworkPolicy", name):
-            outward = {
-                (name_of(rule["to"][0]), p["port"])
-                for rule in policy["spec"]["egress"]
-                if "to" in rule
-                for p in rule.get("ports", [])
-            }
-            assert ("etcd", 9004) in outward
-
-
 def open_to(policy: dict[str, Any], port: str) -> set[str]:
     """Who may come in on the named port."""
     rules = [r for r in policy["spec"]["ingress"] if port in [p["port"] for p in r.get("ports", [])]]

@@ -1,13 +1,7 @@
 """Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
 
-import re
-from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pytest
-
-from tests.daemonset.conftest import ROOT
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
@@ -76,41 +70,8 @@ def test_icmp_is_allowed_by_a_safe_sysctl_that_the_host_network_does_not_take(fi
     assert pod["securityContext"].get("sysctls", []) == sysctls
 
 
-def test_the_host_network_resolves_cluster_names(find: "Find") -> None:
-    pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
-    assert pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst" + "WithHostNet" * pod.get("hostNetwork", False)
-
-
 def test_host_paths_are_read_only(workloads: "Objects") -> None:
     for pod in (w["spec"]["template"]["spec"] for w in workloads):
         host = {v["name"] for v in pod.get("volumes", []) if "hostPath" in v}
         mounts = [m for c in pod["containers"] for m in c.get("volumeMounts", []) if m["name"] in host]
         assert all(m["readOnly"] for m in mounts)
-
-
-BREAKS = {
-    "hostNetwork": lambda pod: pod.update(hostNetwork=True),
-    "sysctl": lambda pod: pod["securityContext"].update(sysctls=[{"name": "net.core.somaxconn", "value": "1"}]),
-    "volume": lambda pod: pod.update(volumes=[{"name": "x", "hostPath": {"path": "/"}}]),
-    "runAsNonRoot": lambda pod: pod["securityContext"].pop("runAsNonRoot"),
-    "seccomp": lambda pod: pod["securityContext"].pop("seccompProfile"),
-    "escalation": lambda pod: pod["containers"][0]["securityContext"].pop("allowPrivilegeEscalation"),
-    "capabilities": lambda pod: pod["containers"][0]["securityContext"]["capabilities"].update(add=["NET_RAW"]),
-    "hostPort": lambda pod: pod["containers"][0]["ports"][0].update(hostPort=9102),
-}
-
-
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
-@pytest.mark.parametrize("rule", BREAKS)
-def test_the_check_sees_a_broken(rule, find: "Find") -> None:
-    pod = deepcopy(find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"])
-    BREAKS[rule](pod)
-    assert violations(pod) == [rule]
-
-
-def test_the_line_for_openshift_names_every_account_of_ours(objects: "Objects") -> None:
-    page = (ROOT / "docs/second-scheduler.md").read_text()
-    (listed,) = re.findall(r"^for account in (.+); do$", page, re.MULTILINE)
-    of_the_chart_s_job = {"leadsman-certificates"}
-    accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
-    assert accounts | of_the_chart_s_job <= {f"leadsman-{name}" for name in listed.split()}

@@ -13,8 +13,6 @@ LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "member": "https"},
     "--ops-listen": {"extender": "ops", "member": "ops"},
 }
-ETCD_URLS = {"--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
-
 MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
 """Kind → its list of endpoints, in monitoring.coreos.com/v1."""
 OPTIONAL = {"controller": {"metrics": 9003}}
@@ -53,26 +51,6 @@ def initial_arguments(member: dict[str, Any]) -> dict[str, str]:
     return arguments(initial)
 
 
-def test_etcd_listens_on_the_ports_it_declares(member: dict[str, Any]) -> None:
-    sidecar, etcd = containers([member])
-    given = initial_arguments(member)
-    assert {name: urlsplit(given[flag]).port for flag, name in ETCD_URLS.items()} == ports(etcd)
-    assert urlsplit(given["--advertise-client-urls"].replace("$(POD_NAME)", "x")).port == ports(sidecar)["https"]
-    assert urlsplit(given["--listen-client-urls"]).hostname == "127.0.0.1", "etcd knows no users"
-    assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
-
-
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_the_second_scheduler_listens_on_the_port_it_declares(find: "Find") -> None:
-    (scheduler,) = containers([find("Deployment", "leadsman-scheduler")])
-    assert int(arguments(scheduler)["--secure-port"]) == ports(scheduler)["https"]
-
-
-def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
-    (agent,) = containers([find("DaemonSet", "leadsman-agent")])
-    assert int(arguments(agent)["--tcp-port"]) == ports(agent)["metrics"] == 9102
-
-
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
@@ -91,12 +69,6 @@ def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
     wanted = {"agent": ours, "controller": ours, "extender": ours, "member": ours, **theirs}
     assert paths == {name: wanted[name] for name in paths}
     assert paths.keys() >= {"agent", "extender", "etcd"}
-
-
-def test_a_start_is_asked_for_where_it_is_told(workloads: "Objects") -> None:
-    paths = {c["name"]: c["startupProbe"]["httpGet"]["path"] for c in containers(workloads) if "startupProbe" in c}
-    assert paths == {**dict.fromkeys(paths, "/startupz"), "member": "/healthz"}, "etcd starts after the member's"
-    assert paths.keys() >= {"agent", "extender"}
 
 
 def test_services_lead_to_declared_ports_under_the_same_number(

@@ -53,12 +53,6 @@ def test_its_names_are_the_original_s(crd: dict[str, Any], version: dict[str, An
     )
 
 
-def test_it_adds_a_short_name_columns_and_a_status(crd: dict[str, Any], version: dict[str, Any]) -> None:
-    assert crd["spec"]["names"]["shortNames"] == ["tasp"]
-    assert [column["name"] for column in version["additionalPrinterColumns"]] == ["Accepted", "Active", "Reason", "Age"]
-    assert version["subresources"] == {"status": {}}
-
-
 def test_the_documented_policies_apply_unchanged(root: Path, accepts: Callable[[Any], bool]) -> None:
     assert all(accepts(policy) for policy in documented(root))
 
@@ -105,13 +99,3 @@ def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(
         assert not taken
     else:
         assert taken
-
-
-def test_the_extender_may_read_policies_and_metrics_and_write_nothing(root: Path) -> None:
-    documents = yaml.safe_load_all((root / "daemonset/components/telemetry/rbac.yaml").read_text())
-    (role,) = [each for each in documents if each["kind"] == "ClusterRole"]
-    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
-    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {
-        "telemetry.intel.com",
-        "custom.metrics.k8s.io",
-    }

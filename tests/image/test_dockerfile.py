@@ -2,13 +2,11 @@
 
 import json
 import re
-from configparser import ConfigParser
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.runtime.version import VERSION
 from tests.dockerfile import stage
 
 if TYPE_CHECKING:
@@ -38,12 +36,6 @@ def test_all_stages_start_from_one_base_that_an_operator_can_pin(steps: "Steps")
     assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim-\w+", argument)
 
 
-def test_the_base_runs_a_python_that_setup_cfg_names(steps: "Steps", config: ConfigParser) -> None:
-    version = re.search(r"python:(3\.\d+)", steps[0][1])
-    assert version
-    assert f"Programming Language :: Python :: {version[1]}" in config["metadata"]["classifiers"]
-
-
 def test_every_source_exists_and_is_in_the_build_context(steps: "Steps", root: Path) -> None:
     ignored = (root / ".dockerignore").read_text().splitlines()
     for source in copied(steps):
@@ -55,11 +47,6 @@ def test_nothing_else_is_in_the_build_context(steps: "Steps", root: Path) -> Non
     lines = [line for line in (root / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == "*"
     assert {line[1:] for line in lines if line.startswith("!")} == set(copied(steps))
-
-
-def test_every_package_of_setup_cfg_is_copied(steps: "Steps", config: ConfigParser) -> None:
-    packages = config["options.packages.find"]["include"].split()
-    assert {package.rstrip("*") for package in packages} <= set(copied(steps))
 
 
 def test_every_package_that_pip_installs_has_a_hash_in_a_lock(steps: "Steps") -> None:
@@ -79,16 +66,3 @@ def test_the_process_is_leadsman_itself_and_not_root(runtime: "Steps") -> None:
 def test_a_read_only_root_is_enough(runtime: "Steps") -> None:
     assert "PYTHONDONTWRITEBYTECODE=1" in str([arguments for name, arguments in runtime if name == "ENV"])
     assert not {"RUN", "VOLUME", "WORKDIR"} & {name for name, _ in runtime}
-
-
-def test_labels_carry_the_version(runtime: "Steps") -> None:
-    assert ("ARG", f"VERSION={VERSION}") in runtime
-    labels = next(arguments for name, arguments in runtime if name == "LABEL")
-    assert 'org.opencontainers.image.licenses="Apache-2.0"' in labels
-    for name in ("version", "revision", "created", "source"):
-        assert f'org.opencontainers.image.{name}="${{{name.upper()}}}"' in labels
-
-
-def test_the_agent_s_image_is_called_so(steps: "Steps") -> None:
-    titles = re.findall(r'image\.title="(\S+)"', str([label for name, label in stage(steps, AGENT) if name == "LABEL"]))
-    assert titles == ["leadsman", "leadsman-agent"]

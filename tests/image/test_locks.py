@@ -67,23 +67,10 @@ def test_it_holds_what_its_packages_need(lock: Path) -> None:
     assert needed - excluded() <= set(versions)
 
 
-def test_each_package_has_hashes_and_no_line_names_a_registry(lock: Path) -> None:
-    text = lock.read_text()
-    entries = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
-    assert len(entries) == len(locked(lock))
-    for entry in entries:
-        assert re.search(r"--hash=sha256:[0-9a-f]{64}", entry), entry
-    assert "://" not in text
-
-
 def test_the_agent_s_versions_are_those_of_the_whole() -> None:
     whole = locked(ROOT / "image/leadsman.txt")
     for name, each in locked(ROOT / "image/agent.txt").items():
         assert str(each) == str(whole[name])
-
-
-def test_the_agent_s_lock_has_neither_numpy_nor_yaml() -> None:
-    assert not {"numpy", "pyyaml"} & set(locked(ROOT / "image/agent.txt"))
 
 
 @pytest.fixture(scope="module")

@@ -83,10 +83,3 @@ def test_it_tags_the_commit(checkout: Path) -> None:
 def test_a_version_that_is_none_or_not_larger_is_refused(version: str, checkout: Path) -> None:
     with pytest.raises(ValueError, match=version):
         main([version], checkout, "2026-12-01")
-
-
-def test_a_tree_with_changes_is_refused_and_left_alone(checkout: Path) -> None:
-    (checkout / "README.md").write_text("changed")
-    with pytest.raises(ValueError, match="not clean"):
-        main([NEXT], checkout, "2026-12-01")
-    assert current_version(checkout) == current_version(ROOT)

@@ -52,9 +52,3 @@ def test_bash_and_kubectl_offer_what_may_follow(words: list[str], expected: list
 def test_paths_are_offered_where_a_flag_takes_one(tmp_path: Path) -> None:
     (tmp_path / "cluster.json").touch()
     assert bash("explain", "--snapshot", f"{tmp_path}/clu") == [f"{tmp_path}/cluster.json"]
-
-
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_zsh_and_fish_have_a_script(shell: str) -> None:
-    done = subprocess.run([BIN / "leadsman", "completion", shell], capture_output=True, text=True, check=True)
-    assert "leadsman" in done.stdout

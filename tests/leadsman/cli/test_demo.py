@@ -17,8 +17,6 @@ from uuid import uuid4
 
 import pytest
 
-from leadsman.cli.demo import scheduler_request
-from leadsman.cli.demo.delay_demo import WINDOW_SECONDS, FullWindow
 from leadsman.testbed import namespaces, virtual_network
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo"]
@@ -45,13 +43,6 @@ def environment(path: Path) -> str:
     with contextlib.suppress(OSError):
         return path.read_bytes().decode(errors="replace")
     return ""
-
-
-def test_the_request_is_the_captured_one_but_for_names_and_labels() -> None:
-    body = scheduler_request.captured_args(["a", "b"], {"delay_a": "25"})
-    assert body["NodeNames"] == ["a", "b"]
-    assert body["Pod"]["metadata"]["labels"] == {"app": "cap", "delay_a": "25"}
-    assert body["Pod"]["spec"]["containers"][0]["image"] == "ghcr.io/acme-edge/detector:v1.2.3"
 
 
 @pytest.mark.integration
@@ -122,17 +113,6 @@ def test_without_rights_it_says_so_runs_on_loopback_and_ends_by_itself(nothing_l
 
 def is_root() -> bool:
     return virtual_network.why_unavailable() is None
-
-
-def test_a_window_is_full_when_all_nodes_have_measured_each_other_for_that_long() -> None:
-    window = FullWindow()
-    assert [window.observe(5, now) for now in (100.0, 103.0, 100.0 + WINDOW_SECONDS)] == [False, False, True]
-
-
-def test_a_node_that_loses_sight_of_a_peer_begins_the_window_again() -> None:
-    window = FullWindow()
-    seen = [window.observe(nodes, now) for nodes, now in ((5, 100.0), (4, 105.0), (5, 105.5), (5, 106.0), (5, 111.5))]
-    assert seen == [False, False, False, False, True]
 
 
 AS_A_PLAIN_USER = """set -e

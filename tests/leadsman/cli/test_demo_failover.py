@@ -3,22 +3,12 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
-from leadsman.cli.demo.failover_demo import Request, SimulatedControlPlane
 from leadsman.testbed import virtual_network
-from leadsman.testbed.fake_api_server import ApiServerThread
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "failover"]
-NODES = {"edge-1": 8, "cloud": 64}
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServerThread]:
-    with ApiServerThread() as one:
-        yield one
 
 
 @pytest.mark.slow
@@ -39,23 +29,3 @@ def test_the_third_request_s_room_is_made_and_the_pod_of_a_killed_node_comes_bac
     steps = re.findall(r"^ +([\d.]+)  (.+)$", done.stdout, re.MULTILINE)
     assert [what for _, what in steps] == ["first lost probe", "suspect", "dead", "tainted", "pod deleted", "bound"]
     assert [float(at) for at, _ in steps] == sorted(float(at) for at, _ in steps)
-
-
-def test_a_replica_set_makes_its_pod_again_under_another_name(api: ApiServerThread) -> None:
-    plane = SimulatedControlPlane(api, NODES, "cloud")
-    plane.submit(Request("web", {"delay_edge-1": "5"}, 6))
-    plane.step()
-    (first,) = plane.pods()
-    api.delete(f"/api/v1/namespaces/default/pods/{first}")
-    plane.step()
-    (second,) = plane.pods().values()
-    assert second["metadata"]["name"] != first
-    assert second["metadata"]["labels"]["delay_edge-1"] == "5"
-
-
-def test_nobody_places_pods_before_there_is_an_extender_to_ask(api: ApiServerThread) -> None:
-    plane = SimulatedControlPlane(api, NODES, "cloud")
-    plane.submit(Request("web", {}, 6))
-    plane.step()
-    plane.step()
-    assert plane.node_of("web") == ""

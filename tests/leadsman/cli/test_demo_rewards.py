@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from leadsman.cli.demo.rewards_demo import BAD_NODE, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE, FakeKubelets
+from leadsman.cli.demo.rewards_demo import BAD_NODE, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "rewards"]
 
@@ -27,32 +27,6 @@ def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back() -> No
     assert int(repaired[WORST_NODE][6]) > placed[WORST_NODE]
     assert "1,000 times as fast" in " ".join(done.stdout.split())
     assert max(map(len, done.stdout.splitlines())) <= 100
-
-
-def test_a_service_crashes_with_its_node_s_period_and_is_restarted() -> None:
-    kubelets = FakeKubelets({"a": 1.0}, 0.0)
-    kubelets.start_pod("one", "a", 0.0)
-    written = [body for tenth in range(1, 31) for _, body in kubelets.step(tenth / 10)]
-    statuses = [body["status"] for body in written if body is not None]
-    assert [status["containerStatuses"][0]["restartCount"] for status in statuses] == [1, 2, 3]
-    assert None not in written
-    assert kubelets.crashes == {"a": 3}
-
-
-def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one() -> None:
-    kubelets = FakeKubelets({"a": 1.0}, 0.0)
-    kubelets.start_pod("here", "a", 0.5, 1.5)
-    kubelets.start_pod("there", "b", 0.5, 1.5)
-    written = {path: body for tenth in range(6, 25) for path, body in kubelets.step(tenth / 10) if body}
-    phases = {path.rpartition("/")[2]: body["status"]["phase"] for path, body in written.items()}
-    assert phases == {"here": "Failed", "there": "Succeeded"}
-
-
-def test_finished_pods_go_after_a_while() -> None:
-    kubelets = FakeKubelets({}, 0.0)
-    kubelets.start_pod("one", "b", 0.0, 1.0)
-    assert [body for at in (1.0, 3.0) for _, body in kubelets.step(at)][-1] is None
-    assert kubelets.pods == {}
 
 
 def rows(text):

@@ -11,18 +11,6 @@ PROCESSES = ("agent", "controller", "extender")
 OF_THE_POD = {"POD_NAMESPACE", "POD_UID"}
 """Facts that the downward API gives; each command says what it uses them for."""
 
-KUBERNETES_USERS_EXPECT = {
-    "HOST_IP",
-    "INITIAL_CLUSTER_LAYERS",
-    "NODE_NAME",
-    "NODE_RACK",
-    "NODE_ZONE",
-    "POD_IP",
-    "POD_NAME",
-    "POD_NAMESPACE",
-    "POD_UID",
-}
-
 
 def meanings(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """Variable → the help text of the flag that reads it."""
@@ -42,24 +30,11 @@ def test_a_variable_means_the_same_to_every_command(capsys: pytest.CaptureFixtur
     assert {variable: texts for variable, texts in found.items() if len(texts) > 1 and variable not in OF_THE_POD} == {}
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS))
-def test_a_variable_is_ours_by_its_prefix_or_one_that_kubernetes_users_expect(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert {v for v in meanings(command, capsys) if not v.startswith("LEADSMAN_")} <= KUBERNETES_USERS_EXPECT
-
-
 @pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(PROCESSES)))
 def test_the_operator_s_commands_read_at_most_where_the_extender_is(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set(meanings(command, capsys)) in ({"LEADSMAN_EXTENDER"}, set())
-
-
-def test_where_the_operator_asks_never_becomes_what_the_scheduler_asks() -> None:
-    environ = {"LEADSMAN_EXTENDER": "http://127.0.0.1:9008"}
-    args = build_parser(environ, "configure-scheduler").parse_args(["configure-scheduler", "manifest.yaml"])
-    assert args.extender is None
 
 
 @pytest.mark.parametrize("command", PROCESSES)
@@ -71,9 +46,3 @@ def test_a_listen_address_for_all_processes_is_refused_naming_the_right_variable
         main([command])
     assert ended.value.code == 2
     assert f"set LEADSMAN_{command.upper()}_LISTEN" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", PROCESSES)
-def test_each_process_reads_its_own_listen_address(command: str) -> None:
-    environ = {f"LEADSMAN_{command.upper()}_LISTEN": "127.0.0.1:80"}
-    assert build_parser(environ, command).parse_args([command]).listen == "127.0.0.1:80"

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -109,21 +108,7 @@ async def test_the_plugin_s_certificate_is_shown_to_the_server(plugin: Plugin) -
             assert await is_answered(client)
 
 
-def test_a_plugin_that_fails_is_an_error_with_its_file(plugin: Plugin, caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(ApiAccessError, match=f"kubeconfig {plugin.folder}/config: the exec plugin gave no token"):
-        access(plugin.kubeconfig("http://127.0.0.1:1"))
-    assert "process returned 4" in caplog.text
-
-
 def test_without_the_extra_the_error_names_it(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(ApiAccessError, match=r"needs the package kubernetes.*pip install 'leadsman\[kubeconfig\]'"):
         access(plugin.kubeconfig("http://127.0.0.1:1"))
-
-
-def test_no_command_imports_the_client_before_a_kubeconfig_needs_it() -> None:
-    code = (
-        "import sys; from leadsman.cli.main import build_parser; build_parser({}); print('kubernetes' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli import extender, main
-from leadsman.sources.delay.delay_sources import DelaySettings
 
 TLS = ("--tls-cert", "--tls-key", "--tls-client-ca")
 
@@ -30,10 +29,6 @@ def test_nothing_is_served_in_the_open_by_omission() -> None:
         parsed()
 
 
-def test_plain_http_is_a_flag_of_its_own() -> None:
-    assert parsed("--plain-http").tls is None
-
-
 @pytest.mark.parametrize("missing", TLS)
 def test_a_certificate_wants_all_three_files(given, missing) -> None:
     at = given.index(missing)
@@ -49,23 +44,6 @@ def test_plain_http_with_certificates_is_a_contradiction(given) -> None:
 def test_the_client_is_kube_scheduler_unless_named(given) -> None:
     assert parsed(*given).tls.client_names == {"kube-scheduler"}
     assert parsed(*given, "--tls-client-name", "a, b").tls.client_names == {"a", "b"}
-
-
-def test_no_name_is_no_name(given, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parsed(*given, "--tls-client-name", ",")
-    assert "want NAME or NAME,NAME" in capsys.readouterr().err
-
-
-def test_without_flags_delays_are_the_agents_and_are_estimated() -> None:
-    assert parsed("--plain-http").delays == DelaySettings()
-
-
-def test_sources_of_delays_are_chosen_by_flags(file) -> None:
-    given = ["--goldpinger", "http://gp:8080/", "--goldpinger-names", file, "--goldpinger-interval-seconds", "5"]
-    static = ["--delay-matrix", file, "--delay-metadata", file, "--no-estimates"]
-    found = parsed("--plain-http", *given, *static).delays
-    assert found == DelaySettings("http://gp:8080", Path(file), 5.0, Path(file), Path(file), estimates=False)
 
 
 @pytest.mark.parametrize("half", ["--delay-matrix", "--delay-metadata"])
@@ -84,12 +62,6 @@ def test_layers_that_are_no_milliseconds_are_refused(said: str, capsys: pytest.C
     with pytest.raises(SystemExit):
         parsed("--plain-http", "--initial-layers", said)
     assert "want milliseconds, 0 to 60000, comma-separated" in capsys.readouterr().err
-
-
-def test_self_healing_is_off_unless_asked_for() -> None:
-    assert parsed("--plain-http", "--kube-api", "http://127.0.0.1:1").self_healing_namespace == ""
-    on = parsed("--plain-http", "--kube-api", "http://127.0.0.1:1", "--self-healing")
-    assert on.self_healing_namespace == "leadsman"
 
 
 def test_self_healing_needs_an_api_server() -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import yaml
 
-from leadsman.cli.main import COMMANDS
 from tests.leadsman.cli.conftest import Called, Started, extender_pod
 
 THROUGH_KUBECTL = {"LEADSMAN_EXTENDER": "kubectl"}
@@ -116,13 +115,6 @@ async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
     assert not any(ord(each) < 32 and each != "\n" for each in out + err)
 
 
-async def test_without_an_extender_the_plugin_says_where_it_looked(called: Called, kubectl) -> None:
-    kubectl({"pods": []})
-    code, _, err = await called("nodes", "--extender-namespace", "edge", **THROUGH_KUBECTL)
-    assert code == 1
-    assert "no extender runs in the namespace edge" in err
-
-
 async def test_the_pod_is_looked_for_in_the_namespace_of_the_context(started: Started, called: Called, kubectl) -> None:
     async with started(decided=True) as ports:
         pods = [extender_pod("extender-a")]
@@ -143,9 +135,3 @@ async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Start
         await asyncio.wait_for(watching.communicate(), 60)
     assert [line.split()[0] for line in seen] == 2 * [b"NAME", b"node-00000", b"node-00001", b"node-00002"]
     assert watching.returncode == 130
-
-
-def test_the_plugin_is_installed_by_the_name_that_kubectl_looks_for() -> None:
-    program = Path(sys.executable).with_name("kubectl-leadsman")
-    assert program.is_file()
-    assert "nodes" in COMMANDS

@@ -1,14 +1,10 @@
 """Tables, their colour, and documents."""
 
 import io
-import json
 import re
 import sys
 
 import pytest
-import yaml
-from hypothesis import given
-from hypothesis import strategies as st
 
 from leadsman.cli import output
 from leadsman.runtime.text_table import printable
@@ -37,29 +33,3 @@ def test_on_a_terminal_only_the_status_column_is_coloured(monkeypatch: pytest.Mo
 def test_control_characters_are_shown_and_a_cell_stays_one_line() -> None:
     assert printable("a\x1b[31mb\x9b\r\n\u202eé") == "a\\x1b[31mb\\x9b\\r\n\\u202eé"
     assert output.table([["A"], ["x\ny"]]).splitlines() == ["A", "x\\ny"]
-
-
-@pytest.mark.parametrize(
-    ("stream", "environ", "expected"),
-    [
-        (Terminal(), {}, True),
-        (Terminal(), {"NO_COLOR": ""}, True),
-        (Terminal(), {"NO_COLOR": "1"}, False),
-        (Terminal(), {"TERM": "dumb"}, False),
-        (io.StringIO(), {}, False),
-    ],
-)
-def test_colour_is_for_terminals_that_did_not_refuse_it(stream: io.StringIO, environ: dict, expected: bool) -> None:
-    assert output.has_colour(stream, environ) is expected
-
-
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("abc-: é", max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(PLAIN)
-def test_json_and_yaml_are_read_back_alike(value: object) -> None:
-    assert json.loads(output.document(value, "json")) == value == yaml.safe_load(output.document(value, "yaml"))

@@ -25,25 +25,11 @@ def test_the_nearest_one_is_suggested(arguments: list[str], suggested: str, caps
     assert f"; did you mean {suggested}?" in capsys.readouterr().err
 
 
-def test_nothing_is_suggested_where_nothing_is_near(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["xyz"])
-    assert "did you mean" not in capsys.readouterr().err
-
-
 def test_an_error_is_said_alone_with_where_to_read_on(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["plan", "drain", "n1", "--xyz"])
     said = capsys.readouterr().err
     assert said == "leadsman plan drain: unrecognized arguments: --xyz\nsee leadsman plan drain --help\n"
-
-
-@pytest.mark.parametrize("arguments", [["help", "plan", "drain"], ["plan", "drain", "--help"]])
-def test_help_is_a_command_too(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith("usage: leadsman plan drain ")
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])

@@ -49,11 +49,6 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     assert answer["fitting_sets"] == answer["sets"]["fits"] == 2
 
 
-def test_without_backups_all_room_counts(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*files, "--json", "--no-backups"]) == 0
-    assert json.loads(capsys.readouterr().out)["templates"][0]["fits"] == 8
-
-
 def test_what_does_not_fit_exits_1_and_says_what_to_add(
     files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,13 +66,6 @@ def test_several_manifests_are_one_set(files: list[str], tmp_path: Path, capsys:
     assert [each["fits"] for each in answer["templates"]] == [4, 6]
     assert answer["sets"]["what"] == "2 default/deployment/web + 1 default/statefulset/db"
     assert (answer["sets"]["fits"], answer["sets"]["exact"]) == (2, True)
-
-
-def test_a_cost_that_is_no_number_names_the_node(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main([*files, "--node-cost", "kubernetes.io/hostname"])
-    assert ended.value.code == 2
-    assert 'node edge-1 has kubernetes.io/hostname="edge-1"; want a number' in capsys.readouterr().err
 
 
 def test_costs_that_a_pipe_brings_are_a_file_of_costs(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:

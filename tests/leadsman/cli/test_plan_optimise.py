@@ -9,7 +9,6 @@ import pytest
 from leadsman.cli.main import main
 from leadsman.published.documents import decode
 from leadsman.published.move_plan import MovePlan, PlanOrigin
-from leadsman.simulator.solver import process
 
 DEPLOYMENT = """
 kind: Deployment
@@ -60,16 +59,6 @@ def test_a_search_says_what_it_proved_and_what_ended_it(
     assert (plan["gap"], plan["ended"]) == (0.0, "proven optimal")
 
 
-def test_without_a_solver_the_plan_is_greedy_and_says_how_to_get_one(
-    files: list[object], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(process, "find_spec", lambda _: None)
-    assert main(strings(files)) == 0
-    out, err = capsys.readouterr()
-    assert "pip install leadsman[plan]" in err
-    assert "nothing is proven" in out
-
-
 def test_a_solver_that_dies_leaves_the_greedy_plan_and_says_so(
     files: list[object], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,21 +72,6 @@ def test_a_solver_that_dies_leaves_the_greedy_plan_and_says_so(
     assert "the solver ended with exit code 1" in err
     assert "this is the greedy plan" in err
     assert json.loads(out)["ended"] == "nothing was searched"
-
-
-def test_a_pod_without_a_backup_is_shown_with_its_reason_and_the_exit_code(
-    files: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "p.yaml").write_text(DEPLOYMENT.format(name="near", ms=1))
-    assert main(strings([*files, "--greedy"])) == 1
-    assert "2 delay to edge-1 over 1 ms, 1 in the node that fails" in capsys.readouterr().out
-
-
-def test_files_that_do_not_fit_together_are_refused(files: list[object], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(strings(files[:8]))
-    assert ended.value.code == 2
-    assert "--nodes and --pods are both needed" in capsys.readouterr().err
 
 
 def test_the_moves_that_lead_there_are_written_for_apply(tmp_path: Path) -> None:

@@ -82,21 +82,11 @@ def test_a_plugin_that_answers_is_good(installed: None, capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "quiet answers\n"
 
 
-def test_a_plugin_that_counts_on_metrics_that_a_node_lacks_fails(installed: None, capsys: pytest.CaptureFixture[str]):
-    assert main(["plugins", "check", "broken"]) == 1
-    assert capsys.readouterr().out == "broken (leadsman.scores): KeyError: 'cpu_busy_ratio'\n"
-
-
 def test_a_metric_is_measured_on_this_machine(installed: None, capsys: pytest.CaptureFixture[str]):
     assert main(["plugins", "check", "files"]) == 0
     value, answers = capsys.readouterr().out.splitlines()
     assert value.startswith("leadsman_custom_files_used_ratio 0.")
     assert answers == "files answers"
-
-
-def test_a_reward_is_asked_about_a_made_up_pod(installed: None, capsys: pytest.CaptureFixture[str]):
-    assert main(["plugins", "check", "connect"]) == 0
-    assert capsys.readouterr().out == "connect answers\n"
 
 
 @pytest.mark.parametrize(
@@ -114,9 +104,3 @@ def test_what_production_would_not_take_fails(
 ):
     assert main(["plugins", "check", name]) == 1
     assert problem in capsys.readouterr().out
-
-
-def test_a_name_that_nothing_has_is_refused(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit):
-        main(["plugins", "check", "absent"])
-    assert "no installed plugin has the name 'absent'" in capsys.readouterr().err

@@ -1,14 +1,8 @@
 """`leadsman rewards`, and what is said when no extender can be asked."""
 
-import socket
-import threading
-
-import pytest
-
 from extender.api.requests import ListPage
 from extender.api.rewards import RewardCell, RewardMatrix
 from leadsman.cli import views
-from leadsman.cli.main import main
 from tests.leadsman.cli.conftest import Called, Started
 
 GOOD = RewardCell(1.0, 0.9, 0.8, 1.0, 0.1, 0.9, 30.0, 30.0, 0.0, 1.0, {}, "", 5.0)
@@ -27,18 +21,3 @@ async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(started: 
     async with started() as ports:
         flags = ("--type", "db", "--node", "node-00002", "--extender", f"http://127.0.0.1:{ports['api']}")
         assert await called("rewards", *flags) == (0, "no node reports rewards of type db on node node-00002\n", "")
-
-
-def test_a_connection_that_ends_without_an_answer_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        closing = threading.Thread(target=lambda: server.accept()[0].close())
-        closing.start()
-        assert main(["rewards", "--extender", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 1
-        closing.join()
-    assert "--api-listen with --extender URL" in capsys.readouterr().err
-
-
-def test_what_is_no_url_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["rewards", "--extender", "edge-1:9001"])
-    assert "'edge-1:9001': want http://HOST:PORT" in capsys.readouterr().err

@@ -39,13 +39,6 @@ def test_the_edge_scheduler_s_demo_requests_all_pass(policy: str, capsys: pytest
     assert node["default/deployment3-0"] == node["default/deployment4-0"] == "edge-1"
 
 
-def test_online_the_demo_goes_as_the_edge_scheduler_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
-    found = compared(capsys, *DEMO_FILES, "--policies", "online,edge", "--batch", "1")
-    for policy in found.values():
-        assert policy["runs"][0]["moves"] == 1
-        assert policy["places"]["default/deployment1-0"] == {"node": "edge-3", "backup": "edge-2"}
-
-
 def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose_pods(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -55,31 +48,9 @@ def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose
     assert found["edge-clusters"]["lost"] > 0
 
 
-def test_with_mixed_sizes_no_pod_that_has_a_backup_of_ours_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
-    found = compared(capsys, "--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge-clusters")
-    assert found["online"]["runs"][0]["covered"] > 0
-    assert found["online"]["lost_of_covered"] == 0.0
-    assert found["edge-clusters"]["lost_of_covered"] > 0
-
-
 def test_the_same_flags_give_the_same_numbers_but_for_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge,edge-clusters,spreading"]
     assert without_seconds(compared(capsys, *flags)) == without_seconds(compared(capsys, *flags))
-
-
-def test_runs_are_those_of_seeds_one_after_another(capsys: pytest.CaptureFixture[str]) -> None:
-    both = compared(capsys, "--generate", f"{SIXTEEN},seed=3", "--policies", "edge", "--runs", "2")
-    second = compared(capsys, "--generate", f"{SIXTEEN},seed=4", "--policies", "edge")
-    assert without_seconds(both)["edge"]["runs"][1] == without_seconds(second)["edge"]["runs"][0]
-
-
-def test_people_get_a_line_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--policies", "online,spreading", "--batch", "1"]
-    assert main(["simulate", "placement", *DEMO_FILES, *flags]) == 0
-    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
-        ["online", "100.0"],
-        ["spreading", "25.0"],
-    ]
 
 
 def test_a_cluster_in_which_no_pod_waits_is_refused_until_its_pods_are_taken_off(
@@ -90,15 +61,3 @@ def test_a_cluster_in_which_no_pod_waits_is_refused_until_its_pods_are_taken_off
         main(flags)
     assert "--from-scratch" in capsys.readouterr().err
     assert main([*flags, "--from-scratch"]) == 0
-
-
-def test_files_are_refused_for_several_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["simulate", "placement", *DEMO_FILES, "--runs", "2"])
-    assert "--runs 2 needs --generate" in capsys.readouterr().err
-
-
-def test_an_unknown_policy_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["simulate", "placement", *DEMO_FILES, "--policies", "best"])
-    assert "--policies: 'best': want one of online, offline, " in capsys.readouterr().err

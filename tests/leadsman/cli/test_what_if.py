@@ -120,17 +120,3 @@ async def test_an_extender_decides_on_the_cluster_as_it_is_and_keeps_nothing(
     verdicts = {each["node"]: each["verdict"] for each in json.loads(data)["explanation"]["nodes"]}
     assert verdicts == {"node-00000": "kept", "node-00001": "kept", "node-00002": "refused"}
     assert kept == "no decision is kept on a pod at all\n"
-
-
-async def test_an_extender_says_why_it_refuses_what_is_no_pod(started: Started, called: Called, tmp_path: Path) -> None:
-    (tmp_path / "pod.yaml").write_text("kind: Service")
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        code, _, err = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
-    assert (code, "kind is 'Service'; allowed: YAML of one Pod" in err) == (1, True)
-
-
-def test_a_snapshot_without_a_pod_is_refused(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["explain", "--snapshot", snapshot])
-    assert "--snapshot needs -f FILE" in capsys.readouterr().err

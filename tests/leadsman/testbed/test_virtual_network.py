@@ -63,14 +63,6 @@ def excess_ms(net, rtt_ms):
     return statistics.quantiles(ping(net, "a", net.address("b"), count=60), n=4)[0] - rtt_ms
 
 
-@marked
-def test_an_error_in_the_block_removes_everything_too() -> None:
-    net = VirtualNetwork(["a"])
-    with pytest.raises(ZeroDivisionError), net:
-        raise ZeroDivisionError
-    assert ours(net.namespace("a")) == []
-
-
 # A test run under nohup hands an ignored SIGHUP down.
 HOLDER = """
 import signal, sys, time
@@ -110,13 +102,6 @@ def test_when_its_owner_dies_everything_is_removed(holder, how) -> None:
 
 
 @marked
-def test_a_forwarder_that_is_told_to_end_removes_everything(holder) -> None:
-    _, name, forwarder = holder
-    os.kill(forwarder, signal.SIGTERM)
-    until(lambda: ours(name[:-1]) == [])
-
-
-@marked
 def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network(holder) -> None:
     process, name, forwarder = holder
     process.send_signal(signal.SIGSTOP)
@@ -138,21 +123,3 @@ def test_a_namespace_of_somebody_else_whose_name_begins_like_ours_is_left_alone(
         assert Path("/run/netns", name).exists()
     finally:
         namespaces.remove([name])
-
-
-def test_who_is_not_root_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    reason = why_unavailable()
-    assert reason is not None
-    assert "run with sudo" in reason
-
-
-@marked
-def test_a_namespace_that_others_named_so_is_none_of_ours() -> None:
-    other = "leadsman-of-others"
-    namespaces.add([other])
-    try:
-        assert other not in namespaces.existing()
-        assert other not in namespaces.stale()
-    finally:
-        namespaces.remove([other])

@@ -161,12 +161,6 @@ def test_pods_that_request_the_resource_would_wait_without_their_extender(config
     assert file.read_text() == TAS
 
 
-def test_another_extender_s_entry_stays(configure, written) -> None:
-    file = written(TAS + GAS)
-    assert configure(file, "--managed")[0] == 0
-    assert GAS in file.read_text()
-
-
 PLAIN = f"apiVersion: {GROUP}/v1\nkind: KubeSchedulerConfiguration\n"
 REFUSED = {
     "two binders": (TAS + GAS + GAS.replace("i915", "xe"), "two extenders bind pods: extenders.1, extenders.2"),
@@ -185,13 +179,6 @@ def test_what_kube_scheduler_would_refuse_is_refused_and_nothing_written(configu
     assert said in error
     assert error.count("\n") == 1
     assert file.read_text() == text
-
-
-def test_an_entry_with_another_resource_is_not_thrown_away(configure, written) -> None:
-    file = written(TAS.replace('ing"\n        ign', 'ing"\n      - name: "a.example/b"\n        ign'))
-    code, _, error = configure(file, "--managed")
-    assert code == 1
-    assert "a.example/b" in error
 
 
 def older(version):

@@ -101,34 +101,6 @@ def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, mac
     assert manifest.read_text() == upgraded
 
 
-def test_nothing_is_left_where_kubelet_looks_for_pods(configure, machine) -> None:
-    configure()
-    assert os.listdir(machine / "manifests") == ["kube-scheduler.yaml"]
-
-
-def test_owner_and_mode_stay(configure, machine) -> None:
-    manifest = machine / "manifests/kube-scheduler.yaml"
-    os.chown(manifest, os.geteuid(), os.getegid())
-    configure()
-    assert manifest.stat().st_mode & 0o777 == 0o600
-
-
-def test_the_copy_is_the_file_from_before(configure, machine) -> None:
-    before = (machine / "manifests/kube-scheduler.yaml").read_text()
-    configure()
-    (copy,) = (machine / "backup").rglob("kube-scheduler.yaml.*")
-    assert copy.read_text() == before
-
-
-def test_a_backup_that_cannot_be_made_stops_it(configure, machine) -> None:
-    (machine / "backup").write_text("a file where a folder should be")
-    before = contents(machine)
-    code, _, err = configure()
-    assert code == 1
-    assert str(machine / "backup") in err
-    assert contents(machine) == before
-
-
 def test_without_its_certificates_kube_scheduler_would_not_start(configure, machine) -> None:
     (machine / "leadsman/client.key").unlink()
     before = contents(machine)
@@ -146,13 +118,6 @@ def test_only_https_is_configured(configure, machine, url: str) -> None:
         configure(url=url)
     assert ended.value.code == 2
     assert contents(machine) == before
-
-
-def test_a_file_that_is_not_there_is_one_clear_line(configure, machine) -> None:
-    code, _, err = configure(file="manifests/other.yaml")
-    assert code == 1
-    assert err.count("\n") == 1
-    assert f"{machine}/manifests/other.yaml" in err
 
 
 def test_a_write_that_fails_is_said_and_leaves_the_old_file(
@@ -176,20 +141,3 @@ def test_a_write_that_fails_is_said_and_leaves_the_old_file(
     monkeypatch.undo()
     assert configure("--undo")[0] == 0
     assert not (machine / "leadsman/scheduler.yaml").exists()
-
-
-def test_without_an_extender_it_says_what_is_missing(machine, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main.main(["configure-scheduler", str(machine / "manifests/kube-scheduler.yaml")])
-    assert "--extender https://IP-OR-NAME:9001 is missing" in capsys.readouterr().err
-
-
-def test_a_config_outside_the_one_mount_is_refused(configure, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        configure("--config", "/etc/elsewhere.yaml")
-    assert "inside --certs" in capsys.readouterr().err
-
-
-def test_who_makes_every_pod_wait_is_warned_of_the_extender_s_own(configure) -> None:
-    assert "--managed" in configure("--dry-run", "--ignorable", "false")[2]
-    assert configure("--dry-run", "--ignorable", "false", "--managed")[2] == ""

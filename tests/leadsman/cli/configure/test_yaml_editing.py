@@ -38,11 +38,6 @@ def test_an_edit_is_the_one_change(before: str, put, after: str) -> None:
     assert apply_edits(before, 0, [put]) == after
 
 
-def test_another_document_stays_as_it_is() -> None:
-    text = "a: 1\n---\n# second\na: 1\n...\n---\na: 1\n"
-    assert apply_edits(text, 1, [YamlEdit(("b",), 2)]) == "a: 1\n---\n# second\na: 1\nb: 2\n...\n---\na: 1\n"
-
-
 def test_an_edit_that_would_change_more_is_refused() -> None:
     """Here the list is another one's too."""
     with pytest.raises(ConfigureError, match=r"b\.0: cannot be changed in place"):

@@ -30,15 +30,6 @@ def test_a_node_s_clock_is_compared_with_the_api_server_s_at_the_same_write() ->
     assert doctor.node_clocks(leases) == [ClockReading("edge-1", 90.5)]
 
 
-def test_only_ready_linux_nodes_want_an_agent() -> None:
-    nodes = [
-        {"metadata": {"name": "a"}, "status": READY},
-        {"metadata": {"name": "b", "labels": {"kubernetes.io/os": "windows"}}, "status": READY},
-        {"metadata": {"name": "c"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
-    ]
-    assert doctor.ready_linux_nodes(nodes) == ["a"]
-
-
 def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
     granted = set()
     documents = [each for each in yaml.safe_load_all(BASE.read_text()) if each]
@@ -92,25 +83,6 @@ async def test_a_controller_says_by_its_metrics_whether_it_leads(
         _, out, _ = await called("doctor", "-o", "json")
     found = [[each["status"], each["text"]] for each in json.loads(out) if each["check"] == "controller"]
     assert found == [finding]
-
-
-async def test_a_controller_that_cannot_be_reached_is_named(called: Called, kubectl) -> None:
-    kubectl({"pods": [controller_pod("controller-a")]}, {"controller-a": {"metrics": 1}})
-    _, out, _ = await called("doctor", "-o", "json")
-    (found,) = [each for each in json.loads(out) if each["check"] == "controller"]
-    assert found["status"] == "warning"
-    assert found["text"].startswith("controller-a does not answer: cannot reach controller-a: ")
-
-
-async def test_the_table_ends_with_what_to_do(started: Started, called: Called, kubectl) -> None:
-    async with started(decided=True) as ports:
-        kubectl({"pods": [extender_pod("extender-a")]}, {"extender-a": ports})
-        code, out, _ = await called("doctor")
-    table, advice = out.split("\n\n")
-    assert code == 0
-    assert table.splitlines()[0].split() == ["STATUS", "CHECK", "FINDING"]
-    assert "kube-scheduler asked 1 times" in table
-    assert "clocks: ask for the right to list leases" in advice
 
 
 async def test_without_kubectl_it_says_so(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,27 +33,10 @@ def config(tmp_path: Path):
     return str(tmp_path / "config")
 
 
-def test_outside_of_a_cluster_there_is_none_unless_it_is_named() -> None:
-    assert settings().api is None
-
-
 def test_bind_wants_one() -> None:
     with pytest.raises(ValueError, match="--bind needs an API server: ") as refused:
         settings("--bind")
     assert str(refused.value).count("--kube-api or --kubeconfig") == 1
-
-
-def test_a_url_with_ca_and_token(pem, tmp_path: Path) -> None:
-    api = settings("--bind", "--kube-api", "https://there:6443/", "--kube-ca", pem, "--kube-token-file", pem).api
-    assert (api.url, api.ca, api.token_file) == (
-        "https://there:6443",
-        "-----BEGIN CERTIFICATE-----\n",
-        tmp_path / "ca.crt",
-    )
-
-
-def test_a_kubeconfig(config) -> None:
-    assert settings("--kubeconfig", config).api.url == "https://there:6443"
 
 
 def test_the_environment_names_one_too(config) -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import sys
 
-from leadsman.cli.flags.process_flags import JsonFormatter, TextFormatter
+from leadsman.cli.flags.process_flags import JsonFormatter
 
 
 def record(message: str, **more: object) -> logging.LogRecord:
@@ -12,10 +12,6 @@ def record(message: str, **more: object) -> logging.LogRecord:
     made.created = 1_700_000_000.0625
     made.__dict__.update(more)
     return made
-
-
-def test_a_text_line_begins_with_the_moment_in_utc() -> None:
-    assert TextFormatter().format(record("it fell")) == "2023-11-14T22:13:20.062Z WARNING leadsman.x: it fell"
 
 
 def test_a_json_line_is_one_object_with_the_same() -> None:

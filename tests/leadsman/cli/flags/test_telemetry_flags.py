@@ -1,12 +1,9 @@
 """Flags of telemetry policies."""
 
-from pathlib import Path
-
 import pytest
 
 from extender.run import ExtenderSettings
 from leadsman.cli import extender, main
-from leadsman.sources.telemetry.polling import BadQueries
 
 API = ["--kube-api", "http://127.0.0.1:1"]
 
@@ -17,10 +14,6 @@ def settings(*arguments: str, **environ: str) -> ExtenderSettings:
     )
 
 
-def test_without_the_flag_no_policies_are_followed() -> None:
-    assert settings().telemetry is None
-
-
 def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
     found = settings(*API, "--telemetry", "custom-metrics,prometheus=https://prom:9090/x,agents").telemetry
     assert found is not None
@@ -28,12 +21,6 @@ def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
     assert found.prometheus is not None
     assert (found.prometheus.url, found.api.url) == ("https://prom:9090/x", "http://127.0.0.1:1")
     assert (found.poll_interval_seconds, found.age_seconds) == (5.0, 15.0)
-
-
-def test_the_environment_sets_it_too() -> None:
-    found = settings(*API, LEADSMAN_TELEMETRY="agents", LEADSMAN_SYNC_SECONDS="2").telemetry
-    assert found is not None
-    assert (found.sources, found.poll_interval_seconds) == (("agents",), 2.0)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +37,6 @@ def test_other_sources_are_refused(text: str, said: str, capsys: pytest.CaptureF
     with pytest.raises(SystemExit):
         settings(*API, "--telemetry", text)
     assert said in capsys.readouterr().err
-
-
-def test_policies_without_an_api_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ValueError, match="--telemetry needs an API server, which holds the policies; name it"):
-        settings("--telemetry", "agents")
-
-
-def test_a_bad_file_of_queries_is_refused_by_name(tmp_path: Path) -> None:
-    file = tmp_path / "queries.yaml"
-    file.write_text("queries: []")
-    with pytest.raises(BadQueries, match=f"--telemetry-queries {file}"):
-        settings(*API, "--telemetry", "prometheus=http://p", "--telemetry-queries", str(file))
 
 
 def test_an_age_of_less_than_two_polls_is_refused() -> None:
