@@ -58,7 +58,7 @@ format: .venv/.check  ## format the code
 	$(BIN)/ruff format .
 
 bench: .venv/.bench  ## the benchmarks; takes some minutes
-	for run in extender full_nodes start prober store agent "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
+	for run in extender full_nodes start prober agent "estimates --seeds 1 planetlab"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
 reference: .venv/.local  ## write the reference that is made from the code into build/reference

@@ -1,15 +1,13 @@
 """What one agent costs: RSS, CPU and threads after five minutes with 16 peers, etcd and a scrape every 15 s.
 
-    python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110] [--nodes 1000] [--beside FOLDER]
+    python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110] [--nodes 1000]
 
 The other nodes stand on the ring in etcd with addresses of 16 hosts, network namespaces that answer ICMP after 1 to
 40 ms: on loopback all replies would be there as soon as the probes are sent. The agent is the real process, with the
 environment of its image (`ENV` in the Dockerfile) and bytecode that was compiled before. With --pods it is measured
 twice: as it is, and following so many pods on a scripted API server, one of which changes each second and one of which
 restarts every 10 s. The targets are 42 MB and 0.4 % of a core, at any number of nodes. What was imported is printed
-apart: it is nearly all. With --beside the agent of another checkout runs at the same time, with an etcd and an API
-server of its own: other work on the machine disturbs both alike, so that their ratio is worth more than either figure.
-As root only.
+apart: it is nearly all. As root only.
 """
 
 import argparse
@@ -68,17 +66,14 @@ def main() -> None:
     options.add_argument("--peers", type=int, default=16)
     options.add_argument("--pods", type=int, default=0)
     options.add_argument("--nodes", type=int, default=1000)
-    options.add_argument("--beside", type=Path, help="another checkout, whose agent runs at the same time")
     args = options.parse_args()
-    checkouts = [Path.cwd(), *([args.beside] if args.beside else [])]
-    with network() as hosts, compiled_image_environ(checkouts) as environ:
+    with network() as hosts, compiled_image_environ() as environ:
         addresses = [f"{hosts[n % len(hosts)]}.{n // len(hosts) % 254 + 1}" for n in range(args.nodes - 1)]
         for pods in dict.fromkeys((0, args.pods)):
             print(f"{args.peers} peers, {pods} pods" if pods else f"{args.peers} peers", flush=True)
-            measure(checkouts, addresses, args.peers, pods, args.seconds, environ)
-            for checkout in checkouts:
-                imports = imported_megabytes(environ, checkout)
-                print(f"imports  {imports:.1f} MB of the RSS, before anything runs", flush=True)
+            with agent_on_a_node(addresses, args.peers, pods, environ) as (process, url):
+                report(use(process, url, args.seconds))
+            print(f"imports  {imported_megabytes(environ):.1f} MB of the RSS, before anything runs", flush=True)
 
 
 @contextlib.contextmanager
@@ -93,46 +88,26 @@ def network() -> Iterator[Sequence[str]]:
 
 
 @contextlib.contextmanager
-def compiled_image_environ(checkouts: Sequence[Path] = (Path(),)) -> Iterator[Mapping[str, str]]:
+def compiled_image_environ() -> Iterator[Mapping[str, str]]:
     """The environment of an agent in its image, which has the bytecode of all that an agent imports."""
     with tempfile.TemporaryDirectory() as bytecode:
         here = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
         environ = os.environ | environ_of("agent") | here
-        for checkout in checkouts:
-            imported_megabytes(environ, checkout)
+        imported_megabytes(environ)
         yield environ
-
-
-def measure(
-    checkouts: Sequence[Path],
-    addresses: Sequence[str],
-    peers: int,
-    pods: int,
-    seconds: int,
-    environ: Mapping[str, str],
-) -> None:
-    """addresses: of the other nodes."""
-    with contextlib.ExitStack() as stack:
-        agents = [stack.enter_context(agent_on_a_node(each, addresses, peers, pods, environ)) for each in checkouts]
-        usages = use(agents, seconds)
-    for checkout, usage in zip(checkouts, usages, strict=True):
-        report(usage, str(checkout) if len(checkouts) > 1 else "")
-    if len(usages) > 1:
-        print(f"\nthe first to the second: CPU {usages[0].cpu_ratio / usages[1].cpu_ratio:.3f}, ", end="")
-        print(f"wake-ups {usages[0].wakeups_per_second / usages[1].wakeups_per_second:.3f}")
 
 
 @contextlib.contextmanager
 def agent_on_a_node(
-    checkout: Path, addresses: Sequence[str], peers: int, pods: int, environ: Mapping[str, str]
+    addresses: Sequence[str], peers: int, pods: int, environ: Mapping[str, str]
 ) -> Iterator[tuple[psutil.Process, str]]:
-    """A checkout's agent, with an etcd, and with pods an API server, that no other agent uses."""
+    """addresses: of the other nodes."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Etcd(Path(folder) / "etcd") as etcd,
         ApiServerThread() if pods else contextlib.nullcontext() as api,
         running_pods(api, pods),
-        running_agent(peers, etcd.client_url, api.url if api else "", environ, checkout=checkout) as agent,
+        running_agent(peers, etcd.client_url, api.url if api else "", environ) as agent,
     ):
         asyncio.run(write_ring_entries(etcd.client_url, addresses))
         yield agent
@@ -189,13 +164,12 @@ def running_agent(
     etcd_url: str,
     api_url: str,
     environ: Mapping[str, str],
-    checkout: Path = Path(),
 ) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
     command += ["--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
     command += ["--kube-api", api_url] if api_url else []
-    agent = subprocess.Popen(command, env={**environ, "PYTHONPATH": str(checkout.resolve())}, cwd=checkout)
+    agent = subprocess.Popen(command, env=environ)
     try:
         yield psutil.Process(agent.pid), f"http://{listen}"
     finally:
@@ -217,45 +191,39 @@ async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
         await store.close()
 
 
-def use(agents: Sequence[tuple[psutil.Process, str]], seconds: int) -> list[Usage]:
-    """Returns what each process used after the first seconds, scraped as Prometheus does."""
+def use(process: psutil.Process, url: str, seconds: int) -> Usage:
+    """Returns what the process used after the first seconds, scraped as Prometheus does."""
     time.sleep(WARM_UP_SECONDS)
-    started, before = time.monotonic(), [(busy_seconds(process), wakeups(process)) for process, _ in agents]
+    started, busy, woken = time.monotonic(), busy_seconds(process), wakeups(process)
     while (left := seconds - (time.monotonic() - started)) > 0:
-        scrapes = [urlopen(f"{url}/metrics", timeout=5).read() for _, url in agents]
-        sizes = "  ".join(f"{megabytes(process):.1f} MB" for process, _ in agents)
-        print(f"\r{left:4.0f} s left  {sizes}  ", end="", file=sys.stderr, flush=True)
+        scrape = urlopen(f"{url}/metrics", timeout=5).read()
+        print(f"\r{left:4.0f} s left  {megabytes(process):.1f} MB  ", end="", file=sys.stderr, flush=True)
         time.sleep(min(SCRAPE_EVERY_SECONDS, left))
     elapsed = time.monotonic() - started
-    return [
-        Usage(
-            megabytes(process),
-            (busy_seconds(process) - busy) / elapsed,
-            (wakeups(process) - woken) / elapsed,
-            process.num_threads(),
-            len(scrape),
-        )
-        for (process, _), (busy, woken), scrape in zip(agents, before, scrapes, strict=True)
-    ]
+    return Usage(
+        megabytes(process),
+        (busy_seconds(process) - busy) / elapsed,
+        (wakeups(process) - woken) / elapsed,
+        process.num_threads(),
+        len(scrape),
+    )
 
 
-def report(usage: Usage, checkout: str) -> None:
+def report(usage: Usage) -> None:
     rss, cpu = usage.rss_megabytes, usage.cpu_ratio
-    print(f"\n{checkout}".rstrip())
-    print(f"RSS      {rss:.1f} MB        target {RSS_TARGET_MB} MB: {verdict(rss <= RSS_TARGET_MB)}")
+    print(f"\nRSS      {rss:.1f} MB        target {RSS_TARGET_MB} MB: {verdict(rss <= RSS_TARGET_MB)}")
     print(f"CPU      {cpu:.3%} of a core  target {CPU_TARGET_RATIO:.1%}: {verdict(cpu <= CPU_TARGET_RATIO)}")
     print(f"wake-ups {usage.wakeups_per_second:.1f} a second")
     print(f"threads  {usage.threads}\nscrape   {usage.scrape_bytes} bytes")
 
 
-def imported_megabytes(environ: Mapping[str, str], checkout: Path = Path()) -> float:
+def imported_megabytes(environ: Mapping[str, str]) -> float:
     """RSS of a process that has imported what an agent imports."""
     program = (
         "from leadsman.cli import main; from leadsman.runtime.lean_aiohttp import import_aiohttp; import_aiohttp(); "
         "main.build_parser({}, 'agent'); import agent.run, psutil; print(psutil.Process().memory_info().rss)"
     )
-    environ = {**environ, "PYTHONPATH": str(checkout.resolve())}
-    return int(subprocess.check_output([sys.executable, "-c", program], env=environ, cwd=checkout)) / 1e6
+    return int(subprocess.check_output([sys.executable, "-c", program], env=environ)) / 1e6
 
 
 def busy_seconds(process: psutil.Process) -> float:

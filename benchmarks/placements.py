@@ -1,9 +1,8 @@
 """Random placements over networks whose every round trip is known: does any break its bounds?
 
-    python -m benchmarks.placements [--placements 100000] [--k 16] [--seed N [N ...]] [--network NAME [NAME ...]]
-        [--quick] [--json]
+    python -m benchmarks.placements [--placements 100000] [--seed 1]
 
-Every node measures k random others; the rest of the matrix is hidden, and estimated as the extender does. A placement
+Every node measures 16 random others; the rest of the matrix is hidden, and estimated as the extender does. A placement
 is a node that passes the delay filter for a random pod with one to three bounds. Each is checked by hand against the
 reports and estimates that it was decided on, and each pair that was accepted on an estimate against the hidden truth.
 An interval promises that the worse direction is beyond its upper end in 1 of 20 pairs; among the accepted it is more
@@ -12,14 +11,13 @@ Networks: measured ones (tests/data/rtt) and generated racks.
 """
 
 import argparse
-import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, EstimateView
@@ -28,17 +26,17 @@ from leadsman.decision.policy import EstimateMode, Policy, Statistic
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
+from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import fit_estimates, gather_measurements
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "rtt"
-NETWORKS = ("planetlab_1", "seattle_1", "racks")
+PEERS = 16
 NOW = 100.0
 MAX_CANDIDATES = 200
 """Nodes that one pod is asked about, at most."""
-QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 
 
 class PlacementTally(Struct):
@@ -54,9 +52,12 @@ class PlacementTally(Struct):
     worse: int = 0
 
     @property
-    def ratios(self) -> dict[str, float]:
-        of = max(1, self.estimated)
-        return {"beyond_ratio": self.beyond / of, "worse_ratio": self.worse / of}
+    def beyond_ratio(self) -> float:
+        return self.beyond / max(1, self.estimated)
+
+    @property
+    def worse_ratio(self) -> float:
+        return self.worse / max(1, self.estimated)
 
 
 class KnownNetwork(NamedTuple):
@@ -71,22 +72,19 @@ class KnownNetwork(NamedTuple):
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--placements", type=int, default=100_000, help="in all, at least")
-    options.add_argument("--k", type=int, default=16)
-    options.add_argument(
-        "--seed", type=int, nargs="+", default=[1], help="of several, all placements are counted together"
-    )
-    options.add_argument("--network", nargs="+", choices=NETWORKS, default=NETWORKS)
-    options.add_argument("--quick", action="store_true", help="less effort for the estimates")
-    options.add_argument("--json", action="store_true")
+    options.add_argument("--seed", type=int, default=1)
     chosen = options.parse_args()
-    tallies = {name: PlacementTally(name) for name in chosen.network}
-    share = -(-chosen.placements // (len(tallies) * len(chosen.seed)))
-    for seed in chosen.seed:
-        for name, rtt_ms in networks(seed):
-            if name in tallies:
-                world = known_network(name, rtt_ms, chosen.k, seed, chosen.quick)
-                run_placements(world, share, random.Random(seed), tallies[name])
-    show(list(tallies.values()), chosen.json)
+    show(tallies(chosen.placements, chosen.seed))
+
+
+def tallies(placements: int, seed: int, budget: FitBudget | None = None) -> list[PlacementTally]:
+    """One of each network. budget: for the estimates."""
+    made = dict(networks(seed))
+    share = -(-placements // len(made))
+    return [
+        run_placements(known_network(name, rtt_ms, seed, budget), share, random.Random(seed))
+        for name, rtt_ms in made.items()
+    ]
 
 
 def networks(seed: int) -> Iterator[tuple[str, Floats]]:
@@ -96,16 +94,16 @@ def networks(seed: int) -> Iterator[tuple[str, Floats]]:
     yield "racks", rack_network(3, 5, 16, np.random.default_rng(seed)).rtt_ms
 
 
-def known_network(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> KnownNetwork:
-    """Returns what the extender would know: k reports a node, all fresh, and estimates fitted to them."""
+def known_network(name: str, rtt_ms: Floats, seed: int, budget: FitBudget | None) -> KnownNetwork:
+    """Returns what the extender would know: 16 reports a node, all fresh, and estimates fitted to them."""
     names = [f"node-{number:03}" for number in range(len(rtt_ms))]
     reported: dict[str, dict[str, PeerLatency]] = {node: {} for node in names}
-    for one, other in zip(*random_peers(len(names), k, np.random.default_rng(seed)), strict=True):
+    for one, other in zip(*random_peers(len(names), PEERS, np.random.default_rng(seed)), strict=True):
         reported[names[one]][names[other]] = window(float(rtt_ms[one, other]))
     snapshot = Snapshot(
         {node: NodeState(None, HEARTBEAT, Latency(windows), None, NOW) for node, windows in reported.items()}
     )
-    estimates = fit_estimates(gather_measurements(snapshot, NOW, Statistic.P50), NOW, budget=QUICK if quick else None)
+    estimates = fit_estimates(gather_measurements(snapshot, NOW, Statistic.P50), NOW, budget=budget)
     holes = (rtt_ms == 0) & ~np.eye(len(rtt_ms), dtype=bool)
     truth = np.where(holes, np.nan, rtt_ms)
     return KnownNetwork(name, names, truth, DecisionInputs(snapshot, Policy(), NOW, estimates=estimates))
@@ -119,11 +117,11 @@ def window(rtt_ms: float) -> PeerLatency:
     return PeerLatency(30, 30, rtt_ms, rtt_ms, rtt_ms) if rtt_ms else PeerLatency(30, 0)
 
 
-def run_placements(world: KnownNetwork, placements: int, rng: random.Random, tally: PlacementTally) -> None:
-    """Adds at least so many placements to the tally."""
+def run_placements(world: KnownNetwork, placements: int, rng: random.Random) -> PlacementTally:
+    """Makes at least so many placements."""
     numbers = {name: number for number, name in enumerate(world.names)}
-    end = tally.placements + placements
-    while tally.placements < end:
+    tally = PlacementTally(world.name)
+    while tally.placements < placements:
         bounds, use = random_bounds(world, rng), rng.choice(list(EstimateMode)[1:])
         nodes = rng.sample(world.names, min(MAX_CANDIDATES, len(world.names)))
         kept = filter_nodes(random_pod(bounds, use, rng), nodes, world.facts).kept
@@ -132,6 +130,7 @@ def run_placements(world: KnownNetwork, placements: int, rng: random.Random, tal
         for node in kept:
             for reference, ms in bounds.items():
                 check(tally, world, use, node, reference, ms, numbers)
+    return tally
 
 
 def random_bounds(world: KnownNetwork, rng: random.Random) -> Mapping[str, float]:
@@ -200,17 +199,22 @@ def table(estimates: EstimateView | None, reference: str) -> Mapping[str, float]
     return dict(zip(row.nodes, row.high_ms, strict=True)) if row else {}
 
 
-def show(tallies: Sequence[PlacementTally], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([structs.asdict(tally) | tally.ratios for tally in tallies]))
-        return
-    print(
-        "network      decisions  placements  broken  by estimate  beyond truth (promised: 0.1 at most)  worse direction"
-    )
-    for each in tallies:
-        counts = f"{each.decisions:9,}  {each.placements:10,}  {each.broken:6,}  {each.estimated:11,}"
-        beyond, worse = each.ratios.values()
-        print(f"{each.network:12} {counts}  {beyond:36.4f}  {worse:15.4f}")
+def show(found: Sequence[PlacementTally]) -> None:
+    rows: list[tuple[str, ...]] = [
+        (
+            "NETWORK",
+            "DECISIONS",
+            "PLACEMENTS",
+            "BROKEN",
+            "BY ESTIMATE",
+            "BEYOND TRUTH (0.1 PROMISED)",
+            "WORSE DIRECTION",
+        )
+    ]
+    for each in found:
+        counts = (each.decisions, each.placements, each.broken, each.estimated)
+        rows.append((each.network, *map(str, counts), f"{each.beyond_ratio:.4f}", f"{each.worse_ratio:.4f}"))
+    print("\n".join(align_columns(rows)))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 A real etcd holds what agents write: identity, heartbeat, delays to 17 peers, hardware and ten rewards of each node. The
 extender is started again and again as a process; the time runs from exec. Seconds until /readyz says yes, until the
-first answer to filter and prioritize that is made on what etcd holds; CPU and RSS by then. `--beside FOLDER` starts
-the extender of another checkout in turn, and prints the ratio.
+first answer to filter and prioritize that is made on what etcd holds; CPU and RSS by then.
 """
 
 import argparse
@@ -22,7 +21,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 import psutil
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.state import keys, metric_names
 from leadsman.state.etcd_http import EtcdAccess
@@ -49,18 +48,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--beside", type=Path, help="another checkout, started in turn")
     chosen = parser.parse_args()
-    checkouts = [Path.cwd(), *([chosen.beside] if chosen.beside else [])]
     names = [f"node-{number:05}" for number in range(chosen.nodes)]
     with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder) / "data") as etcd:
         asyncio.run(fill(etcd.client_url, names, random.Random(1)))
-        starts: dict[Path, list[Start]] = {checkout: [] for checkout in checkouts}
-        for _ in range(chosen.rounds):
-            for checkout in checkouts:
-                starts[checkout].append(start_once(checkout, etcd.client_url, names))
-    for checkout in checkouts:
-        report("this checkout" if checkout == checkouts[0] else str(checkout), starts[checkout], starts[checkouts[-1]])
+        report([start_once(etcd.client_url, names) for _ in range(chosen.rounds)])
 
 
 async def fill(etcd_url: str, names: Sequence[str], rng: random.Random) -> None:
@@ -94,15 +86,14 @@ METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names
 
 
 @contextmanager
-def running_extender(checkout: Path, etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
-    """The extender of a checkout as a process: itself, its URL, and the operators'."""
+def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
+    """The extender as a process: itself, its URL, and the operators'."""
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
     process = psutil.Popen(
         [sys.executable, "-m", "leadsman.cli.main", "extender", *flags],
-        cwd=checkout,
-        env=os.environ | malloc_limits("") | {"PYTHONPATH": str(checkout)},
+        env=os.environ | malloc_limits(""),
         stdout=subprocess.DEVNULL,
     )
     try:
@@ -112,9 +103,9 @@ def running_extender(checkout: Path, etcd_url: str) -> Iterator[tuple[psutil.Pop
         process.wait()
 
 
-def start_once(checkout: Path, etcd_url: str, names: Sequence[str]) -> Start:
+def start_once(etcd_url: str, names: Sequence[str]) -> Start:
     began = time.perf_counter()
-    with running_extender(checkout, etcd_url) as (process, url, ops_url):
+    with running_extender(etcd_url) as (process, url, ops_url):
         wait_for(lambda: is_ready(f"{ops_url}/readyz"), process)
         ready = time.perf_counter()
         pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
@@ -150,15 +141,10 @@ def wait_for(condition: Callable[[], bool], process: psutil.Popen) -> None:
     raise RuntimeError(f"the extender did not answer in {READY_WITHIN_SECONDS:g} s, exit status {process.poll()}")
 
 
-def report(name: str, starts: Sequence[Start], others: Sequence[Start]) -> None:
-    ready, answered, cpu, rss = (
-        statistics.median(values)
-        for values in zip(
-            *((one.ready_seconds, one.answered_seconds, one.cpu_seconds, one.rss_mib) for one in starts), strict=True
-        )
-    )
-    ratio = answered / statistics.median(one.answered_seconds for one in others)
-    print(f"ready {ready:5.2f} s  answered {answered:5.2f} s  CPU {cpu:5.2f} s  {rss:4.0f} MiB  {ratio:5.2f} x  {name}")
+def report(starts: Sequence[Start]) -> None:
+    columns = zip(*map(structs.astuple, starts), strict=True)
+    ready, answered, cpu, rss = (statistics.median(values) for values in columns)
+    print(f"ready {ready:.2f} s  answered {answered:.2f} s  CPU {cpu:.2f} s  {rss:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -66,17 +66,6 @@ class SimulationSettings(Struct, frozen=True):
     lifetime_seconds: float = 600.0
     half_life_seconds: float = 3_600.0
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.bad <= self.nodes // 2:
-            raise ValueError(
-                f"bad {self.bad}: want 1 to half of nodes ({self.nodes}), as the faults move to other nodes"
-            )
-        if self.fault is Fault.RACKS and (self.bad % self.rack_nodes or self.nodes % self.rack_nodes):
-            raise ValueError(
-                f"rack-nodes {self.rack_nodes}: want a divisor of nodes ({self.nodes}) and of bad ({self.bad}), "
-                "as whole racks are bad"
-            )
-
 
 class SimulatedPod(Struct, frozen=True):
     """One pod, the same for every strategy. luck: 0..1, it fails where the share that fails is above this.

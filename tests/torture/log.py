@@ -1,6 +1,6 @@
 """What happened in a run, as plain data: one struct an observation, all on this machine's monotonic clock.
 
-The checker reads nothing else. `write` and `read` keep a log as JSON, a line each.
+The checker reads nothing else. `write` keeps a log as JSON, a line each.
 """
 
 from collections.abc import Iterable, Mapping
@@ -199,8 +199,3 @@ Entry = (
 
 def write(path: Path, entries: Iterable[Entry]) -> None:
     path.write_bytes(b"\n".join(map(msgspec.json.encode, entries)))
-
-
-def read(path: Path) -> list[Entry]:
-    decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
-    return [decoder.decode(line) for line in path.read_bytes().splitlines()]

@@ -196,7 +196,6 @@ async def test_a_plugin_that_the_policy_no_longer_names_ends(hosts: "Hosts"):
 
 
 async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", starts: "Starter"):
-    """How long that takes is measured by benchmarks.plugins."""
     body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": list(NODES)}).encode()
     plugins = policy(scores=" ".join(HOSTILE[:6]) + " good")
     others = structs.replace(plugins.scores, pressure=PressurePolicy(weight=0))
