@@ -227,7 +227,6 @@ def live_cluster_options(add: Options) -> None:
     process_flags.etcd_options(add, default=None)
     followed = add.group("what else the live cluster's extender follows")
     followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
-    followed.flag("goldpinger-names", 'JSON {"host IP, pod IP or pod": "node"}, for Goldpinger', None, existing_file)
     followed.flag(
         "self-healing-namespace",
         "namespace that the controller publishes in (default {default})",
@@ -268,7 +267,6 @@ def _live_settings(args: argparse.Namespace) -> SourceSettings:
         api=api,
         delays=DelaySettings(
             goldpinger_url=args.goldpinger,
-            goldpinger_names_file=args.goldpinger_names,
             matrix=args.delay_matrix,
             metadata=args.metadata,
             estimates=False,

@@ -1,15 +1,16 @@
 """Gathers what a decision is made on, at the moment of a request."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from leadsman.decision.inputs import DecisionInputs, NodeLabels, TelemetryInputs, WorkloadIndex
+from leadsman.decision.inputs import DecisionInputs, TelemetryInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import Views
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.cluster.device_follower import DeviceFollower
+from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.sources.source import Source
@@ -38,8 +39,6 @@ class InputSources(Struct, frozen=True):
 
     delays: what counts after the agents' reports, and the estimates.
     clock: monotonic seconds, on the clock of the state's ages.
-    node_roles: each node → its label kubernetes.io/role, or "".
-    node_labels: followed while the policy names plugins.
     backups: for explanations; decisions do not see it.
     """
 
@@ -49,28 +48,28 @@ class InputSources(Struct, frozen=True):
     clock: Callable[[], float]
     views: Views = field(default_factory=Views)
     workloads: Source[WorkloadIndex] | None = None
-    node_roles: Source[Mapping[str, str]] | None = None
+    nodes: NodeFollower | None = None
     telemetry: Source[TelemetryInputs] | None = None
     self_healing: SelfHealingFollower | None = None
     backups: BackupFollower | None = None
-    node_labels: Source[NodeLabels | None] | None = None
     devices: DeviceFollower | None = None
 
     def current_inputs(self) -> DecisionInputs:
-        """The newest value of each source."""
+        """The newest value of each source. Labels of nodes are for plugins."""
+        policy = self.policy.current
         return DecisionInputs(
             self.state.current,
-            self.policy.current,
+            policy,
             self.clock(),
             self.views,
             _current(self.workloads, _ABSENT.workloads),
             tuple(view for source in self.delays.sources if (view := source.current) is not None),
             self.delays.estimator.current,
-            node_roles=_current(self.node_roles, _ABSENT.node_roles),
+            node_roles=_ABSENT.node_roles if self.nodes is None else self.nodes.roles,
             telemetry=_current(self.telemetry, _ABSENT.telemetry),
             self_healing=_current(self.self_healing, _ABSENT.self_healing),
             last_round_trips=(self.self_healing or _ABSENT).last_round_trips,
-            node_labels=_current(self.node_labels, None),
+            node_labels=self.nodes.labels if self.nodes and policy.plugins.are_used else None,
             devices=_current(self.devices, _ABSENT.devices),
         )
 

@@ -14,7 +14,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.device_follower import DeviceFollower
-from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeLabelFollower, NodeRoleFollower
+from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
@@ -77,7 +77,6 @@ class ClusterSources:
     client: entering it raises ApiAccessError when the access cannot be used.
     addresses: whether to follow the nodes' addresses too.
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
-    needs_node_labels: whether the policy names plugins now, which are shown the labels.
     devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
     reserved_uids: the pods that devices were reserved for, as DeviceFollower has it.
     """
@@ -87,7 +86,6 @@ class ClusterSources:
         access: ApiAccess,
         addresses: bool = False,
         self_healing_namespace: str = "",
-        needs_node_labels: Callable[[], bool] = lambda: False,
         devices: bool = False,
         claims: bool = True,
         reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
@@ -95,8 +93,7 @@ class ClusterSources:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
         self.workloads = WorkloadFollower(self.client)
-        self.node_roles = NodeRoleFollower(self.client)
-        self.node_labels = NodeLabelFollower(self.client, needs_node_labels)
+        self.nodes = NodeFollower(self.client)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.devices = (
@@ -106,8 +103,7 @@ class ClusterSources:
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
-        yield "watch node roles", self.node_roles.reflector.run()
-        yield "watch node labels", self.node_labels.run()
+        yield "watch nodes", self.nodes.reflector.run()
         if self.node_addresses:
             yield "watch node addresses", self.node_addresses.reflector.run()
         if self.self_healing:
@@ -121,9 +117,7 @@ class ClusterSources:
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
         """Returns those that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
-        reflectors["nodes"] = self.node_roles.reflector
-        if self.node_labels.is_needed():
-            reflectors["node labels"] = self.node_labels.reflector
+        reflectors["nodes"] = self.nodes.reflector
         if self.node_addresses:
             reflectors["addresses"] = self.node_addresses.reflector
         if self.self_healing:
@@ -178,7 +172,6 @@ class FollowedSources:
                 settings.api,
                 bool(settings.delays.goldpinger_url),
                 settings.self_healing_namespace,
-                lambda: self.policy_file.current.plugins.are_used,
                 settings.devices,
                 settings.claims,
                 partial(reserved_uids, store),
@@ -247,10 +240,9 @@ class FollowedSources:
             self.delays,
             self._clock,
             workloads=self.cluster.workloads if self.cluster else None,
-            node_roles=self.cluster.node_roles if self.cluster else None,
+            nodes=self.cluster.nodes if self.cluster else None,
             telemetry=self.telemetry,
             self_healing=self.cluster.self_healing if self.cluster else None,
-            node_labels=self.cluster.node_labels if self.cluster else None,
             backups=self.cluster.backups if self.cluster else None,
             devices=self.cluster.devices if self.cluster else None,
         )

@@ -17,12 +17,6 @@ from leadsman.sources.telemetry.telemetry_sources import SOURCE_NAMES, Telemetry
 
 def delay_options(add: Options) -> None:
     add.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
-    add.flag(
-        "goldpinger-names",
-        'JSON {"host IP, pod IP or pod": "node"}, for addresses that no agent reports',
-        None,
-        existing_file,
-    )
     add.flag("goldpinger-interval-seconds", "time between polls (default {default})", 30.0, positive_number)
     add.flag("delay-matrix", "static round trips in ms, reloaded when the file changes", None, existing_file)
     add.flag("delay-metadata", 'JSON {"node": row}: the node of each row of --delay-matrix', None, existing_file)
@@ -43,7 +37,6 @@ def delay_settings(args: argparse.Namespace) -> DelaySettings:
         raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
     return DelaySettings(
         goldpinger_url=args.goldpinger,
-        goldpinger_names_file=args.goldpinger_names,
         goldpinger_interval_seconds=args.goldpinger_interval_seconds,
         matrix=args.delay_matrix,
         metadata=args.delay_metadata,

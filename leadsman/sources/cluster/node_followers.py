@@ -1,6 +1,5 @@
-"""Follows one fact of each node on the API server: its role, its labels, or its addresses."""
+"""Follows the nodes on the API server: their labels, and their addresses where Goldpinger needs them."""
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -20,9 +19,6 @@ from leadsman.kube.resources import NODES
 MAX_BACKOFF_SECONDS = 4.0
 """Between attempts, as for workloads."""
 
-POLL_SECONDS = 1.0
-"""Between two looks at the policy, until it names a plugin."""
-
 _HOSTNAME = "Hostname"
 """The type of an address that is a name, and not always the node's own."""
 
@@ -37,16 +33,17 @@ class _LabelledNode(Struct, frozen=True, gc=False):
     metadata: _LabelledMetadata
 
 
-class NodeRoleFollower:
-    """Follows which nodes there are, and their label kubernetes.io/role. `run` it as one task.
+class NodeFollower:
+    """Follows which nodes there are, their label kubernetes.io/role, and all their labels. `run` it as one task.
 
-    current: node → role, "" without one; empty until they were listed. Replaced, never altered, and kept while the API
+    roles: node → role, "" without one; empty until they were listed. Replaced, never altered, and kept while the API
         server is away.
     clock: monotonic seconds, for the reflector's age.
     """
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self.current: Mapping[str, str] = MappingProxyType({})
+        self.roles: Mapping[str, str] = MappingProxyType({})
+        self._labels: NodeLabels | None = None
         options = ListOptions(NODES, metadata_only=True)
         self.reflector = Reflector(
             client,
@@ -57,48 +54,37 @@ class NodeRoleFollower:
             clock=clock,
         )
 
+    @property
+    def labels(self) -> NodeLabels | None:
+        """The labels, for plugins, the same object while none changes; None until they were listed. A node with more
+        than 16 KiB of labels has none here, so that what is missing is unknown."""
+        if self._labels is None and self.reflector.loaded.is_set():
+            nodes = self.reflector.current.items()
+            self._labels = NodeLabels(
+                {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
+            )
+        return self._labels
+
     def _changed(self, changes: Sequence[ObjectChange[_LabelledNode]]) -> None:
-        """Replaces `current` only when a role has changed: kubelets update their nodes all the time."""
-        if any(each.kind is not ChangeType.MODIFIED or _role(each.object) != _role(each.old) for each in changes):
-            self.current = MappingProxyType({name: _role(node) for (_, name), node in self.reflector.current.items()})
+        """Replaces only what has changed: kubelets update their nodes all the time."""
+        changed = [each for each in changes if _is_new(each) or _labels(each.object) != _labels(each.old)]
+        if changed:
+            self._labels = None
+        if any(_is_new(each) or _role(each.object) != _role(each.old) for each in changed):
+            self.roles = MappingProxyType({name: _role(node) for (_, name), node in self.reflector.current.items()})
+
+
+def _is_new(change: ObjectChange[_LabelledNode]) -> bool:
+    """Tells whether the node came or went."""
+    return change.kind is not ChangeType.MODIFIED
+
+
+def _labels(node: _LabelledNode | None) -> BoundedLabels:
+    return node.metadata.labels if node else BoundedLabels()
 
 
 def _role(node: _LabelledNode | None) -> str:
-    return node.metadata.labels.get(ROLE_LABEL, "") if node else ""
-
-
-class NodeLabelFollower:
-    """Follows the labels of all nodes once the policy names a plugin, which is shown them. `run` it as one task.
-
-    current: None until they are listed; replaced, never altered, and kept while the API server is away. A node with
-    more than 16 KiB of labels has none here, so that what is missing is unknown.
-    is_needed: whether the policy names a plugin now.
-    """
-
-    def __init__(self, client: ApiClient, is_needed: Callable[[], bool]) -> None:
-        self.current: NodeLabels | None = None
-        self.is_needed = is_needed
-        options = ListOptions(NODES, metadata_only=True)
-        self.reflector = Reflector(
-            client, options, _LabelledNode, on_changes=self._changed, longest_pause_seconds=MAX_BACKOFF_SECONDS
-        )
-
-    async def run(self) -> None:
-        """Follows until cancelled. Goes on when no plugin is named any more: the next policy may."""
-        while not self.is_needed():  # noqa: ASYNC110 -- the policy file is polled too, and has no event
-            await asyncio.sleep(POLL_SECONDS)
-        await self.reflector.run()
-
-    def _changed(self, changes: Sequence[ObjectChange[_LabelledNode]]) -> None:
-        if self.current is not None and all(
-            each.kind is ChangeType.MODIFIED and each.old and each.object.metadata.labels == each.old.metadata.labels
-            for each in changes
-        ):
-            return
-        nodes = self.reflector.current.items()
-        self.current = NodeLabels(
-            {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
-        )
+    return _labels(node).get(ROLE_LABEL, "")
 
 
 class NodeAddressFollower:

@@ -1,21 +1,17 @@
 """Builds and runs the delay sources that an operator chose, and the estimator."""
 
-import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.decision.inputs import DelayView
 from leadsman.decision.policy import Policy
-from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.watched_files import WatchedFiles
 from leadsman.sources.delay.estimator import DelayGroups, Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
 from leadsman.sources.delay.matrix import MatrixFiles
@@ -26,10 +22,7 @@ from leadsman.state.snapshot import Snapshot
 
 
 class DelaySource(Protocol):
-    """Goldpinger or static files.
-
-    problem: why the newest data are not the current ones.
-    """
+    """Goldpinger or static files. problem: why the newest data are not the current ones."""
 
     @property
     def source(self) -> str: ...
@@ -107,61 +100,16 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
         )
 
 
-# Maps addresses to nodes, for a delay source that knows addresses only.
-#
-# An agent in its node's network reports the node's own address. For other clusters a JSON file maps host IPs, pod IPs
-# or pod names: `{"10.0.0.7": "edge-1"}`. The file counts before what agents report.
-
-log = logging.getLogger(__name__)
-
-MAX_FILE_BYTES = 4 << 20
-
-
-class NodeNames:
-    """Call it for the newest names: address or pod → node.
-
-    file: read again when it has changed; None: there is none.
-    problem: why the file as it is now is not in use.
-
-    The first reading raises leadsman.runtime.watched_files.UnusableFile.
-    """
-
-    def __init__(self, snapshot: Callable[[], Snapshot], file: Path | None = None) -> None:
-        self._snapshot = snapshot
-        self.problem = ProblemLog(
-            log,
-            "cannot use the file of --goldpinger-names; its last good content stays in use",
-            "the file of --goldpinger-names is valid again",
-            logging.ERROR,
-        )
-        self._file = WatchedFiles([file], _parse, self.problem, MAX_FILE_BYTES) if file else None
-
-    def __call__(self) -> Mapping[str, str]:
-        names = reported_names(self._snapshot())
-        if self._file is None:
-            return names
-        self._file.poll()
-        return names | self._file.current
-
-
 def reported_names(snapshot: Snapshot) -> dict[str, str]:
-    """Address → node, by the agents' identities."""
+    """Address → node, by the agents' identities: an agent in its node's network reports the node's own address."""
     identities = ((state.identity, node) for node, state in snapshot.nodes.items())
     return {identity.address: node for identity, node in identities if identity}
-
-
-def _parse(contents: Sequence[bytes]) -> dict[str, str]:
-    try:
-        return msgspec.json.decode(contents[0], type=dict[str, str])
-    except UNREADABLE as error:
-        raise ValueError(f'{explain(error)}; must be {{"address or pod": "node"}} in JSON') from error
 
 
 class DelaySettings(Struct, frozen=True):
     """Which delay sources to follow besides our agents' reports, which always count first.
 
     goldpinger_url: "": no Goldpinger.
-    goldpinger_names_file: addresses and pods by node (leadsman.sources.delay.delay_sources).
     goldpinger_interval_seconds: between two polls.
     matrix, metadata: static files, both or none.
     estimates: whether to fit them.
@@ -169,7 +117,6 @@ class DelaySettings(Struct, frozen=True):
     """
 
     goldpinger_url: str = ""
-    goldpinger_names_file: Path | None = None
     goldpinger_interval_seconds: float = 30.0
     matrix: Path | None = None
     metadata: Path | None = None
@@ -195,7 +142,18 @@ class DelaySources:
     ) -> None:
         """addresses: address → node, from the API server."""
         self._clock = clock
-        self._goldpinger = _goldpinger(settings, lambda: state.current, addresses, clock)
+        self._goldpinger = (
+            [
+                GoldpingerPoller(
+                    settings.goldpinger_url,
+                    lambda: {**addresses(), **reported_names(state.current)},
+                    GoldpingerSettings(settings.goldpinger_interval_seconds),
+                    clock,
+                )
+            ]
+            if settings.goldpinger_url
+            else []
+        )
         self._static = (
             [MatrixFiles(settings.matrix, settings.metadata)] if settings.matrix and settings.metadata else []
         )
@@ -242,16 +200,3 @@ class DelaySources:
         now = self._clock()
         yield from source_metrics(self.sources, now)
         yield from estimate_metrics(self.estimator, now)
-
-
-def _goldpinger(
-    settings: DelaySettings,
-    snapshot: Callable[[], Snapshot],
-    addresses: Callable[[], Mapping[str, str]],
-    clock: Callable[[], float],
-) -> list[GoldpingerPoller]:
-    if not settings.goldpinger_url:
-        return []
-    names = NodeNames(snapshot, settings.goldpinger_names_file)
-    polling = GoldpingerSettings(settings.goldpinger_interval_seconds)
-    return [GoldpingerPoller(settings.goldpinger_url, lambda: {**addresses(), **names()}, polling, clock)]

@@ -25,7 +25,7 @@ def tasks(gathering):
     ("asked", "more"),
     [
         (SourceSettings(), set()),
-        (SourceSettings(api=API), {"watch workload pods", "watch node roles", "watch node labels"}),
+        (SourceSettings(api=API), {"watch workload pods", "watch nodes"}),
         (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"read delays from goldpinger"}),
         (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}),
     ],

@@ -65,15 +65,13 @@ async def test_places_and_roles_with_the_extender_s_rights(api, admin) -> None:
         tasks = [asyncio.create_task(loop) for _, loop in cluster.tasks()]
         try:
             await until(
-                lambda: all(
-                    one.loaded.is_set() for one in (*cluster.workloads.reflectors, cluster.node_roles.reflector)
-                )
+                lambda: all(one.loaded.is_set() for one in (*cluster.workloads.reflectors, cluster.nodes.reflector))
             )
             places = cluster.workloads.current
             assert places.find("default", "web") == {"deployment": (PlacedPod("web-5d-x", "n1"),)}
             assert places.find("default", "night") == {"cronjob": (PlacedPod("night-1-x", "n2"),)}
             assert places.find("default", "alone") == {"pod": (PlacedPod("alone", "n2"),)}
-            assert cluster.node_roles.current["n1"] == "cloud"
+            assert cluster.nodes.roles["n1"] == "cloud"
             await admin.delete(f"{PODS.path('default', 'alone')}?gracePeriodSeconds=0")
             await until(lambda: not cluster.workloads.current.find("default", "alone"))
             with pytest.raises(Forbidden):

@@ -11,7 +11,7 @@ from extender.run import ExtenderSettings, run
 from leadsman.decision.inputs import NodeLabels, PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.node_followers import NodeLabelFollower, NodeRoleFollower
+from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.state.etcd_http import EtcdAccess as Etcd
 from leadsman.testbed.etcd import free_ports
@@ -37,7 +37,7 @@ async def api():
 async def following(api, kind=WorkloadFollower, *more):
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = kind(client, *more)
-        task = asyncio.create_task((one.reflector if kind is NodeRoleFollower else one).run())
+        task = asyncio.create_task((one.reflector if kind is NodeFollower else one).run())
         try:
             yield one
         finally:
@@ -203,44 +203,42 @@ async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) 
 
     node("a", "cloud")
     node("b", "")
-    async with following(api, NodeRoleFollower) as roles:
-        await until(lambda: roles.current == {"a": "cloud", "b": ""})
-        first = roles.current
+    async with following(api, NodeFollower) as nodes:
+        await until(lambda: nodes.roles == {"a": "cloud", "b": ""})
+        first = nodes.roles
         await until(lambda: api.watches)
         node("a", "cloud", status={"phase": "touched"})
         node("b", "edge")
-        await until(lambda: roles.current == {"a": "cloud", "b": "edge"})
-        second = roles.current
+        await until(lambda: nodes.roles == {"a": "cloud", "b": "edge"})
+        second = nodes.roles
         node("a", "cloud", status={"phase": "again"})
-        await until(lambda: roles.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
-        assert roles.current is second
+        await until(lambda: nodes.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        assert nodes.roles is second
         node("c", "edge")
-        await until(lambda: "c" in roles.current)
+        await until(lambda: "c" in nodes.roles)
         assert first == {"a": "cloud", "b": ""}
         assert second == {"a": "cloud", "b": "edge"}
         node("a", "")
-        await until(lambda: roles.current == {"a": "", "b": "edge", "c": "edge"})
+        await until(lambda: nodes.roles == {"a": "", "b": "edge", "c": "edge"})
 
 
-async def test_node_labels_are_followed_once_they_are_needed_and_change_only_with_them(api) -> None:
+async def test_labels_change_only_with_them_and_are_unknown_where_some_were_cut(api) -> None:
     def node(name, **labels):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
 
     node("a", pool="gpu")
     node("b", many="x" * 20_000)
-    is_needed = asyncio.Event()
-    async with following(api, lambda client: NodeLabelFollower(client, is_needed.is_set)) as labels:
-        assert labels.current is None
-        is_needed.set()
-        await until(lambda: labels.current is not None)
-        first = labels.current
+    async with following(api, NodeFollower) as nodes:
+        assert nodes.labels is None
+        await until(lambda: nodes.labels is not None)
+        first = nodes.labels
         assert first == NodeLabels({"a": {"pool": "gpu"}}), "of b not all labels are known"
         await until(lambda: api.watches)
         api.put("/api/v1/nodes/a", {"metadata": {"labels": {"pool": "gpu"}}, "status": {"phase": "touched"}})
-        await until(lambda: labels.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
-        assert labels.current is first
+        await until(lambda: nodes.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        assert nodes.labels is first
         node("a", pool="cpu")
-        await until(lambda: labels.current == NodeLabels({"a": {"pool": "cpu"}}))
+        await until(lambda: nodes.labels == NodeLabels({"a": {"pool": "cpu"}}))
 
 
 @asynccontextmanager
