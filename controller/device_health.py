@@ -23,7 +23,7 @@ from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICE_LABEL, UNHEALTHY_DEVICES_KEY, UNHEALTHY_TAINT_KEY
 from leadsman.kube.object_changes import ObjectChange
-from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
+from leadsman.kube.objects import ObjectMeta, ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES
 from leadsman.planning.device_health_plan import (
@@ -40,7 +40,6 @@ from leadsman.planning.device_health_plan import (
 )
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.cluster.device_objects import ResourceSliceObject
-from leadsman.sources.cluster.object_metadata import MetadataFields
 from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller, devices_by_uuid
 from leadsman.sources.telemetry.polling import PrometheusSource
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
@@ -75,7 +74,7 @@ class _RuleSpec(Struct, frozen=True, rename="camel"):
 class TaintRuleObject(Struct, frozen=True):
     """A DeviceTaintRule."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _RuleSpec = _RuleSpec()
 
 

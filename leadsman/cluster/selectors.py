@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 
 class Operator(StrEnum):
@@ -59,8 +59,8 @@ class LabelSelector(Struct, frozen=True, omit_defaults=True):
 class NodeSelectorTerm(Struct, frozen=True, omit_defaults=True):
     """Requirements on a node's labels, and on its name (matchFields). A term without any matches no node."""
 
-    labels: tuple[Requirement, ...] = ()
-    fields: tuple[Requirement, ...] = ()
+    labels: tuple[Requirement, ...] = field(default=(), name="matchExpressions")
+    fields: tuple[Requirement, ...] = field(default=(), name="matchFields")
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Tells whether the node of this name and these labels fulfils every requirement."""

@@ -3,7 +3,7 @@
 Other fields are skipped. A field that is missing or null has its default. Times are UTC.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, NamedTuple, Protocol, Self, TypeVar
 
@@ -64,11 +64,11 @@ Name = Annotated[str, Meta(max_length=253)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-class _Part(Struct, frozen=True, gc=False, rename="camel"):
-    pass
+class Part(Struct, frozen=True, gc=False, rename="camel"):
+    """A part of an object, of which only the fields that are used here are decoded."""
 
 
-class OwnerReference(_Part, frozen=True):
+class OwnerReference(Part, frozen=True):
     """An owner of an object. At most one owner is the controller."""
 
     kind: str
@@ -93,7 +93,7 @@ class ControllerReferences(tuple[OwnerReference, ...]):
         return cls(owner for owner in owners if max(map(len, (owner.kind, owner.name, owner.uid))) <= LONGEST_NAME)
 
 
-class ObjectIdentity(_Part, frozen=True):
+class ObjectIdentity(Part, frozen=True):
     """Which object, and which version of it: all that a list or a watch needs of any object."""
 
     name: str = ""
@@ -102,9 +102,13 @@ class ObjectIdentity(_Part, frozen=True):
     resource_version: str = ""
 
 
-class ObjectMeta(_Part, frozen=True):
+_NO_LABELS, _NO_ANNOTATIONS = BoundedLabels(), BoundedAnnotations()
+
+
+class ObjectMeta(Part, frozen=True):
     """The metadata of an object.
 
+    generation: of its spec.
     deletion_timestamp: when it must be gone; None until it is deleted.
     """
 
@@ -112,11 +116,29 @@ class ObjectMeta(_Part, frozen=True):
     namespace: Name = ""
     uid: Name = ""
     resource_version: str = ""
-    labels: BoundedLabels = BoundedLabels()
-    annotations: BoundedAnnotations = BoundedAnnotations()
+    labels: BoundedLabels = _NO_LABELS
+    annotations: BoundedAnnotations = _NO_ANNOTATIONS
     owner_references: ControllerReferences = ControllerReferences()
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
+    generation: int = 0
+
+    def identity(self) -> "ObjectMeta":
+        """Only what a view of the API server's objects needs; labels and annotations stay where some were cut, to be
+        counted."""
+        return ObjectMeta(
+            self.name,
+            self.namespace,
+            self.uid,
+            self.resource_version,
+            self.labels if self.labels.cut else _NO_LABELS,
+            self.annotations if self.annotations.cut else _NO_ANNOTATIONS,
+        )
+
+    def used_annotations(self) -> Mapping[str, str]:
+        """Returns those that something here reads."""
+        used = {key: value for key, value in self.annotations.items() if self.annotations.is_read(key)}
+        return used or _NO_ANNOTATIONS
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -124,32 +146,32 @@ class ObjectMeta(_Part, frozen=True):
         return controller_of(self.owner_references)
 
 
-class PartialObjectMetadata(_Part, frozen=True):
+class PartialObjectMetadata(Part, frozen=True):
     """Any object with only its metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
-class IdentifiedObject(_Part, frozen=True):
+class IdentifiedObject(Part, frozen=True):
     """Any object of which only the identity is decoded."""
 
     metadata: ObjectIdentity = ObjectIdentity()
 
 
-class ContainerStateWaiting(_Part, frozen=True):
+class ContainerStateWaiting(Part, frozen=True):
     """The container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
-class ContainerStateRunning(_Part, frozen=True):
+class ContainerStateRunning(Part, frozen=True):
     """The container runs."""
 
     started_at: Time | None = None
 
 
-class ContainerStateTerminated(_Part, frozen=True):
+class ContainerStateTerminated(Part, frozen=True):
     """The container has ended."""
 
     exit_code: int = 0
@@ -160,7 +182,7 @@ class ContainerStateTerminated(_Part, frozen=True):
     finished_at: Time | None = None
 
 
-class ContainerState(_Part, frozen=True):
+class ContainerState(Part, frozen=True):
     """One of the three; none of them: waiting, for no stated reason."""
 
     waiting: ContainerStateWaiting | None = None
@@ -168,7 +190,7 @@ class ContainerState(_Part, frozen=True):
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(_Part, frozen=True):
+class ContainerStatus(Part, frozen=True):
     """The state of a container.
 
     state: now.
@@ -182,7 +204,7 @@ class ContainerStatus(_Part, frozen=True):
     last_state: ContainerState = ContainerState()
 
 
-class Condition(_Part, frozen=True):
+class Condition(Part, frozen=True):
     """A condition of an object. status: True, False or Unknown."""
 
     type: str
@@ -192,13 +214,19 @@ class Condition(_Part, frozen=True):
     last_transition_time: Time | None = None
 
 
-class PodSpec(_Part, frozen=True):
+def condition(conditions: Iterable[Condition], name: str) -> bool | None:
+    """Tells whether the condition is true; None: Unknown, or there is none of that name."""
+    status = next((each.status for each in conditions if each.type == name), "Unknown")
+    return {"True": True, "False": False}.get(status)
+
+
+class PodSpec(Part, frozen=True):
     """The spec of a pod. node_name: "" until the pod is bound."""
 
     node_name: str = ""
 
 
-class PodStatus(_Part, frozen=True):
+class PodStatus(Part, frozen=True):
     """The status of a pod.
 
     phase: Pending, Running, Succeeded, Failed or Unknown.
@@ -216,7 +244,7 @@ class PodStatus(_Part, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(_Part, frozen=True):
+class Pod(Part, frozen=True):
     """A pod."""
 
     metadata: ObjectMeta
@@ -240,27 +268,27 @@ class Pod(_Part, frozen=True):
         return next((each.reason for each in failed), "")
 
 
-class NodeAddress(_Part, frozen=True):
+class NodeAddress(Part, frozen=True):
     """An address of a node. type: InternalIP, ExternalIP, Hostname."""
 
     type: str
     address: str
 
 
-class NodeSpec(_Part, frozen=True):
+class NodeSpec(Part, frozen=True):
     """The spec of a node."""
 
     unschedulable: bool = False
 
 
-class NodeStatus(_Part, frozen=True):
+class NodeStatus(Part, frozen=True):
     """The status of a node."""
 
     addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
-class Node(_Part, frozen=True):
+class Node(Part, frozen=True):
     """A node."""
 
     metadata: ObjectMeta
@@ -268,21 +296,21 @@ class Node(_Part, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
-class NodeLeaseSpec(_Part, frozen=True):
+class NodeLeaseSpec(Part, frozen=True):
     """The spec of a node's Lease. renew_time: as the kubelet wrote it, by its own clock."""
 
     lease_duration_seconds: int = 40
     renew_time: str = ""
 
 
-class NodeLease(_Part, frozen=True):
+class NodeLease(Part, frozen=True):
     """A Lease in kube-node-lease, which a kubelet renews while it lives."""
 
     metadata: ObjectMeta
     spec: NodeLeaseSpec = NodeLeaseSpec()
 
 
-class ObjectReference(_Part, frozen=True):
+class ObjectReference(Part, frozen=True):
     """The object that an Event is about. field_path: spec.containers{name} when it is about one container."""
 
     kind: str = ""
@@ -292,14 +320,14 @@ class ObjectReference(_Part, frozen=True):
     field_path: str = ""
 
 
-class EventSource(_Part, frozen=True):
+class EventSource(Part, frozen=True):
     """Who wrote a core/v1 Event."""
 
     component: str = ""
     host: str = ""
 
 
-class EventSeries(_Part, frozen=True):
+class EventSeries(Part, frozen=True):
     """How often an Event was seen."""
 
     count: int = 0
@@ -312,7 +340,7 @@ class EventMetadata(ObjectIdentity, frozen=True, rename="camel"):
     creation_timestamp: Time | None = None
 
 
-class Event(_Part, frozen=True):
+class Event(Part, frozen=True):
     """A core/v1 Event; the API server shows every Event in this form too. type: Normal or Warning."""
 
     metadata: EventMetadata

@@ -8,11 +8,11 @@ from controller.policies import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
+from leadsman.kube.objects import ObjectMeta
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import (
     TASPOLICY_RESOURCE,
     BoundedJson,
-    TasPolicyMetadata,
     TasPolicyObject,
 )
 from leadsman.testbed.api_objects import parse_path
@@ -37,7 +37,7 @@ class Statuses:
 
 
 def policy(status: Any = None) -> dict[tuple[str, str], TasPolicyObject]:
-    return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), status=BoundedJson(status))}
+    return {("ns", "p"): TasPolicyObject(ObjectMeta("p", "ns"), status=BoundedJson(status))}
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from leadsman.cluster.devices.claims import ClaimRequests
 from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import ObjectMeta
 from leadsman.sources.cluster.device_objects import (
     ClaimSpec,
     Counted,
@@ -24,7 +25,6 @@ from leadsman.sources.cluster.device_objects import (
     expressions,
 )
 from leadsman.sources.cluster.device_selectors import BadSelector, Selector
-from leadsman.sources.cluster.object_metadata import MetadataFields
 
 MAX_SELECTIONS = 64
 """That are counted at a time: a new one is evaluated for every device."""
@@ -158,9 +158,7 @@ class ClaimDevices:
         self._stale |= nodes
         return nodes
 
-    def _ask(
-        self, table: dict[str, ClaimRequests], kind: str, metadata: MetadataFields, spec: ClaimSpec | None
-    ) -> None:
+    def _ask(self, table: dict[str, ClaimRequests], kind: str, metadata: ObjectMeta, spec: ClaimSpec | None) -> None:
         key = f"{metadata.namespace}/{metadata.name}"
         if spec is None:
             table.pop(key, None)

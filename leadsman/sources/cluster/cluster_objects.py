@@ -10,25 +10,26 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import NodeSelectorTerm, Operator, Requirement
 from leadsman.cluster.storage import Claim, StorageClass, Volume
-from leadsman.kube.objects import Condition
-from leadsman.sources.cluster.object_metadata import LabelSelectorFields, MetadataFields, NodeSelectorFields, condition
-from leadsman.sources.cluster.pod_object import ResourceFields, ResourceList
+from leadsman.kube.objects import Condition, ObjectMeta, Part, condition
+from leadsman.sources.cluster.pod_object import (
+    NO_RESOURCES,
+    LabelSelectorFields,
+    NodeSelectorFields,
+    ResourceFields,
+    ResourceList,
+)
 
 # Nodes, and what drivers say of them on CSINodes.
 
 _NO_LIMITS: Mapping[str, int] = {}
 
 
-class _Fields(Struct, frozen=True, gc=False, rename="camel"):
-    pass
-
-
-class _NodeSpec(Struct, frozen=True, gc=False):
+class _NodeSpec(Part, frozen=True):
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
 
 
-class _NodeStatus(Struct, frozen=True, gc=False):
+class _NodeStatus(Part, frozen=True):
     allocatable: Mapping[str, str | int | float] = {}
     conditions: tuple[Condition, ...] = ()
 
@@ -39,7 +40,7 @@ _NO_SPEC, _NO_STATUS, _NO_NODE = _NodeSpec(), _NodeStatus(), ClusterNode("")
 class NodeObject(Struct, gc=False):
     """A node: once it is decoded, its identity and `model`, which has no attach limits yet."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _NodeSpec = _NO_SPEC
     status: _NodeStatus = _NO_STATUS
     model: ClusterNode = _NO_NODE
@@ -60,23 +61,23 @@ class NodeObject(Struct, gc=False):
         self.metadata, self.spec, self.status = meta.identity(), _NO_SPEC, _NO_STATUS
 
 
-class _Allocatable(Struct, frozen=True, gc=False):
+class _Allocatable(Part, frozen=True):
     count: int | None = None
 
 
-class _DriverFields(Struct, frozen=True, gc=False):
+class _DriverFields(Part, frozen=True):
     name: str
     allocatable: _Allocatable = _Allocatable()
 
 
-class _CSINodeSpec(Struct, frozen=True, gc=False):
+class _CSINodeSpec(Part, frozen=True):
     drivers: tuple[_DriverFields, ...] = ()
 
 
-class CSINodeObject(Struct, frozen=True, gc=False):
+class CSINodeObject(Part, frozen=True):
     """A CSINode, which has the name of its node."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _CSINodeSpec = _CSINodeSpec()
 
     @property
@@ -89,12 +90,12 @@ class CSINodeObject(Struct, frozen=True, gc=False):
 # PodDisruptionBudgets, ResourceQuotas and Namespaces.
 
 
-class _BudgetSpec(_Fields, frozen=True):
+class _BudgetSpec(Part, frozen=True):
     selector: LabelSelectorFields | None = None
     unhealthy_pod_eviction_policy: str = ""
 
 
-class _BudgetStatus(_Fields, frozen=True):
+class _BudgetStatus(Part, frozen=True):
     observed_generation: int = 0
     disruptions_allowed: int = 0
     current_healthy: int = 0
@@ -102,10 +103,10 @@ class _BudgetStatus(_Fields, frozen=True):
     expected_pods: int = 0
 
 
-class BudgetObject(Struct, frozen=True, gc=False):
+class BudgetObject(Part, frozen=True):
     """A PodDisruptionBudget of policy/v1."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _BudgetSpec = _BudgetSpec()
     status: _BudgetStatus = _BudgetStatus()
 
@@ -124,31 +125,31 @@ class BudgetObject(Struct, frozen=True, gc=False):
         )
 
 
-class _ScopeFields(_Fields, frozen=True):
+class _ScopeFields(Part, frozen=True):
     scope_name: str
     operator: str = "Exists"
     values: tuple[str, ...] = ()
 
 
-class _ScopeSelector(_Fields, frozen=True):
+class _ScopeSelector(Part, frozen=True):
     match_expressions: tuple[_ScopeFields, ...] = ()
 
 
-class _QuotaSpec(_Fields, frozen=True):
-    hard: ResourceList = {}
+class _QuotaSpec(Part, frozen=True):
+    hard: ResourceList = NO_RESOURCES
     scopes: tuple[str, ...] = ()
     scope_selector: _ScopeSelector = _ScopeSelector()
 
 
-class _QuotaStatus(_Fields, frozen=True):
-    hard: ResourceList = {}
-    used: ResourceList = {}
+class _QuotaStatus(Part, frozen=True):
+    hard: ResourceList = NO_RESOURCES
+    used: ResourceList = NO_RESOURCES
 
 
-class QuotaObject(Struct, frozen=True, gc=False):
+class QuotaObject(Part, frozen=True):
     """A ResourceQuota."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _QuotaSpec = _QuotaSpec()
     status: _QuotaStatus = _QuotaStatus()
 
@@ -167,10 +168,10 @@ class QuotaObject(Struct, frozen=True, gc=False):
         )
 
 
-class NamespaceObject(Struct, frozen=True, gc=False):
+class NamespaceObject(Part, frozen=True):
     """A Namespace, of which the labels count."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
 
     @property
     def model(self) -> Mapping[str, str]:
@@ -199,17 +200,17 @@ ZONE_LABELS: Mapping[str, str] = {
 """Label of a volume → the label of the nodes that reach it."""
 
 
-class _ClaimSpec(_Fields, frozen=True):
+class _ClaimSpec(Part, frozen=True):
     volume_name: str = ""
     storage_class_name: str = ""
     access_modes: tuple[str, ...] = ()
     resources: ResourceFields = ResourceFields()
 
 
-class ClaimObject(Struct, frozen=True, gc=False):
+class ClaimObject(Part, frozen=True):
     """A PersistentVolumeClaim."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _ClaimSpec = _ClaimSpec()
 
     @property
@@ -225,22 +226,22 @@ class ClaimObject(Struct, frozen=True, gc=False):
         )
 
 
-class _CSIFields(_Fields, frozen=True):
+class _CSIFields(Part, frozen=True):
     driver: str = ""
     volume_handle: str = ""
 
 
-class _VolumeAffinity(_Fields, frozen=True):
+class _VolumeAffinity(Part, frozen=True):
     required: NodeSelectorFields | None = None
 
 
-class _ClaimReference(_Fields, frozen=True):
+class _ClaimReference(Part, frozen=True):
     namespace: str = ""
     name: str = ""
 
 
-class _VolumeSpec(_Fields, frozen=True):
-    capacity: ResourceList = {}
+class _VolumeSpec(Part, frozen=True):
+    capacity: ResourceList = NO_RESOURCES
     access_modes: tuple[str, ...] = ()
     storage_class_name: str = ""
     claim_ref: _ClaimReference | None = None
@@ -248,10 +249,10 @@ class _VolumeSpec(_Fields, frozen=True):
     csi: _CSIFields = _CSIFields()
 
 
-class VolumeObject(Struct, frozen=True, gc=False):
+class VolumeObject(Part, frozen=True):
     """A PersistentVolume."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _VolumeSpec = _VolumeSpec()
 
     @property
@@ -263,7 +264,7 @@ class VolumeObject(Struct, frozen=True, gc=False):
             self.spec.access_modes,
             _storage_bytes(self.spec.capacity),
             None if claim is None else (claim.namespace, claim.name),
-            None if required is None else required.terms(),
+            None if required is None else required.node_selector_terms,
             tuple(self._zones()),
             self.spec.csi.driver,
             self.spec.csi.volume_handle,
@@ -276,12 +277,12 @@ class VolumeObject(Struct, frozen=True, gc=False):
                 yield node_label, tuple(self.metadata.labels[label].split("__"))
 
 
-class _TopologyExpression(_Fields, frozen=True):
+class _TopologyExpression(Part, frozen=True):
     key: str
     values: tuple[str, ...] = ()
 
 
-class _TopologyTerm(_Fields, frozen=True):
+class _TopologyTerm(Part, frozen=True):
     match_label_expressions: tuple[_TopologyExpression, ...] = ()
 
     def term(self) -> NodeSelectorTerm:
@@ -290,10 +291,10 @@ class _TopologyTerm(_Fields, frozen=True):
         )
 
 
-class StorageClassObject(_Fields, frozen=True):
+class StorageClassObject(Part, frozen=True):
     """A StorageClass."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[_TopologyTerm, ...] = ()

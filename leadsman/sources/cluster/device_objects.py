@@ -6,17 +6,13 @@ resource.k8s.io/v1: k8s.io/api/resource/v1/types.go.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from msgspec import Struct, field
+from msgspec import field
 
 from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.kube import quantity
-from leadsman.sources.cluster.object_metadata import MetadataFields
+from leadsman.kube.objects import ObjectMeta, Part
 
 _REPELLING = ("NoSchedule", "NoExecute")
-
-
-class _Fields(Struct, frozen=True, gc=False, rename="camel"):
-    pass
 
 
 class DeviceId(NamedTuple):
@@ -47,15 +43,15 @@ class PublishedDevice(NamedTuple):
     fields: "DeviceFields"
 
 
-class _TaintFields(_Fields, frozen=True):
+class _TaintFields(Part, frozen=True):
     effect: str = ""
 
 
-class CapacityFields(_Fields, frozen=True):
+class CapacityFields(Part, frozen=True):
     value: str | int | float = "0"
 
 
-class _CounterSetFields(_Fields, frozen=True):
+class _CounterSetFields(Part, frozen=True):
     """Counters that devices of a pool share, under `name`, or what a device takes of them, under `counter_set`."""
 
     name: str = ""
@@ -63,7 +59,7 @@ class _CounterSetFields(_Fields, frozen=True):
     counters: Mapping[str, CapacityFields] = {}
 
 
-class DeviceAttribute(_Fields, frozen=True):
+class DeviceAttribute(Part, frozen=True):
     """One of them is set, or a list, which is not read."""
 
     boolean: bool | None = field(name="bool", default=None)
@@ -72,7 +68,7 @@ class DeviceAttribute(_Fields, frozen=True):
     version: str | None = None
 
 
-class DeviceFields(_Fields, frozen=True):
+class DeviceFields(Part, frozen=True):
     """A device of a ResourceSlice.
 
     allow_multiple_allocations: several claims share it (KEP-5075), so none of them takes it.
@@ -86,12 +82,12 @@ class DeviceFields(_Fields, frozen=True):
     capacity: Mapping[str, CapacityFields] = {}
 
 
-class _PoolFields(_Fields, frozen=True):
+class _PoolFields(Part, frozen=True):
     name: str
     generation: int = 0
 
 
-class _SliceSpec(_Fields, frozen=True):
+class _SliceSpec(Part, frozen=True):
     driver: str
     pool: _PoolFields
     node_name: str = ""
@@ -99,10 +95,10 @@ class _SliceSpec(_Fields, frozen=True):
     shared_counters: tuple[_CounterSetFields, ...] = ()
 
 
-class ResourceSliceObject(Struct, frozen=True, gc=False):
+class ResourceSliceObject(Part, frozen=True):
     """Devices that a driver publishes, mostly of one node."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _SliceSpec
 
     def devices(self) -> Iterator[PublishedDevice]:
@@ -130,42 +126,42 @@ def _amounts(sets: Iterable[tuple[str, Mapping[str, CapacityFields]]]) -> dict[C
     }
 
 
-class _ResultFields(_Fields, frozen=True):
+class _ResultFields(Part, frozen=True):
     driver: str
     pool: str
     device: str
     admin_access: bool | None = None
 
 
-class _AllocatedDevices(_Fields, frozen=True):
+class _AllocatedDevices(Part, frozen=True):
     results: tuple[_ResultFields, ...] = ()
 
 
-class _Allocation(_Fields, frozen=True):
+class _Allocation(Part, frozen=True):
     devices: _AllocatedDevices = _AllocatedDevices()
 
 
-class _ClaimStatus(_Fields, frozen=True):
+class _ClaimStatus(Part, frozen=True):
     allocation: _Allocation | None = None
 
 
-class _CelFields(_Fields, frozen=True):
+class _CelFields(Part, frozen=True):
     expression: str = ""
 
 
-class _SelectorFields(_Fields, frozen=True):
+class _SelectorFields(Part, frozen=True):
     cel: _CelFields | None = None
 
 
-class _DeviceClassSpec(_Fields, frozen=True):
+class _DeviceClassSpec(Part, frozen=True):
     selectors: tuple[_SelectorFields, ...] = ()
     extended_resource_name: str = ""
 
 
-class DeviceClassObject(Struct, frozen=True, gc=False):
+class DeviceClassObject(Part, frozen=True):
     """A class of devices. Its extended_resource_name stands for one of them in a container's resources (KEP-5004)."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _DeviceClassSpec = _DeviceClassSpec()
 
 
@@ -180,7 +176,7 @@ class Selection(NamedTuple):
         return " && ".join((f"class {self.device_class}", *self.expressions))
 
 
-class _WayFields(_Fields, frozen=True):
+class _WayFields(Part, frozen=True):
     name: str = ""
     device_class_name: str = ""
     selectors: tuple[_SelectorFields, ...] = ()
@@ -200,7 +196,7 @@ def expressions(selectors: Iterable[_SelectorFields]) -> tuple[str, ...]:
     return tuple(each.cel.expression if each.cel else "" for each in selectors)
 
 
-class _RequestFields(_Fields, frozen=True):
+class _RequestFields(Part, frozen=True):
     name: str = ""
     exactly: _WayFields | None = None
     first_available: tuple[_WayFields, ...] = ()
@@ -211,11 +207,11 @@ class _RequestFields(_Fields, frozen=True):
         return self.first_available or exactly
 
 
-class _RequestedDevices(_Fields, frozen=True):
+class _RequestedDevices(Part, frozen=True):
     requests: tuple[_RequestFields, ...] = ()
 
 
-class ClaimSpec(_Fields, frozen=True):
+class ClaimSpec(Part, frozen=True):
     """What a claim, or a template of claims, asks."""
 
     devices: _RequestedDevices = _RequestedDevices()
@@ -236,21 +232,21 @@ class ClaimSpec(_Fields, frozen=True):
                 yield way.selection()
 
 
-class _TemplateSpec(_Fields, frozen=True):
+class _TemplateSpec(Part, frozen=True):
     spec: ClaimSpec = ClaimSpec()
 
 
-class ResourceClaimTemplateObject(Struct, frozen=True, gc=False):
+class ResourceClaimTemplateObject(Part, frozen=True):
     """What the claims that are made from it ask."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _TemplateSpec = _TemplateSpec()
 
 
-class ResourceClaimObject(Struct, frozen=True, gc=False):
+class ResourceClaimObject(Part, frozen=True):
     """A claim: what it asks, and what it was given."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: ClaimSpec = ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 

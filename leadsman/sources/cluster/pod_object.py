@@ -19,39 +19,48 @@ from leadsman.cluster.constraints import (
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand, PodClaims, extended_requests, readable_demand
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
+from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from leadsman.decision.inputs import workload_name
 from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.kube.objects import Condition, controller_of, pod_owner
-from leadsman.sources.cluster.object_metadata import LabelSelectorFields, MetadataFields, NodeSelectorFields, condition
+from leadsman.kube.objects import Condition, ObjectMeta, Part, condition, controller_of, pod_owner
 
 # The fields of a pod's spec that kube-scheduler looks at, and what they mean in the model.
 
 ResourceList = Mapping[str, str | int | float]
+NO_RESOURCES: ResourceList = {}
 
 
-class _Fields(Struct, frozen=True, gc=False, rename="camel"):
-    pass
+class LabelSelectorFields(Part, frozen=True):
+    match_labels: Mapping[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
+
+    def selector(self) -> LabelSelector:
+        equal = (Requirement(key, Operator.IN, (value,)) for key, value in sorted(self.match_labels.items()))
+        return LabelSelector((*equal, *self.match_expressions))
 
 
-class ResourceFields(_Fields, frozen=True):
-    requests: ResourceList = {}
+class NodeSelectorFields(Part, frozen=True):
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PortFields(_Fields, frozen=True):
+class ResourceFields(Part, frozen=True):
+    requests: ResourceList = NO_RESOURCES
+
+
+class PortFields(Part, frozen=True):
     host_port: int = 0
     protocol: str = "TCP"
     host_ip: str = field(default="", name="hostIP")
 
 
-class ContainerFields(_Fields, frozen=True):
+class ContainerFields(Part, frozen=True):
     name: str = ""
     resources: ResourceFields = ResourceFields()
     ports: tuple[PortFields, ...] = ()
     restart_policy: str = ""
 
 
-class ContainerStatusFields(_Fields, frozen=True):
+class ContainerStatusFields(Part, frozen=True):
     name: str = ""
     resources: ResourceFields | None = None
     allocated_resources: ResourceList | None = None
@@ -64,11 +73,11 @@ class ContainerStatusFields(_Fields, frozen=True):
         return actuated.maximum(Resources.of(self.allocated_resources or {}))
 
 
-class NodeAffinityFields(_Fields, frozen=True):
+class NodeAffinityFields(Part, frozen=True):
     required: NodeSelectorFields | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
 
 
-class PodAffinityTermFields(_Fields, frozen=True):
+class PodAffinityTermFields(Part, frozen=True):
     topology_key: str
     label_selector: LabelSelectorFields | None = None
     namespaces: tuple[str, ...] = ()
@@ -84,7 +93,7 @@ class PodAffinityTermFields(_Fields, frozen=True):
         )
 
 
-class PodAffinityFields(_Fields, frozen=True):
+class PodAffinityFields(Part, frozen=True):
     required: tuple[PodAffinityTermFields, ...] = field(
         default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
     )
@@ -93,13 +102,13 @@ class PodAffinityFields(_Fields, frozen=True):
         return tuple(each.term(namespace) for each in self.required)
 
 
-class AffinityFields(_Fields, frozen=True):
+class AffinityFields(Part, frozen=True):
     node_affinity: NodeAffinityFields = NodeAffinityFields()
     pod_affinity: PodAffinityFields = PodAffinityFields()
     pod_anti_affinity: PodAffinityFields = PodAffinityFields()
 
 
-class TopologySpreadFields(_Fields, frozen=True):
+class TopologySpreadFields(Part, frozen=True):
     topology_key: str
     max_skew: int
     when_unsatisfiable: str = "DoNotSchedule"
@@ -129,7 +138,7 @@ class TopologySpreadFields(_Fields, frozen=True):
         return LabelSelector((*given, *(each for each in merged if each not in given)))
 
 
-class ResourceClaimFields(_Fields, frozen=True):
+class ResourceClaimFields(Part, frozen=True):
     """A claim in the pod's spec, and the status of one that was made from a template."""
 
     name: str = ""
@@ -137,12 +146,12 @@ class ResourceClaimFields(_Fields, frozen=True):
     resource_claim_template_name: str | None = None
 
 
-class TemplateFields(_Fields, frozen=True):
+class TemplateFields(Part, frozen=True):
     """What the pods of one template have in common; everything that decides their constraints and requests."""
 
     containers: tuple[ContainerFields, ...] = ()
     init_containers: tuple[ContainerFields, ...] = ()
-    overhead: ResourceList = {}
+    overhead: ResourceList = NO_RESOURCES
     resources: ResourceFields = ResourceFields()
     node_selector: Mapping[str, str] = {}
     affinity: AffinityFields = AffinityFields()
@@ -154,7 +163,7 @@ class TemplateFields(_Fields, frozen=True):
         required = self.affinity.node_affinity.required
         return PodConstraints(
             node_selector=tuple(sorted(self.node_selector.items())),
-            node_affinity=None if required is None else required.terms(),
+            node_affinity=None if required is None else required.node_selector_terms,
             tolerations=self.tolerations,
             affinity=self.affinity.pod_affinity.terms(namespace),
             anti_affinity=self.affinity.pod_anti_affinity.terms(namespace),
@@ -227,11 +236,11 @@ _REQUESTS: SharedValues[Resources] = SharedValues()
 _DEMANDS: SharedValues[DeviceDemand] = SharedValues()
 
 
-class _ClaimReference(Struct, frozen=True, gc=False, rename="camel"):
+class _ClaimReference(Part, frozen=True):
     claim_name: str
 
 
-class _VolumeFields(Struct, frozen=True, gc=False, rename="camel"):
+class _VolumeFields(Part, frozen=True):
     name: str = ""
     persistent_volume_claim: _ClaimReference | None = None
     ephemeral: dict[str, msgspec.Raw] | None = None
@@ -257,7 +266,7 @@ class _SpecFields(TemplateFields, frozen=True):
                 yield f"{pod}-{volume.name}"
 
 
-class _StatusFields(Struct, frozen=True, gc=False, rename="camel"):
+class _StatusFields(Part, frozen=True):
     phase: str = "Pending"
     nominated_node_name: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -283,7 +292,7 @@ _NO_SPEC, _NO_STATUS, _NO_POD = _SpecFields(), _StatusFields(), ClusterPod("", "
 class PodObject(Struct, gc=False):
     """A pod: once it is decoded, its identity and `model`. The rest is dropped at once: 50,000 of these are kept."""
 
-    metadata: MetadataFields
+    metadata: ObjectMeta
     spec: _SpecFields = _NO_SPEC
     status: _StatusFields = _NO_STATUS
     model: ClusterPod = _NO_POD
@@ -298,7 +307,7 @@ class PodObject(Struct, gc=False):
         return self.model.phase in ("Succeeded", "Failed")
 
 
-def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> ClusterPod:
+def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterPod:
     labels = shared_labels(meta.labels)
     owner, controller = pod_owner(meta.name, meta.owner_references), controller_of(meta.owner_references)
     devices, bad_demand = _devices(meta, spec, status)
@@ -340,7 +349,7 @@ def _requests(spec: _SpecFields, status: _StatusFields) -> Resources:
     )
 
 
-def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
+def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
     """What the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its resources
     are known."""
     containers = extended_requests(each.resources.requests for each in spec.containers)

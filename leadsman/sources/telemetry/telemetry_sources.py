@@ -35,7 +35,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import ObjectIdentity
+from leadsman.kube.objects import ObjectMeta
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import Resource
 from leadsman.sources.source import Source
@@ -59,12 +59,6 @@ MAX_PAUSE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class TasPolicyMetadata(ObjectIdentity, frozen=True, rename="camel"):
-    """The metadata of a TASPolicy, with its generation."""
-
-    generation: int = 0
-
-
 class BoundedJson:
     """A spec or a status, up to MAX_SPEC_BYTES: a policy may have 1.5 MiB, which is ten times as much in objects.
 
@@ -84,7 +78,7 @@ class BoundedJson:
 class TasPolicyObject(Struct, frozen=True):
     """A TASPolicy as the API server sends it. status: what PolicyStatusWriter compares with."""
 
-    metadata: TasPolicyMetadata
+    metadata: ObjectMeta
     spec: BoundedJson = BoundedJson()
     status: BoundedJson = BoundedJson()
 
