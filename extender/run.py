@@ -133,11 +133,11 @@ class ExtenderParts:
         self.bind_failures = BindFailureReporter(self.store)
         self.recorder = self._recorder(settings.record) if settings.record else None
         client = self.followed.cluster.client if self.followed.cluster else None
-        self.plugin_events = PluginEvents(client, settings.own_pod)
+        self.plugin_events = PluginEvents(client, settings.own_pod) if client and settings.own_pod else None
         self.plugins = PluginHost(
             lambda: self.followed.policy_file.current,
             self.followed.input_sources.current_inputs,
-            on_change=self.plugin_events.plugin_changed,
+            self.plugin_events.plugin_changed if self.plugin_events else None,
         )
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         devices = self.followed.input_sources.devices
@@ -209,8 +209,9 @@ class ExtenderParts:
             "write probe requests": self.probe_requests.run(),
             "write bind failures": self.bind_failures.run(),
             "keep plugins running": self.plugins.run(),
-            **self.plugin_events.loops(),
         }
+        if self.plugin_events:
+            loops["write Events"] = self.plugin_events.writer.run()
         if self.tls:
             loops["reload certificates"] = self.tls.follow()
         return loops

@@ -1,32 +1,33 @@
-"""One plugin as the extender sees it, and the round of questions that one decision puts to several of them.
+"""One plugin as the extender sees it: a process, and a thread of ours that starts it, asks it and reads its answers.
 
-A round asks all plugins before it reads any answer, and then reads whichever arrives, so that a slow one takes no
-time from the others. A plugin is blamed only when it had its whole deadline: it is then killed, since a process that is
-late may be anywhere in its code, and after three failures in a row it is left alone for a minute.
+Whoever asks gets a Future and waits only as long as its decision has time, so that a slow plugin takes no time from the
+others. The thread waits for the plugin's own deadline, and only what had all of it is blamed: the process is then
+killed, since one that is late may be anywhere in its code, and after three failures in a row it is left alone for a
+minute.
 """
 
 import contextlib
 import os
-import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
-from extender.plugins.worker import LENGTH, MAX_REPLY_BYTES, Question, Reply, frame
+from extender.plugins.worker import LENGTH, Question, Reply, send
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import PluginPolicy
-from leadsman.decision.view import BoolArray, NodeIndex
+from leadsman.decision.view import BoolArray, FloatArray, NodeIndex
 from leadsman.kube import quantity
-from leadsman.plugin import Node, Pod
+from leadsman.plugin import FILTERS_GROUP, Node, Pod
 from leadsman.state.snapshot import NodeState
 
 START_SECONDS = 30.0
@@ -35,16 +36,15 @@ START_SECONDS = 30.0
 ALL_PLUGINS_SECONDS = 0.1
 """Of one decision's 200 ms, for all plugins together, from the request on; the rest is for our own."""
 
+MAX_REPLY_BYTES = 1 << 20
+"""20,000 values of 8 bytes, and as many reasons as are allowed."""
+
 FAILURES_UNTIL_OFF = 3
 OFF_SECONDS = 60.0
 
 
-class PluginFailed(Exception):
-    """The plugin gave no answer that can be used: why."""
-
-
 class Unanswered(Exception):
-    """There is no answer of the plugin to this question: why."""
+    """The plugin gave no answer to this question that can be used: why."""
 
 
 class Health(Struct, frozen=True):
@@ -57,29 +57,19 @@ class Health(Struct, frozen=True):
     off_until: float = 0.0
     problem: str = ""
 
-    def is_off(self, now: float) -> bool:
-        return now < self.off_until
-
     def failed(self, problem: str, now: float) -> "Health":
         failures = self.failures + 1
         return Health(failures, now + OFF_SECONDS if failures >= FAILURES_UNTIL_OFF else 0.0, problem)
 
 
-class SentNodes(Struct, frozen=True, eq=False):
-    """What the process knows of the nodes. fresh: over the index."""
+Answer = tuple[FloatArray, Sequence[str]]
+"""Of each candidate its score, or the place of the reason why it is refused, NaN where there is none; the reasons."""
 
-    states: Mapping[str, NodeState]
-    labels: NodeLabels | None
-    index: NodeIndex
-    fresh: BoolArray
-
-
-_NOTHING_SENT = SentNodes({}, None, NodeIndex(), np.zeros(1, np.bool_))
 _REPLY = msgspec.msgpack.Decoder(Reply)
 
 
 class Plugin:
-    """A plugin and its process. Start and reap it on the main thread; one round at a time asks it, on any thread.
+    """A plugin, its process and its thread.
 
     on_failure: what a filter says becomes of nodes when it fails; "" before it is loaded.
     calls, failures: since the extender started. is_active: it is loaded and can be asked.
@@ -90,33 +80,73 @@ class Plugin:
         self.deadline_seconds = settings.deadline_ms / 1000
         self.health, self.on_failure, self.is_active = Health(), "", False
         self.calls = self.failures = 0
-        self.lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, f"leadsman-plugin-{self.name}")
+        self._starting: Future[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._ended: list[subprocess.Popen[bytes]] = []
-        self._begin()
-
-    def _begin(self) -> None:
-        """Forgets what only a process that has ended knew."""
-        self._sent, self._number = _NOTHING_SENT, 0
+        self._sent: tuple[Mapping[str, NodeState], NodeLabels | None, NodeIndex, BoolArray] | None = None
         self._candidates: Sequence[str] | None = None
-        self._received, self._owed_since = bytearray(), 0.0
 
     @property
     def pid(self) -> int | None:
         return self._process.pid if self._process else None
 
     @property
-    def wants_start(self) -> bool:
-        return self._process is None and not self.health.is_off(self._clock())
+    def is_off(self) -> bool:
+        return self._clock() < self.health.off_until
 
     @property
-    def why_not_active(self) -> str:
-        return f"it is off: {self.health.problem}" if self.health.problem else "it is starting"
+    def wants_start(self) -> bool:
+        is_starting = self._starting is not None and not self._starting.done()
+        return not (self.is_active or is_starting or self.is_off)
 
-    def start(self) -> None:
-        """Starts the process, on the main thread: it ends with the thread that started it. OSError."""
+    def start(self, inputs: DecisionInputs) -> "Future[None]":
+        """Starts the process, loads the plugin and sends it the nodes, START_SECONDS at most."""
+        if self._starting:
+            self._starting.result()  # It has ended; what it raised is a fault of ours.
+        self._starting = self._thread.submit(self._start, inputs)
+        return self._starting
+
+    def ask(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> "Future[Answer]":
+        """Puts the question behind those that others asked. `wait_for` its answer; `cancel` it when none is wanted."""
+        with contextlib.suppress(RuntimeError):  # Of a plugin that was stopped meanwhile.
+            if self.is_active:
+                return self._thread.submit(self._answer, pod, nodes, inputs)
+        unanswered = Future[Answer]()
+        why = f"it is off: {self.health.problem}" if self.health.problem else "it is starting"
+        unanswered.set_exception(Unanswered(why))
+        return unanswered
+
+    def wait_for(self, question: "Future[Answer]", end: float) -> Answer:
+        """The answer, if it is here by monotonic `end`, or when it is looked at after that. Unanswered."""
+        try:
+            return question.result(max(end - self._clock(), 0.0))
+        except (TimeoutError, CancelledError):
+            left = "to ask it" if question.cancel() else "for its answer"
+            raise Unanswered(f"no time was left {left}") from None
+
+    def stop(self) -> None:
+        """Ends the process, what it forked, and the thread."""
+        self.is_active = False
+        self._kill()
+        self._thread.shutdown(cancel_futures=True)
+        self._end()
+
+    # On the plugin's thread. The kernel ends the process with the thread that started it.
+
+    def _start(self, inputs: DecisionInputs) -> None:
+        try:
+            self._open()
+            self.on_failure = self._receive(START_SECONDS, f"it was not loaded within {START_SECONDS:g} s").on_failure
+            self._send(Question(*self._changes(inputs)), START_SECONDS)
+        except (Unanswered, OSError) as error:
+            self._fail(str(error))
+        else:
+            self.is_active = True
+
+    def _open(self) -> None:
         self._socket, theirs = socket.socketpair()
-        self._socket.setblocking(False)
+        self._replies = self._socket.makefile("rb")
+        self._sent, self._candidates = None, None
         path = os.pathsep.join(each for each in sys.path if each)
         descriptor, memory_bytes = theirs.fileno(), self.settings.memory_mib << 20
         module = ["-P", "-m", "extender.plugins.worker", self.group, self.name, str(descriptor), str(memory_bytes)]
@@ -133,254 +163,102 @@ class Plugin:
                 start_new_session=True,  # What it forks is killed with it.
             )
 
-    def warm_up(self, inputs: DecisionInputs) -> None:
-        """Waits until the plugin is loaded, and sends it the nodes. Blocks, START_SECONDS at most."""
-        with self.lock:
-            until = self._clock() + START_SECONDS
-            try:
-                while (reply := self.arrived()) is None:
-                    if not wait_for([self], until - self._clock()):
-                        raise PluginFailed(f"it was not loaded within {START_SECONDS:g} s")
-                self._send(Question(0, *self._changes(inputs)), until)
-            except PluginFailed as error:
-                self.fail(str(error))
-                return
-            self.on_failure, self.is_active = reply.on_failure, True
-
-    def ask(self, pod: Pod, nodes: Sequence[str], inputs: DecisionInputs, until: float) -> None:
-        """Sends the question, by monotonic `until`. The caller has the lock. PluginFailed."""
-        if self._owed_since and self.arrived() is None and self._clock() - self._owed_since >= self.deadline_seconds:
-            raise PluginFailed(self._late())
+    def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Answer:
+        if not self.is_active:
+            raise Unanswered(f"it is off: {self.health.problem}")
         self.calls += 1
-        self._number += 1
-        same = nodes is self._candidates
-        self._send(Question(self._number, *self._changes(inputs), pod, None if same else list(nodes)), until)
-        self._candidates = nodes
-        self._owed_since = self._owed_since or self._clock()
-
-    def arrived(self) -> Reply | None:
-        """Reads the reply to the newest question, without waiting; None: it is not here yet. PluginFailed."""
-        if self._process is None:
-            raise PluginFailed("its process has ended")
-        while True:
-            reply = self._take_reply()
-            if reply is None:
-                if not self._receive():
-                    return None
-            elif reply.number == self._number:
-                self._owed_since = 0.0
-                if reply.problem:
-                    raise PluginFailed(reply.problem)
-                return reply
-
-    def _receive(self) -> bool:
-        """Takes what the process has sent; False: nothing is here."""
         try:
-            data = self._socket.recv(1 << 20)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise PluginFailed(self._why_it_ended()) from error
-        if not data:
-            raise PluginFailed(self._why_it_ended())
-        self._received += data
-        return True
-
-    def _take_reply(self) -> Reply | None:
-        """Takes the next whole reply out of what was received; an earlier question's may come late."""
-        if len(self._received) < LENGTH.size:
-            return None
-        (length,) = LENGTH.unpack_from(self._received)
-        if length > MAX_REPLY_BYTES:
-            raise PluginFailed(f"an answer of {length:,} bytes; at most {MAX_REPLY_BYTES:,}")
-        end = LENGTH.size + length
-        if len(self._received) < end:
-            return None
-        content = bytes(self._received[LENGTH.size : end])
-        del self._received[:end]
-        try:
-            return _REPLY.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise PluginFailed(f"an answer that cannot be read: {error}") from error
-
-    def give_up(self, now: float) -> str:
-        """Says why a round waits no longer. Fails the plugin only where it had its whole deadline."""
-        if now - self._owed_since < self.deadline_seconds:
-            return "no time was left for its answer"
-        self.fail(self._late())
-        return self._late()
-
-    def succeed(self) -> None:
-        """Notes that an answer could be used."""
+            names = None if nodes is self._candidates else list(nodes)
+            self._send(Question(*self._changes(inputs), pod_of_question(pod), names), self.deadline_seconds)
+            self._candidates = nodes
+            late = f"no answer within its deadline of {self.settings.deadline_ms:g} ms"
+            reply = self._receive(self.deadline_seconds, late)
+            values = self._checked(reply, len(nodes))
+        except Unanswered as error:
+            self._fail(str(error))
+            raise
         self.health = Health()
+        return values, reply.reasons
 
-    def fail(self, problem: str) -> None:
-        """Notes a failure, and ends the process. The caller has the lock."""
-        self.failures += 1
-        self.health = self.health.failed(problem, self._clock())
-        self._end()
+    def _checked(self, reply: Reply, count: int) -> FloatArray:
+        if len(reply.values) != 8 * count:
+            raise Unanswered(f"{len(reply.values)} bytes of values for {count} nodes")
+        values = np.frombuffer(reply.values, np.float64)
+        if np.isinf(values).any():
+            raise Unanswered("a score is infinite")
+        if self.group == FILTERS_GROUP and not (np.isnan(values) | np.isin(values, range(len(reply.reasons)))).all():
+            raise Unanswered("a refusal without a reason")
+        return values
 
-    def reap(self) -> None:
-        """Removes processes that were ended."""
-        ended, self._ended = self._ended, []
-        for process in ended:
-            process.wait()
+    def _send(self, question: Question, seconds: float) -> None:
+        try:
+            self._socket.settimeout(seconds)
+            send(self._socket, question)
+        except TimeoutError:
+            raise Unanswered("it does not take a question within its deadline") from None
+        except OSError as error:
+            raise self._ended() from error
 
-    def stop(self) -> None:
-        with self.lock:
-            self._end()
-        self.reap()
+    def _receive(self, seconds: float, late: str) -> Reply:
+        try:
+            self._socket.settimeout(seconds)
+            (length,) = LENGTH.unpack(self._replies.read(LENGTH.size))
+            if length > MAX_REPLY_BYTES:
+                raise Unanswered(f"an answer of {length:,} bytes; at most {MAX_REPLY_BYTES:,}")
+            reply = _REPLY.decode(self._replies.read(length))
+        except TimeoutError:
+            raise Unanswered(late) from None
+        except (struct.error, OSError) as error:
+            raise self._ended() from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Unanswered(f"an answer that cannot be read: {error}") from error
+        if reply.problem:
+            raise Unanswered(reply.problem)
+        return reply
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def _late(self) -> str:
-        return f"no answer within its deadline of {self.settings.deadline_ms:g} ms"
-
-    def _end(self) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._socket.close()
-            self._ended.append(self._process)
-        self._process, self.is_active = None, False
-        self._begin()
-
-    def _why_it_ended(self) -> str:
+    def _ended(self) -> Unanswered:
         assert self._process is not None
         try:
-            return f"the process ended with code {self._process.wait(0.05)}"
+            return Unanswered(f"the process ended with code {self._process.wait(0.05)}")
         except subprocess.TimeoutExpired:
-            return "the process closed its end"
+            return Unanswered("the process closed its end")
 
-    def _send(self, question: Question, until: float) -> None:
-        view = memoryview(frame(question))
-        while view:
-            left = until - self._clock()
-            if left <= 0 or not select.select([], [self], [], left)[1]:
-                raise PluginFailed("it does not take a question within its deadline")
-            try:
-                view = view[self._socket.send(view) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise PluginFailed(self._why_it_ended()) from error
+    def _fail(self, problem: str) -> None:
+        self.failures += 1
+        self.is_active, self.health = False, self.health.failed(problem, self._clock())
+        self._end()
 
-    def _changes(self, inputs: DecisionInputs) -> tuple[list[Node], list[str]]:
-        """Lists the nodes that changed since the last question, and those that are gone."""
-        states, labels = inputs.snapshot.nodes, inputs.node_labels
-        view = inputs.view()
-        index, fresh = view.index, view.fresh
-        before, gone = self._sent, list[str]()
-        if index is not before.index or labels is not before.labels:
-            changed, gone = set(states), [name for name in before.states if name not in states]
-        elif states is before.states and np.array_equal(fresh, before.fresh):
-            return [], []
+    def _kill(self) -> None:
+        if process := self._process:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _end(self) -> None:
+        self._kill()
+        if self._process is not None:
+            self._replies.close()
+            self._socket.close()
+            self._process.wait()
+        self._process = None
+
+    def _changes(self, inputs: DecisionInputs) -> tuple[list[Node], bool]:
+        """Lists the nodes that changed since the last question, and tells whether these are all there are."""
+        states, labels, view = inputs.snapshot.nodes, inputs.node_labels, inputs.view()
+        index, fresh, before = view.index, view.fresh, self._sent
+        self._sent = (states, labels, index, fresh)
+        is_whole = before is None or index is not before[2] or labels is not before[1]
+        if before is None or is_whole:
+            changed = set(states)
+        elif states is before[0] and np.array_equal(fresh, before[3]):
+            return [], False
         else:
-            flipped = np.flatnonzero(fresh[:-1] != before.fresh[:-1]).tolist()
-            changed = {index.nodes[at] for at in flipped} & states.keys()
-            changed |= {name for name, state in states.items() if state is not before.states.get(name)}
-        by_node = labels.by_node if labels else {}
-        self._sent = SentNodes(states, labels, index, fresh)
+            changed = {index.nodes[at] for at in np.flatnonzero(fresh[:-1] != before[3][:-1]).tolist()} & states.keys()
+            changed |= {name for name, state in states.items() if state is not before[0].get(name)}
+        of_node = labels.by_node if labels else None
         return [
-            _node(name, states[name], bool(fresh[index.position(name)]), by_node.get(name) if labels else None)
+            _node(name, states[name], bool(fresh[index.position(name)]), None if of_node is None else of_node.get(name))
             for name in changed
-        ], gone
-
-
-def wait_for(plugins: Sequence[Plugin], seconds: float) -> bool:
-    """Waits until one of the plugins has sent something; False when none did."""
-    poll = select.poll()
-    for plugin in plugins:
-        poll.register(plugin, select.POLLIN)
-    return bool(poll.poll(max(seconds, 0.0) * 1000))
-
-
-class Round:
-    """The questions of one decision. All plugins work meanwhile, and the first that is read waits for all of them."""
-
-    def __init__(
-        self,
-        plugins: Sequence[Plugin],
-        pod: PodInfo,
-        nodes: Sequence[str],
-        inputs: DecisionInputs,
-        clock: Callable[[], float] = time.monotonic,
-        began: float | None = None,
-    ) -> None:
-        """began: when the shared time of the plugins began; None: with the inputs, as for a request."""
-        self.nodes, self._clock = nodes, clock
-        self._results: dict[Plugin, Reply | str] = {}
-        self._open: dict[Plugin, float] = {}
-        sent, end = pod_of_question(pod), (inputs.now if began is None else began) + ALL_PLUGINS_SECONDS
-        try:
-            # Free ones first: waiting for one that another decision holds takes no time from them.
-            busy = [plugin for plugin in plugins if not self._ask(plugin, sent, inputs, end, waits=False)]
-            for plugin in busy:
-                self._ask(plugin, sent, inputs, end, waits=True)
-        except BaseException:
-            self.close()
-            raise
-
-    def _ask(self, plugin: Plugin, pod: Pod, inputs: DecisionInputs, end: float, *, waits: bool) -> bool:
-        """Asks one plugin, or notes why not; False where another decision holds it and nobody `waits`."""
-        now = self._clock()
-        until = min(now + plugin.deadline_seconds, end)
-        if not plugin.lock.acquire(timeout=max(until - now, 0.0) if waits else 0.0):
-            if waits:
-                self._results[plugin] = "no time was left to ask it"
-            return waits
-        self._open[plugin] = until
-        if not plugin.is_active:
-            self._settle(plugin, plugin.why_not_active)
-        elif self._clock() >= until:
-            self._settle(plugin, "no time was left to ask it")
-        else:
-            try:
-                plugin.ask(pod, self.nodes, inputs, until)
-            except PluginFailed as error:
-                self._fail(plugin, error)
-        return True
-
-    def reply(self, plugin: Plugin) -> Reply:
-        """The plugin's reply. Unanswered says why there is none."""
-        self._collect()
-        result = self._results[plugin]
-        if isinstance(result, str):
-            raise Unanswered(result)
-        return result
-
-    def close(self) -> None:
-        """Lets the plugins go whose replies nobody reads."""
-        for plugin in self._open:
-            plugin.lock.release()
-        self._open.clear()
-
-    def _collect(self) -> None:
-        """Reads what arrives until nobody is waited for. What is here counts, however late this thread looks."""
-        while self._open:
-            for plugin, until in list(self._open.items()):
-                try:
-                    reply = plugin.arrived()
-                except PluginFailed as error:
-                    self._fail(plugin, error)
-                    continue
-                now = self._clock()
-                if reply is not None:
-                    self._settle(plugin, reply)
-                elif now >= until:
-                    self._settle(plugin, plugin.give_up(now))
-            if self._open:
-                wait_for(list(self._open), min(self._open.values()) - self._clock())
-
-    def _fail(self, plugin: Plugin, error: PluginFailed) -> None:
-        plugin.fail(str(error))
-        self._settle(plugin, str(error))
-
-    def _settle(self, plugin: Plugin, result: Reply | str) -> None:
-        self._results[plugin] = result
-        del self._open[plugin]
-        plugin.lock.release()
+        ], is_whole
 
 
 def pod_of_question(pod: PodInfo) -> Pod:

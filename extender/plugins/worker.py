@@ -27,28 +27,22 @@ from leadsman.plugin_loading import BadPlugin, load_plugin
 
 LENGTH = struct.Struct(">I")
 
-MAX_REPLY_BYTES = 1 << 20
-"""20,000 values of 8 bytes, and as many reasons as are allowed."""
-
 MAX_REASONS, MAX_REASON = 32, 200
 """Distinct reasons of one reply, and characters of one."""
 
-PASSES = -1
 MAX_FILES = 64
 _MAX_PROBLEM = 300
 _PR_SET_PDEATHSIG = 1
 
 
 class Question(Struct, frozen=True, array_like=True):
-    """Nodes that changed since the last question, and the pod to place.
+    """Nodes that changed since the last question, and the pod to place; None: nothing is asked, and no reply comes.
 
-    number: grows; 0 asks nothing and gets no reply. gone: nodes that are there no more.
-    candidates: names; None: the same as in the last question.
+    is_whole: `changed` are all nodes there are. candidates: names; None: the same as in the last question.
     """
 
-    number: int
     changed: list[Node]
-    gone: list[str]
+    is_whole: bool
     pod: Pod | None = None
     candidates: list[str] | None = None
 
@@ -56,22 +50,19 @@ class Question(Struct, frozen=True, array_like=True):
 class Reply(Struct, frozen=True, array_like=True):
     """What the plugin says of one question's candidates, in their order; the first one says that it is loaded.
 
-    number: the question's; 0 of the first. problem: what the plugin raised, or why it cannot be loaded; "": nothing.
-    values: of a score, float64, NaN: unknown. refused: of a filter, int16, the place of the reason, or PASSES.
-    on_failure: of a filter, in the first reply.
+    problem: what the plugin raised, or why it cannot be loaded; "": nothing. on_failure: of a filter, in the first one.
+    values: float64, a node's score or the place of the reason why it is refused; NaN: unknown, or it passes.
     """
 
-    number: int
     problem: str = ""
     on_failure: str = ""
     values: bytes = b""
-    refused: bytes = b""
     reasons: list[str] = []
 
 
-def frame(message: Question | Reply) -> bytes:
+def send(connection: socket.socket, message: Question | Reply) -> None:
     content = msgspec.msgpack.encode(message)
-    return LENGTH.pack(len(content)) + content
+    connection.sendall(LENGTH.pack(len(content)) + content)
 
 
 class Worker:
@@ -84,44 +75,41 @@ class Worker:
 
     def take(self, question: Question) -> Reply | None:
         """The reply to a question; None where it asks nothing."""
-        for name in question.gone:
-            self._nodes.pop(name, None)
+        if question.is_whole:
+            self._nodes.clear()
         self._nodes.update((node.name, node) for node in question.changed)
-        if question.pod is None:
-            return None
         if question.candidates is not None:
             self._names = question.candidates
+        if question.pod is None:
+            return None
         nodes = [self._nodes.get(name) or Node(name) for name in self._names]
         try:
             if self._is_filter:
-                return self._refusals(question.number, self._plugin.refuse(question.pod, nodes))
-            return self._scores(question.number, self._plugin.score(question.pod, nodes))
+                return self._refusals(self._plugin.refuse(question.pod, nodes))
+            return self._scores(self._plugin.score(question.pod, nodes))
         except Exception as error:  # A stranger's code.
-            return Reply(question.number, f"{type(error).__name__}: {error}"[:_MAX_PROBLEM])
+            return Reply(f"{type(error).__name__}: {error}"[:_MAX_PROBLEM])
 
-    def _scores(self, number: int, values: Mapping[str, float]) -> Reply:
-        self._only_candidates(values)
-        if any(math.isnan(value) for value in values.values()):
+    def _scores(self, scores: Mapping[str, float]) -> Reply:
+        if any(math.isnan(score) for score in scores.values()):
             raise BadPlugin("a score is NaN; leave a node out whose score is unknown")
-        return Reply(number, values=array.array("d", [values.get(name, math.nan) for name in self._names]).tobytes())
+        return self._reply(scores, [])
 
-    def _refusals(self, number: int, refused: Mapping[str, str]) -> Reply:
-        self._only_candidates(refused)
-        reasons: dict[str, int] = {}
-        places = array.array("h", [PASSES]) * len(self._names)
-        for at, name in enumerate(self._names):
-            if name in refused:
-                places[at] = reasons.setdefault(str(refused[name])[:MAX_REASON], len(reasons))
-        if len(reasons) > MAX_REASONS:
+    def _refusals(self, refused: Mapping[str, str]) -> Reply:
+        places: dict[str, int] = {}
+        found = {node: places.setdefault(str(why)[:MAX_REASON], len(places)) for node, why in refused.items()}
+        if len(places) > MAX_REASONS:
             raise BadPlugin(
-                f"{len(reasons)} different reasons; at most {MAX_REASONS}, without a value of the node in them"
+                f"{len(places)} different reasons; at most {MAX_REASONS}, without a value of the node in them"
             )
-        return Reply(number, refused=places.tobytes(), reasons=list(reasons))
+        return self._reply(found, list(places))
 
-    def _only_candidates(self, answered: Mapping[str, object]) -> None:
-        strangers = answered.keys() - self._names
+    def _reply(self, values: Mapping[str, float], reasons: list[str]) -> Reply:
+        strangers = values.keys() - self._names
         if strangers:
             raise BadPlugin(f"it answers for {min(strangers, key=str)!r}, a node that it was not asked about")
+        by_candidate = array.array("d", [values.get(name, math.nan) for name in self._names])
+        return Reply(values=by_candidate.tobytes(), reasons=reasons)
 
 
 def limit_process(memory_bytes: int) -> None:
@@ -152,17 +140,16 @@ def main(arguments: Sequence[str]) -> None:
     try:
         plugin = load_plugin(group, name)
     except Exception as error:  # A stranger's code.
-        connection.sendall(frame(Reply(0, f"cannot be loaded: {type(error).__name__}: {error}"[:_MAX_PROBLEM])))
+        send(connection, Reply(f"cannot be loaded: {type(error).__name__}: {error}"[:_MAX_PROBLEM]))
         return
     worker = Worker(plugin, group)
-    connection.sendall(frame(Reply(0, on_failure=getattr(plugin, "on_failure", ""))))
+    send(connection, Reply(on_failure=getattr(plugin, "on_failure", "")))
     decoder = msgspec.msgpack.Decoder(Question)
     try:
         while True:
             (length,) = LENGTH.unpack(_receive(connection, LENGTH.size))
-            reply = worker.take(decoder.decode(_receive(connection, length)))
-            if reply is not None:
-                connection.sendall(frame(reply))
+            if reply := worker.take(decoder.decode(_receive(connection, length))):
+                send(connection, reply)
     except (EOFError, ConnectionError):
         return
 

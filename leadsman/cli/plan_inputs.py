@@ -118,11 +118,9 @@ def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judg
     named = inputs.policy.plugins
     plugins = [Plugin(FILTERS_GROUP, each) for each in named.filters]
     plugins += [Plugin(SCORES_GROUP, each) for each in named.scores if each.weight]
-    for plugin in plugins:
+    for plugin, starting in [(plugin, plugin.start(inputs)) for plugin in plugins]:
         closing.callback(plugin.stop)
-        plugin.start()
-    for plugin in plugins:
-        plugin.warm_up(inputs)
+        starting.result()
         if not plugin.is_active:
             print(f"plugin {plugin.name} is not asked here: {plugin.health.problem}", file=sys.stderr)
     return judges_of_plan(plugins)

@@ -14,7 +14,7 @@ from agent.hardware.monitor import DEADLINE_SECONDS, HardwareMonitor, default_co
 from agent.hardware.reading import Absent, Failed, Measured, Overdue
 from agent.pods.quality_observer import reward_plugins
 from extender.plugins.host import RemoteFilter, RemoteScore
-from extender.plugins.process import FAILURES_UNTIL_OFF, Plugin, Round
+from extender.plugins.process import FAILURES_UNTIL_OFF, Plugin
 from leadsman.cli.flags.options import Options
 from leadsman.decision.decide import FILTERS, SCORES
 from leadsman.decision.inputs import DecisionInputs
@@ -72,15 +72,13 @@ def _problem_in_extender(group: str, name: str) -> str:
     pod = PodInfo("default", "web")
     try:
         for _ in range(FAILURES_UNTIL_OFF):
-            plugin.start()
-            plugin.warm_up(_made_up_inputs())
-            # A question's end is counted from the inputs' moment.
             inputs = _made_up_inputs()
-            questions = Round([plugin], pod, NODES, inputs)
+            if plugin.wants_start:
+                plugin.start(inputs).result()
             if is_filter:
-                RemoteFilter(plugin, questions).refusals(pod, NODES, inputs)
+                RemoteFilter(plugin).refusals(pod, NODES, inputs)
             else:
-                RemoteScore(plugin, questions).score(pod, NODES, inputs)
+                RemoteScore(plugin).score(pod, NODES, inputs)
             if not plugin.health.problem:
                 break
     finally:

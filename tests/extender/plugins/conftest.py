@@ -134,5 +134,4 @@ async def _hosted(decided_by: Policy) -> AsyncIterator[Hosted]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await asyncio.gather(*hosted.host._starting, return_exceptions=True)
         hosted.host.close()
