@@ -1,23 +1,22 @@
-"""Runs decisions on worker threads, so that a slow plugin delays neither a response nor the event loop.
+"""Runs decisions on worker threads, so that slow work delays neither a response nor the event loop.
 
 Work of one namespace never keeps that of another waiting for long: few jobs run at once, one of each namespace, and
 namespaces take turns. More threads at once would make each slower, because the interpreter runs one at a time. And pods
 of one workload, which come one after another, find each what the one before had computed.
 
-A thread cannot be killed. Work that nobody waits for any more is dropped from the queue, and stops at its next
-checkpoint when it runs. A thread that is past its deadline gives its turn to another and takes no further work until it
-has finished. When all of `max_workers` are past their deadline, liveness fails (see `exhausted`).
+A thread cannot be killed. Work that nobody waits for any more never begins, or stops at its next checkpoint. A thread
+that is past its deadline gives its turn to another as long as threads are left. When all of `max_workers` are past
+their deadline, liveness fails (see `exhausted`).
 """
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from enum import Enum
 from operator import methodcaller
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 T = TypeVar("T")
 
@@ -38,9 +37,10 @@ class Abandoned(Exception):
 
 
 class WorkerPool:
-    """At most `max_workers` threads, started when needed. Use from one event loop; close at the end.
+    """At most `max_workers` threads. Use from one event loop; close at the end.
 
     max_running: jobs within their deadline that run at once.
+    overdue: threads that still work on a result that is past its deadline.
     """
 
     def __init__(
@@ -49,33 +49,23 @@ class WorkerPool:
         max_workers: int = MAX_WORKERS,
         max_running: int = MAX_RUNNING,
     ) -> None:
-        self.deadline_seconds = deadline_seconds
-        self._max_workers, self._max_running = max_workers, max_running
-        self._waiting: dict[str, deque[_Job[Any]]] = {}
-        self._running: set[str] = set()
-        self._overdue = 0
-        self._idle: list[_Worker] = []
-        self._on_this_thread = _OnThisThread()
-
-    @property
-    def overdue(self) -> int:
-        """Threads that still work on a result that is past its deadline."""
-        return self._overdue
+        self.deadline_seconds, self.overdue = deadline_seconds, 0
+        self._max_workers, self._max_running = max_workers, min(max_running, max_workers)
+        self._running = 0
+        self._turns = asyncio.Semaphore(self._max_running)
+        self._namespaces: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._threads = ThreadPoolExecutor(max_workers, "leadsman-decision")
+        self._this_thread = threading.local()
 
     @property
     def exhausted(self) -> bool:
         """Tells whether every thread is past its deadline, so that nothing can be decided."""
-        return self._overdue >= self._max_workers
+        return self.overdue >= self._max_workers
 
     @property
     def is_busy(self) -> bool:
         """Tells whether a job within its deadline runs. May be asked from any thread."""
-        return bool(self._running)
-
-    @property
-    def waiting(self) -> int:
-        """Jobs that have not begun."""
-        return sum(map(len, self._waiting.values()))
+        return self._running > 0
 
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
         """Returns what `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
@@ -84,148 +74,105 @@ class WorkerPool:
         """
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
         loop = asyncio.get_running_loop()
-        job: _Job[T] = _Job(work, namespace, loop.create_future())
-        job.timer = loop.call_later(deadline, self._expire, job, deadline)
-        self._waiting.setdefault(namespace, deque()).append(job)
-        self._start_next()
+        end = loop.time() + deadline
+        alone = self._namespaces.setdefault(namespace, asyncio.Lock())
+        try:
+            async with asyncio.timeout_at(end):
+                await self._wait_for_turn(alone)
+        except TimeoutError:
+            raise _late(deadline) from None
+        job: _Job[T] = _Job(alone, loop.create_future())
+        self._running += 1
+        job.timer = loop.call_at(end, self._expire, job, deadline)
+        self._threads.submit(self._do, job, work, loop)
         try:
             return await job.result
         finally:
             job.abandoned = True  # No effect on a job that is done.
-            self._drop_if_waiting(job)
-            del job  # A traceback of its error has this frame, which must not have the error.
 
     def checkpoint(self) -> None:
         """Long work calls this now and then. Abandoned when its caller has left or its deadline has passed."""
-        job = self._on_this_thread.job
+        job = getattr(self._this_thread, "job", None)
         if job is not None and job.abandoned:
             raise Abandoned
 
     def close(self) -> None:
-        """Ends the idle threads. A busy one ends with the process."""
-        while self._idle:
-            self._idle.pop().inbox.put(None)
+        """Ends the idle threads. A busy one ends with its work."""
+        self._threads.shutdown(wait=False)
 
-    def _start_next(self) -> None:
-        """Starts what may run now. The namespace that had its turn is the last of the next round."""
-        while len(self._running) < min(self._max_running, self._max_workers - self._overdue):
-            namespace = next((each for each in self._waiting if each not in self._running), None)
-            if namespace is None:
-                return
-            jobs = self._waiting.pop(namespace)
-            self._start(jobs.popleft())
-            if jobs:
-                self._waiting[namespace] = jobs
+    async def _wait_for_turn(self, alone: asyncio.Lock) -> None:
+        """First within the namespace and then among namespaces, so that each of these has one job in the queue."""
+        await alone.acquire()
+        try:
+            await self._turns.acquire()
+        except BaseException:
+            alone.release()
+            raise
 
-    def _start(self, job: "_Job[Any]") -> None:
-        job.state = _State.RUNNING
-        self._running.add(job.namespace)
-        worker = self._idle.pop() if self._idle else _Worker(self._on_this_thread)
-        worker.inbox.put((job, lambda: self._finish(job, worker)))
+    def _do(self, job: "_Job[T]", work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
+        """On a thread."""
+        self._this_thread.job = job
+        job.settle = _settled_by(work)
+        self._this_thread.job = None
+        with suppress(RuntimeError):  # A loop that is closed gets no result.
+            loop.call_soon_threadsafe(self._finish, job)
 
-    def _finish(self, job: "_Job[Any]", worker: "_Worker") -> None:
-        if job.state is _State.OVERDUE:
-            self._overdue -= 1
+    def _finish(self, job: "_Job[Any]") -> None:
+        job.timer.cancel()
+        if job.is_overdue:
+            self.overdue -= 1
         else:
-            self._running.discard(job.namespace)
-        job.end()
-        job.deliver()
-        self._idle.append(worker)
-        self._start_next()
+            self._running -= 1
+            job.alone.release()
+        if job.has_turn:
+            self._turns.release()
+        settle, result = job.settle, job.result
+        # A traceback has the frames of all callers, and these have the job: a cycle, by which what a decision had
+        # computed would stay in memory until the garbage collector comes, 200 MiB in a storm.
+        del job.settle, job.result
+        if settle and not result.done():
+            settle(result)
 
     def _expire(self, job: "_Job[Any]", deadline: float) -> None:
         """Also of a job whose caller has left: until then it keeps its turn, so that callers who come and go cannot
         occupy all threads. A result that is made, and waits for the event loop only, is delivered."""
-        if job.is_computed:
+        if job.settle:
             return
-        job.abandoned = True
-        self._drop_if_waiting(job)
-        if job.state is _State.RUNNING:
-            job.state = _State.OVERDUE
-            self._running.discard(job.namespace)
-            self._overdue += 1
-            self._start_next()
+        job.abandoned = job.is_overdue = True
+        self._running -= 1
+        self.overdue += 1
+        job.alone.release()
+        if self.overdue + self._max_running <= self._max_workers:
+            job.has_turn = False
+            self._turns.release()
         if not job.result.done():
-            job.result.set_exception(DeadlineExceeded(f"no result within {deadline * 1000:g} ms"))
-
-    def _drop_if_waiting(self, job: "_Job[Any]") -> None:
-        if job.state is _State.WAITING:
-            job.end()
-            jobs = self._waiting[job.namespace]
-            jobs.remove(job)
-            if not jobs:
-                del self._waiting[job.namespace]
-
-
-class _State(Enum):
-    """Changes on the event loop's thread only, so that each job is counted once."""
-
-    WAITING = 1
-    RUNNING = 2
-    OVERDUE = 3
-    DONE = 4
+            job.result.set_exception(_late(deadline))
 
 
 class _Job(Generic[T]):
-    """abandoned: nobody waits for the result; read by the thread that works on it.
-    settle, is_computed: set by that thread. settle: gives the result what the work returned or raised.
+    """Work that has its turn.
+
+    abandoned: nobody waits for the result; read by the thread that works on it.
+    settle: gives the result what the work returned or raised; set by that thread.
     """
 
     timer: asyncio.TimerHandle
 
-    def __init__(self, work: Callable[[], T], namespace: str, result: "asyncio.Future[T]") -> None:
-        self.namespace, self.result = namespace, result
-        self.state, self.abandoned, self.is_computed = _State.WAITING, False, False
-        self.work: Callable[[], T] = work
-        self.settle: Callable[[asyncio.Future[T]], None] = _leave
-
-    def end(self) -> None:
-        self.state = _State.DONE
-        self.timer.cancel()
-
-    def deliver(self) -> None:
-        """Sets the result, if somebody still waits for it."""
-        if not self.result.done():
-            self.settle(self.result)
+    def __init__(self, alone: asyncio.Lock, result: "asyncio.Future[T]") -> None:
+        self.settle: Callable[[asyncio.Future[T]], None] | None = None
+        self.alone, self.result = alone, result
+        self.has_turn, self.abandoned, self.is_overdue = True, False, False
 
 
-def _do(work: Callable[[], T]) -> "Callable[[asyncio.Future[T]], None]":
-    """Does the work, and returns what sets its result or its error.
+def _late(deadline: float) -> DeadlineExceeded:
+    return DeadlineExceeded(f"no result within {deadline * 1000:g} ms")
 
-    A traceback keeps the frames of all callers, so none that has ended may have the job or the future: that would be a
-    cycle, and what a decision had computed would stay in memory until the garbage collector comes, 200 MiB in a storm.
-    """
+
+def _settled_by(work: Callable[[], T]) -> "Callable[[asyncio.Future[T]], None]":
+    """Does the work, and returns what sets its result or its error."""
     try:
         return methodcaller("set_result", work())
     except Abandoned:
-        return _leave
+        return lambda _: None
     except Exception as error:
         return methodcaller("set_exception", error)
-
-
-def _leave(result: "asyncio.Future[Any]") -> None:
-    """Nobody waits for the result."""
-
-
-class _OnThisThread(threading.local):
-    job: _Job[Any] | None = None
-
-
-class _Worker:
-    """inbox: a job, and what to call on its event loop when it is done."""
-
-    def __init__(self, on_this_thread: _OnThisThread) -> None:
-        self.inbox: SimpleQueue[tuple[_Job[Any], Callable[[], None]] | None] = SimpleQueue()
-        self._on_this_thread = on_this_thread
-        threading.Thread(target=self._run, name="leadsman-decision", daemon=True).start()
-
-    def _run(self) -> None:
-        while assignment := self.inbox.get():
-            job, on_done = assignment
-            self._on_this_thread.job = job
-            job.settle = _do(job.work)
-            job.is_computed = True
-            self._on_this_thread.job = None
-            with suppress(RuntimeError):  # A loop that is closed gets no result.
-                job.result.get_loop().call_soon_threadsafe(on_done)
-            del assignment, job, on_done

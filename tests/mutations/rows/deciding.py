@@ -10,15 +10,15 @@ MUTATIONS = (
     Mutation(
         "deadline of a decision",
         "extender/worker_pool.py",
-        "job.timer = loop.call_later(deadline, self._expire, job, deadline)",
-        "job.timer = loop.call_later(1e6, self._expire, job, deadline)",
+        "job.timer = loop.call_at(end, self._expire, job, deadline)",
+        "job.timer = loop.call_at(end + 1e6, self._expire, job, deadline)",
         AT_DECIDER + "test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline",
     ),
     Mutation(
         "one decision of a namespace at a time",
         "extender/worker_pool.py",
-        "if each not in self._running), None)",
-        "if True), None)",
+        "        await alone.acquire()\n",
+        "        await alone.acquire()\n        alone.release()\n        alone = asyncio.Lock()\n",
         "extender/test_worker_pool.py::test_a_namespace_with_many_jobs_does_not_keep_another_waiting",
     ),
     Mutation(
@@ -31,9 +31,9 @@ MUTATIONS = (
     Mutation(
         "liveness fails when all threads are stuck",
         "extender/worker_pool.py",
-        "return self._overdue >= self._max_workers",
+        "return self.overdue >= self._max_workers",
         "return False",
-        "extender/test_worker_pool.py::test_when_all_are_stuck_calls_overrun_at_once_and_liveness_fails",
+        "extender/test_worker_pool.py::test_another_thread_takes_the_place_of_a_stuck_one_until_all_are_stuck_and_liveness_fails",
     ),
     Mutation(
         "a bound that cannot be checked is not met",
@@ -133,7 +133,7 @@ MUTATIONS = (
     Mutation(
         "what an ended decision computed is not kept",
         "extender/worker_pool.py",
-        "            del job  # A traceback of its error has this frame, which must not have the error.\n",
+        "        del job.settle, job.result\n",
         "",
         "extender/test_worker_pool.py::test_what_work_had_computed_goes_with_its_end",
     ),
