@@ -59,8 +59,8 @@ MUTATIONS = (
     Mutation(
         "between two moments a node answers for itself alone",
         "extender/api/history.py",
-        "moved = node_shifts_ms(one, other, now - was, len(self._names))",
-        "moved = medians_after - medians_before",
+        "moved = node_shifts_ms(*_changes(begin, end), len(names)).tolist()",
+        "moved = (end.medians_ms - begin.medians_ms).tolist()",
         "extender/api/test_history.py::test_between_two_moments_one_slow_node_accuses_itself_alone[1]",
     ),
     Mutation(
