@@ -22,10 +22,10 @@ from agent.peering.peer_refresh import MAX_USES_PER_READ, PeeringSettings, PeerR
 from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from agent.rtt.peer import Peer
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import ChangeBatch, KeyRange, Listing, Precondition, Put, Store, StoredItem, Write
+from tests.memory_store import MemoryStore
 
 FIRST_REPLIES_SECONDS = 1.1
 """A new peer is probed within a second."""

@@ -53,8 +53,10 @@ read for each pod, and where so many have room, one place less on each is no los
 log = logging.getLogger(__name__)
 
 
-async def reserved_uids(store: Store) -> Collection[str]:
+async def reserved_uids(store: Store | None) -> Collection[str]:
     """The pods that something is reserved for. None of them while etcd does not answer."""
+    if store is None:
+        return ()
     try:
         async with asyncio.timeout(READ_TIMEOUT_SECONDS):
             items = (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items

@@ -11,7 +11,6 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.source import ListedSource
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.report_timing import stale_seconds
 from leadsman.state.snapshot import Freshness, Snapshot
 from leadsman.state.store import Store
@@ -55,7 +54,7 @@ async def take_snapshot(
     in the snapshot.
     """
     taken: ClusterSnapshot | CannotRead
-    followed = FollowedSources(store or MemoryStore(clock), settings, clock)
+    followed = FollowedSources(store, settings, clock)
     assert followed.cluster is not None, "the API server is named"
     async with followed:
         cluster = ClusterFollower(followed.cluster.client, clock)
@@ -81,7 +80,7 @@ async def _taken(
     clock: Callable[[], float],
     unix_clock: Callable[[], float],
 ) -> ClusterSnapshot:
-    required: dict[str, ListedSource] = {STATE: followed.state}
+    required: dict[str, ListedSource] = {STATE: followed.state} if has_store else {}
     required |= {f"the cluster's {each.list_options.resource.plural}": each for each in cluster.reflectors.values()}
     optional = {name: each for name, each in followed.listed_sources.items() if name != STATE}
     await _listed(required.values(), limits.failing_seconds, limits, clock)

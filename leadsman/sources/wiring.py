@@ -159,12 +159,15 @@ class SourceSettings(Struct, frozen=True):
 class FollowedSources:
     """All sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
+    store: None: the state is not followed.
     clock: monotonic seconds, for all of them.
 
     Raises UnusableFile when the policy or delay files cannot be used at start.
     """
 
-    def __init__(self, store: Store, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Store | None, settings: SourceSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._clock, self._stack = clock, contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
         self.cluster = (

@@ -2,5 +2,5 @@
 
 Here live the records, their keys, their bytes, the store that holds them and the snapshot that readers decide on.
 Nothing here knows how a value was measured or what it is used for.
-`etcd_http`, `etcd_store`, `memory_store` and `follower` do I/O, the others are pure.
+`etcd_http`, `etcd_store` and `follower` do I/O, the others are pure.
 """

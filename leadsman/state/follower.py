@@ -87,6 +87,7 @@ log = logging.getLogger(__name__)
 class Follower:
     """Follows the store. `run` it as one task; readers take `current`, which is replaced and never altered.
 
+    store: None: there is nothing to follow.
     clock: monotonic seconds, the one of readers' freshness.
     loaded: set after the first listing.
     problem: why the store is not followed now.
@@ -95,7 +96,7 @@ class Follower:
 
     def __init__(
         self,
-        store: Store,
+        store: Store | None,
         prefix: str = keys.NODES_PREFIX,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -119,30 +120,30 @@ class Follower:
 
     async def run(self) -> None:
         """Follows until cancelled. A StoreError is logged and retried, anything else is raised."""
-        while True:
+        while self._store is not None:
             try:
-                await self._follow()
+                await self._follow(self._store)
             except StoreError as error:
                 self._lost(error)
             await asyncio.sleep(self._backoff.next_seconds())
             self.reconnects += 1
 
-    async def _follow(self) -> None:
+    async def _follow(self, store: Store) -> None:
         resume = self._resume
         if resume is None or self.age_seconds(self._clock()) > RESUME_WITHIN_SECONDS:
-            resume = await self._list()
+            resume = await self._list(store)
         self._began_at = self._clock()
-        async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
+        async with aclosing(store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
             async for batch in batches:
                 await self._apply(batch)
                 if self._dropped_for_long():
                     self._resume = None
                     return
 
-    async def _list(self) -> int:
+    async def _list(self, store: Store) -> int:
         """Replaces the snapshot. A page is decoded while etcd reads the next one, in slices with turns for others."""
         listed = ListedSnapshot(self._limits)
-        async with aclosing(node_pages(self._store, self._prefix, self._limits)) as pages:
+        async with aclosing(node_pages(store, self._prefix, self._limits)) as pages:
             async for page in pages:
                 for begin in range(0, len(page.items), SLICE_CHANGES):
                     listed.take(page.items[begin : begin + SLICE_CHANGES])

@@ -155,7 +155,7 @@ class PreconditionFailed(StoreError):
 
 
 class Store(Protocol):
-    """A key-value store with revisions, watches and leases: etcd, or memory.
+    """A key-value store with revisions, watches and leases: etcd, or memory in tests.
 
     Every call may raise Unavailable, OutOfSpace or Denied, and returns or fails within the store's call timeout.
     """

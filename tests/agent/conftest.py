@@ -7,9 +7,9 @@ import pytest
 
 from agent.reporting import LoopLiveness, NodeRecords, Reporter
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import AnyRecord, Hardware, Identity, Latency, decode_record
 from leadsman.state.report_timing import ReportTiming
+from tests.memory_store import MemoryStore
 
 NODE = "edge-1"
 

@@ -7,11 +7,11 @@ import pytest
 
 from agent.node_ownership import NodeAlreadyOwned, claim_node
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingEntry, decode_record, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import PreconditionFailed, Put, StoredItem, StoreError
 from tests.agent.conftest import NODE
+from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.agent.conftest import World

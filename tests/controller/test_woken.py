@@ -15,11 +15,11 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, Latency, PeerLatency, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
+from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -12,10 +12,10 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import BindFailure, decode_record
 from leadsman.state.store import Unavailable as Away
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.memory_store import MemoryStore
 
 REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
 

@@ -7,8 +7,8 @@ import pytest
 
 from extender.probe_requests import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.store import Unavailable
+from tests.memory_store import MemoryStore
 
 
 class World:

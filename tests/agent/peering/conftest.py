@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import RingCoordinate, RingEntry, encode_record
 from leadsman.state.store import Delete, Put
+from tests.memory_store import MemoryStore
 
 
 def at(x: float, y: float = 0.0, error: float = 0.1) -> RingCoordinate:

@@ -13,8 +13,8 @@ from agent.pods.incident_ledger import DEFAULT_LIMITS
 from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import access_from_url
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity
+from tests.memory_store import MemoryStore
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from agent.node_ownership import claim_node
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.reward_persistence import MAX_LISTED, MAX_UNSAVED, BindFailureCounter, RewardPersistence
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import BindFailure, Identity, encode_record
 from leadsman.state.store import Put
+from tests.memory_store import MemoryStore
 
 NODE = "edge-1"
 

@@ -16,10 +16,10 @@ from agent.rtt.peer import Answered, Lost, ProbeSettings
 from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity, Latency, Reachability, RingCoordinate, RingEntry, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Delete, Put, StoreError
+from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given

@@ -14,7 +14,7 @@ from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
 from leadsman.runtime.scrape import create_registry
-from leadsman.state.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given

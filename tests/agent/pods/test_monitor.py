@@ -11,9 +11,9 @@ from agent.pods.incident_ledger import LedgerLimits
 from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.memory_store import MemoryStore
 
 WITHIN_SECONDS = 10.0
 

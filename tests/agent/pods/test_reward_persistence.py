@@ -10,9 +10,9 @@ from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity, Reward, encode_record
 from leadsman.state.store import Delete, Put, Unavailable
+from tests.memory_store import MemoryStore
 
 NODE = "edge-1"
 

@@ -24,9 +24,9 @@ from leadsman.sources.device_reservations import (
     DeviceReservations,
 )
 from leadsman.state import keys
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.store import Listing, Put, Unavailable
+from tests.memory_store import MemoryStore
 
 I915, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
 FIVE = DeviceDemand(({I915: 1, MEMORY: 5},))

@@ -8,7 +8,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state.memory_store import MemoryStore
+from tests.memory_store import MemoryStore
 
 API = ApiAccess("http://127.0.0.1:1")
 

@@ -15,9 +15,9 @@ from leadsman.runtime.http_server import serve
 from leadsman.runtime.server_tls import ServerTls
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.store import Store
 from leadsman.testbed.etcd import Etcd
+from tests.memory_store import MemoryStore
 from tests.testbed.certificates import CertificateAuthority
 
 WORLDS = "/world"

@@ -10,10 +10,10 @@ import pytest
 
 from leadsman.state import keys
 from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import ChangeBatch, Compacted, KeyRange, Listing, Put, Unavailable
+from tests.memory_store import MemoryStore
 
 
 class Clock:
@@ -147,7 +147,7 @@ async def test_the_old_view_stays_until_the_new_one_is_whole(store: MemoryStore,
 async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     store: MemoryStore, follower: Follower, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
     await until(follower.loaded.is_set)
     clock.now += 10
     await until(lambda: follower.age_seconds(clock.now) == 0)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from leadsman.state import keys
 from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages, slices_by_revision
-from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import LARGEST_VALUE_BYTES, Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
 from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated
 from tests.conftest import Until
+from tests.memory_store import MemoryStore
 
 LIMITS = NodeLimits(pod_types=3, problems=2, nodes=4)
 REWARD = encode_record(Reward(0.0))
@@ -234,7 +234,7 @@ async def test_the_next_page_is_asked_for_while_one_is_used_and_no_more_when_the
 async def test_what_was_dropped_is_listed_again_when_there_may_be_room(
     until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
     store, now = MemoryStore(), [100.0]
     follower = Follower(store, clock=lambda: now[0], limits=LIMITS)
     task = asyncio.create_task(follower.run())

@@ -222,7 +222,7 @@ class TestWatching:
         assert await first(world.store, world.prefix, start) == ChangeBatch((), start)
 
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
+        monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
         start = (await world.store.read_prefix(world.prefix)).revision + 1
         async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
             signs = [await anext(batches) for _ in range(3)]

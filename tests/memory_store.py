@@ -1,4 +1,4 @@
-"""The store in memory, for the simulator and for tests. The contract tests hold it to what etcd does.
+"""The store in memory. The contract tests hold it to what etcd does.
 
 Leases expire by the given clock, when the store is next used or `expire` is called.
 """
