@@ -33,7 +33,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.http_server import Drain, serve
 from leadsman.runtime.process import run_tasks
-from leadsman.runtime.server_tls import MutualTls, TlsFiles, tls_metrics
+from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
@@ -128,7 +128,7 @@ class ExtenderParts:
         self.metrics, self.workers, self.journal = ExtenderMetrics(), WorkerPool(), Journal()
         self.store = EtcdStore(settings.etcd)
         self.followed = FollowedSources(self.store, _source_settings(settings))
-        self.tls = MutualTls(settings.tls) if settings.tls else None
+        self.tls = ServerTls(settings.tls) if settings.tls else None
         self.probe_requests = ProbeRequestQueue(self.store, settings.probe_requests_per_second)
         self.bind_failures = BindFailureReporter(self.store)
         self.recorder = self._recorder(settings.record) if settings.record else None

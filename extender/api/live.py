@@ -21,7 +21,7 @@ from extender.plugins.host import PluginState
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.server_tls import MutualTls
+from leadsman.runtime.server_tls import ServerTls
 from leadsman.sources.input_sources import InputSources
 
 
@@ -55,7 +55,7 @@ class ApiSources(Struct, frozen=True):
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
     grafana_url: str = ""
-    tls: MutualTls | None = None
+    tls: ServerTls | None = None
 
     @property
     def problems(self) -> Mapping[str, str]:

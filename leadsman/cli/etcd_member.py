@@ -17,7 +17,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import create_ops_app, good_unless, serve
 from leadsman.runtime.process import run_tasks, run_until_stopped
 from leadsman.runtime.scrape import create_registry
-from leadsman.runtime.server_tls import ServerTls
+from leadsman.runtime.server_tls import ServerTls, TlsFiles
 from leadsman.runtime.watched_files import UnusableFile
 from leadsman.state.etcd_http import EtcdAccess
 
@@ -84,7 +84,7 @@ async def _serve(
         writing.cancel()
         return
     await writing
-    tls = ServerTls(args.tls_cert, args.tls_key)
+    tls = ServerTls(TlsFiles(args.tls_cert, args.tls_key))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(care.close)
         session = await stack.enter_async_context(create_session())

@@ -21,7 +21,7 @@ from msgspec import Struct, field, structs
 
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.server_tls import MutualTls, TlsFiles
+from leadsman.runtime.server_tls import ServerTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_json import AnyResponse
 from leadsman.state.store import StoreError
@@ -281,7 +281,7 @@ class MemberStart:
         app = web.Application(middlewares=[track_request])
         app.router.add_get(STATEMENT_PATH, answer)
         listen = urlsplit(self._flags.values["listen-peer-urls"].partition(",")[0])
-        tls = MutualTls(self._tls) if self._tls else None
+        tls = ServerTls(self._tls) if self._tls else None
         async with serve(app, listen.hostname or "", listen.port or 2380, tls=tls):
             yield
 

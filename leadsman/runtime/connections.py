@@ -26,7 +26,7 @@ from msgspec import Struct
 from leadsman.runtime.log_limit import LogLimit
 
 if TYPE_CHECKING:
-    from leadsman.runtime.server_tls import ListenerTls  # an agent, which has no TLS port, never imports it
+    from leadsman.runtime.server_tls import ServerTls  # an agent, which has no TLS port, never imports it
 
 _log = logging.getLogger(__name__)
 _log.addFilter(LogLimit())
@@ -185,7 +185,7 @@ class ConnectionLimiter:
     """
 
     def __init__(
-        self, create_protocol: Callable[[], asyncio.Protocol], limits: ServerLimits, tls: "ListenerTls | None" = None
+        self, create_protocol: Callable[[], asyncio.Protocol], limits: ServerLimits, tls: "ServerTls | None" = None
     ) -> None:
         self.create_protocol, self.limits, self.tls = create_protocol, limits, tls
         self._unproven: dict[ConnectionGuard, None] = {}

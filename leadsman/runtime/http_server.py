@@ -22,7 +22,7 @@ from leadsman.runtime.connections import CLOSE_TIMEOUT_SECONDS, ConnectionGuard,
 from leadsman.runtime.log_limit import LogLimit
 
 if TYPE_CHECKING:
-    from leadsman.runtime.server_tls import ListenerTls
+    from leadsman.runtime.server_tls import ServerTls
 
 DRAIN_TIMEOUT_SECONDS = 5.0
 
@@ -106,7 +106,7 @@ class Listener:
 
 @contextlib.asynccontextmanager
 async def serve(
-    app: web.Application, host: str, port: int, limits: ServerLimits = DEFAULT_LIMITS, tls: "ListenerTls | None" = None
+    app: web.Application, host: str, port: int, limits: ServerLimits = DEFAULT_LIMITS, tls: "ServerTls | None" = None
 ) -> AsyncIterator[int]:
     """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port."""
     runner = web.AppRunner(

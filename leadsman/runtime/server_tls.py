@@ -4,7 +4,7 @@
     client     must show a certificate that chains to our client CA and is meant for clients
     name       the certificate's common name, or one of its alternative names (DNS, URI, IP), is exactly one of ours
 
-So it is with `MutualTls`; clients of a `ServerTls` prove themselves in the request. A certificate is looked at when its
+Without a client CA the clients prove themselves in the request. A certificate is looked at when its
 connection is made. A name that is no longer allowed keeps its open connection until that ends. asyncio tells nobody why
 a handshake failed, so the context does.
 """
@@ -14,7 +14,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -37,15 +37,16 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class TlsFiles(Struct, frozen=True):
-    """PEM files. client_ca: what clients' certificates chain to. client_names: the names let in, compared exactly."""
+    """PEM files. client_ca: what clients' certificates chain to; None: clients prove themselves in the request.
+    client_names: the names let in, compared exactly."""
 
     certificate: Path
     key: Path
-    client_ca: Path
-    client_names: frozenset[str]
+    client_ca: Path | None = None
+    client_names: frozenset[str] = frozenset()
 
 
-class MutualTls:
+class ServerTls:
     """current: the context for new connections. problem: why the files are not in use as they are now.
 
     What no client would accept, or what lets no client in, replaces nothing: an expired certificate or one that is not
@@ -67,7 +68,7 @@ class MutualTls:
             "the certificate files are valid again",
             logging.ERROR,
         )
-        paths = (files.certificate, files.key, files.client_ca)
+        paths = (files.certificate, files.key, *([files.client_ca] if files.client_ca else []))
         self._watched = WatchedFiles(paths, self._load, self.problem, MAX_FILE_BYTES)
 
     @property
@@ -76,6 +77,8 @@ class MutualTls:
 
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
+        if self._files.client_ca is None:
+            return True
         shown = certificate_names(certificate or {})
         welcome = bool(shown & self._files.client_names)
         if not welcome:
@@ -100,19 +103,21 @@ class MutualTls:
 
     def _load(self, contents: Sequence[bytes]) -> ssl.SSLContext:
         """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
-        files, authority = self._files, contents[-1]
-        made = server_context(files, lambda error: client_log.warning("TLS handshake failed: %s", error))
-        server_expires = check_server_certificate(made, files.certificate)
-        authority_expires = client_tls.check_authorities(made, files.client_ca, self._wall_clock())
-        chains = client_tls.chains_to(made, authority)
-        if authority == self._authority and self._chains and not chains:
-            raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
-        self._authority, self._chains = authority, chains
-        self.expires_at |= {"server": server_expires, "client_ca": authority_expires}
+        files = self._files
+        made = _server_context(files)
+        expires_at = {"server": check_server_certificate(made, files.certificate)}
+        if files.client_ca:
+            authority = contents[-1]
+            expires_at["client_ca"] = client_tls.check_authorities(made, files.client_ca, self._wall_clock())
+            chains = client_tls.chains_to(made, authority)
+            if authority == self._authority and self._chains and not chains:
+                raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
+            self._authority, self._chains = authority, chains
+        self.expires_at |= expires_at
         return made
 
 
-def tls_metrics(tls: MutualTls) -> Iterator[Metric]:
+def tls_metrics(tls: ServerTls) -> Iterator[Metric]:
     """Metrics of the listener's certificates."""
     yield GaugeMetricFamily(
         "leadsman_tls_load_success",
@@ -130,38 +135,33 @@ def tls_metrics(tls: MutualTls) -> Iterator[Metric]:
     yield expires
 
 
-def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:
-    """failed: told why a handshake did not succeed. ValueError when one cannot serve with the files."""
-    made = _new_context()
-    made.sslobject_class = _observed(failed)
-    made.verify_mode = ssl.CERT_REQUIRED
+def _server_context(files: TlsFiles) -> ssl.SSLContext:
+    """ValueError when one cannot serve with the files."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.sslobject_class = _Observed
     try:
-        made.load_verify_locations(files.client_ca)
+        if files.client_ca:
+            made.verify_mode = ssl.CERT_REQUIRED
+            made.load_verify_locations(files.client_ca)
         # A password, or OpenSSL asks for one on the terminal.
         made.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
-        raise ValueError(f"{error}; must be a certificate, its unencrypted key and a CA, as PEM") from error
+        raise ValueError(f"{error}; must be certificates and an unencrypted key, as PEM") from error
     return made
 
 
-def _new_context() -> ssl.SSLContext:
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    return made
+class _Observed(ssl.SSLObject):
+    """Logs why a handshake failed."""
 
-
-def _observed(failed: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
-    class Observed(ssl.SSLObject):
-        def do_handshake(self) -> None:
-            try:
-                super().do_handshake()
-            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                raise
-            except ssl.SSLError as error:
-                failed(error)
-                raise
-
-    return Observed
+    def do_handshake(self) -> None:
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            client_log.warning("TLS handshake failed: %s", error)
+            raise
 
 
 def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
@@ -171,51 +171,3 @@ def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
 
 
 _NAMES = ("DNS", "URI", "IP Address")
-
-
-class ListenerTls(Protocol):
-    """What a listener needs of its TLS. current: the context for new connections."""
-
-    @property
-    def current(self) -> ssl.SSLContext: ...
-
-    def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
-        """Tells whether a client that has ended the handshake may go on."""
-
-
-class ServerTls:
-    """A certificate and its key, in PEM, read again when they change. TLS 1.2 or newer.
-
-    The first reading raises leadsman.runtime.watched_files.UnusableFile.
-    """
-
-    def __init__(self, certificate: Path, key: Path) -> None:
-        self._certificate, self._key = certificate, key
-        problem = ProblemLog(
-            _log,
-            "cannot load the certificate files; the previous ones stay in use",
-            "the certificate files are valid again",
-            logging.ERROR,
-        )
-        self._watched = WatchedFiles((certificate, key), self._load, problem, MAX_FILE_BYTES)
-
-    @property
-    def current(self) -> ssl.SSLContext:
-        return self._watched.current
-
-    def allows_client(self, _: Mapping[str, Any] | None) -> bool:
-        return True
-
-    async def follow(self) -> None:
-        """Reads the files when they change, until cancelled."""
-        async for _ in self._watched.changes():
-            _log.info("reloaded certificates from %s", self._certificate)
-
-    def _load(self, _: Sequence[bytes]) -> ssl.SSLContext:
-        made = _new_context()
-        try:
-            made.load_cert_chain(self._certificate, self._key, password="")
-        except (ssl.SSLError, OSError) as error:
-            raise ValueError(f"{error}; must be a certificate and its unencrypted key, as PEM") from error
-        check_server_certificate(made, self._certificate)
-        return made

@@ -14,7 +14,7 @@ import pytest
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.log_limit import LINES_BURST
-from leadsman.runtime.server_tls import MutualTls, TlsFiles, certificate_names, tls_metrics
+from leadsman.runtime.server_tls import ServerTls, TlsFiles, certificate_names, tls_metrics
 from leadsman.runtime.watched_files import UnusableFile
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def swap(folder, content, version):
 
 @pytest.fixture
 def tls(tmp_path: Path):
-    return MutualTls(mounted(tmp_path / "tls"))
+    return ServerTls(mounted(tmp_path / "tls"))
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_a_missing_file_at_start_is_named(tmp_path: Path, missing: str) -> None:
     files = mounted(tmp_path / "tls")
     (tmp_path / "tls" / missing).unlink()
     with pytest.raises(UnusableFile, match=re.escape(str(tmp_path / "tls" / missing))):
-        MutualTls(files)
+        ServerTls(files)
 
 
 def test_names_are_the_common_name_and_the_alternative_names() -> None:

@@ -10,7 +10,7 @@ from extender.api.app import ApiServer
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.runtime.http_server import Health, serve
-from leadsman.runtime.server_tls import MutualTls, TlsFiles, tls_metrics
+from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
 from leadsman.state.snapshot import Snapshot
 from tests.extender.api.conftest import Api, Files, Fixed
 
@@ -40,7 +40,7 @@ async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api
 
 
 async def test_days_until_certificates_expire_are_counted(api: Api, files: Files) -> None:
-    tls = MutualTls(TlsFiles(files.certificate, files.key, files.ca, frozenset({"kube-scheduler"})))
+    tls = ServerTls(TlsFiles(files.certificate, files.key, files.ca, frozenset({"kube-scheduler"})))
     three_days_before = tls.expires_at["server"] - 3 * 86_400
     sources = structs.replace(api.live.sources, tls=tls, wall_clock=lambda: three_days_before)
     assert {each.name: each.days_left for each in sources.certificates}["server"] == 3.0

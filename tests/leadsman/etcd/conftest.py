@@ -14,7 +14,7 @@ from leadsman.etcd.gateway import LIMITS, Gateway, create_app, create_session
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.server_tls import ServerTls
+from leadsman.runtime.server_tls import ServerTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.testbed.etcd import Etcd, EtcdTls
@@ -89,7 +89,7 @@ class Locked:
         session = await stack.enter_async_context(create_session())
         self.clients = Clients(api, "leadsman", lambda: self.now)
         gateway = Gateway(self.etcd.client_url, self.clients, session)
-        tls = ServerTls(self.tls.certificate, self.tls.key)
+        tls = ServerTls(TlsFiles(self.tls.certificate, self.tls.key))
         port = await stack.enter_async_context(serve(create_app(gateway), "127.0.0.1", 0, LIMITS, tls=tls))
         self.url = f"https://127.0.0.1:{port}"
 

@@ -12,7 +12,7 @@ from leadsman.etcd.clients import Client, Clients
 from leadsman.etcd.gateway import LIMITS, Gateway, create_app, create_session
 from leadsman.etcd.roles import READ_WRITE, Permission, Role
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.server_tls import ServerTls
+from leadsman.runtime.server_tls import ServerTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Store
@@ -91,7 +91,7 @@ async def gateway(etcd: Etcd, folder: Path) -> AsyncIterator[EtcdAccess]:
     authority = CertificateAuthority()
     (folder / "ca.crt").write_text(authority.pem)
     (folder / "token").write_text("any")
-    tls = ServerTls(*authority.issue("127.0.0.1", "localhost").write(folder, "server"))
+    tls = ServerTls(TlsFiles(*authority.issue("127.0.0.1", "localhost").write(folder, "server")))
     async with create_session() as session:
         app = create_app(Gateway(etcd.client_url, KnownClient(), session))
         async with serve(app, "127.0.0.1", 0, LIMITS, tls=tls) as port:

@@ -118,8 +118,8 @@ MUTATIONS = (
     Mutation(
         "an expired server certificate replaces nothing",
         "leadsman/runtime/server_tls.py",
-        "check_server_certificate(made, files.certificate)\n",
-        "0.0\n",
+        "check_server_certificate(made, files.certificate)}\n",
+        "0.0}\n",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",
     ),
     Mutation(
