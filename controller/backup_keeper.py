@@ -28,7 +28,6 @@ from leadsman.planning.backups.placeholders import (
     CoverageState,
     DeletePlaceholder,
     coverage_of,
-    held_by,
     placeholders_by_node,
     plan_placeholders,
     plan_release,
@@ -149,32 +148,22 @@ class BackupKeeper(Keeper):
             self._coverage_counts(),
             "coverage",
         )
-        yield gauge("leadsman_backup_plan_seconds", "Seconds that planning backups took last.", self.plan_seconds)
         yield counter(
             "leadsman_placeholders_lost",
             "Placeholders that were evicted, preempted or deleted by others.",
             self.lost,
         )
-        yield counter(
-            "leadsman_placeholder_writes",
-            "Writes of placeholders, by what and result.",
-            self._writer.results,
-            "verb",
-            "result",
-        )
         cluster = self._healed.current
         if cluster is None:
             return
         placeholders = [pod for pods in placeholders_by_node(cluster).values() for pod in pods]
-        bound, held = sum(bool(pod.node) for pod in placeholders), held_by(placeholders)
+        bound = sum(bool(pod.node) for pod in placeholders)
         yield gauge(
             "leadsman_placeholders",
             "Placeholders, by whether they hold room.",
             {"bound": bound, "waiting": len(placeholders) - bound},
             "state",
         )
-        yield gauge("leadsman_placeholders_cpu_cores", "CPU that placeholders hold.", held.cpu_millis / 1000)
-        yield gauge("leadsman_placeholders_memory_bytes", "Memory that placeholders hold.", held.memory_bytes)
 
     def _coverage_counts(self) -> dict[str, int]:
         counts = Counter(each.state for each in self.status.coverage.values())

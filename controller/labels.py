@@ -67,9 +67,6 @@ class LabelReconciler(Keeper):
 
     def families(self) -> Iterator[Metric]:
         plan = self.plan
-        yield gauge(
-            "leadsman_controller_plan_seconds", "Seconds that making the last label plan took.", self.plan_seconds
-        )
         if plan:
             yield gauge("leadsman_controller_planned_actions", "Actions in the last label plan.", len(plan.actions))
             yield gauge("leadsman_controller_withheld_actions", "Actions that limits withhold now.", len(plan.withheld))

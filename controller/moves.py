@@ -7,7 +7,7 @@ budget that is spent stays spent.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -214,20 +214,14 @@ class Replacement(Keeper):
                 holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
         return tuple(holds)
 
-    @property
-    def moves(self) -> Sequence[Move]:
-        """Under way; of a dry run those that would be."""
-        if self.plan is None:
-            return ()
-        return tuple(self._proposed.values()) if self.tools.is_dry_run else self.plan.memory.state.moves
-
     def page(self) -> Mapping[str, Any]:
         """Moves under way, pods without a fix and pods that wait."""
         if self.plan is None:
             return {"none": "nothing is planned yet"}
         state, reports = self.plan.memory.state, list(self.plan.no_fix.values())
+        moves = {"would_move": self._proposed.values()} if self.tools.is_dry_run else {"moves": state.moves}
         return {
-            "would_move" if self.tools.is_dry_run else "moves": [_shown(move) for move in self.moves],
+            **{name: list(map(_shown, each)) for name, each in moves.items()},
             "no_fix": {f"{each.namespace}/{each.name}": str(each) for each in reports[:MAX_PODS_SHOWN]},
             "waiting": dict(list(self.plan.waiting.items())[:MAX_PODS_SHOWN]),
             "departures": msgspec.to_builtins(state.departures),
@@ -243,24 +237,11 @@ class Replacement(Keeper):
             {result.value: self.ended[result] for result in MoveResult},
             "result",
         )
-        yield counter(
-            "leadsman_replacement_actions",
-            "Actions of moves, by what and result.",
-            self.actions.results,
-            "action",
-            "result",
-        )
-        yield gauge(
-            "leadsman_replacements_under_way",
-            "Pods that are being moved.",
-            len(plan.memory.state.moves) if plan else 0,
-        )
         yield gauge(
             "leadsman_pods_without_fix",
             "Pods over their delay bound, or pending, that nothing can be done for.",
             len(plan.no_fix) if plan else 0,
         )
-        yield gauge("leadsman_replacement_plan_seconds", "Seconds that planning moves took last.", self.plan_seconds)
         yield gauge(
             "leadsman_move_plan_state",
             "1 for the state of the plan of moves that was handed over.",
@@ -357,7 +338,7 @@ class Rebalancer(Keeper):
     """Plans, if no plan is being carried out, and hands over what is worth it.
 
     replacement: carries plans out, and knows which pods were moved.
-    plan: the last one; None before the first. plans: how many were handed over.
+    plan: the last one; None before the first.
     """
 
     name = "rebalance"
@@ -373,7 +354,6 @@ class Rebalancer(Keeper):
     ) -> None:
         super().__init__(tools)
         self.plan: MovePlan | None = None
-        self.plans = 0
         self._healed, self._replacement, self._settings = healed, replacement, settings
         self._object, self._views = DocumentObject(tools.client, tools.namespace, MOVE_PLAN), Views()
         self._due_at = tools.clock() + self.every_seconds
@@ -391,7 +371,6 @@ class Rebalancer(Keeper):
         await self._object.read()
         if not self._is_busy():
             await self._object.write(HandedOverPlan(plan))
-            self.plans += 1
 
     def page(self) -> Mapping[str, Any]:
         """The last plan: its moves, and the pods that stay although another node serves them better."""
@@ -400,12 +379,6 @@ class Rebalancer(Keeper):
             "moves": {f"{each.namespace}/{each.name}": each.reason for each in moves},
             "left_out": {f"{each.namespace}/{each.name}": each.why for each in left_out},
         }
-
-    def families(self) -> Iterator[Metric]:
-        yield counter("leadsman_rebalance_plans", "Plans of re-balancing that were handed over.", self.plans)
-        yield gauge(
-            "leadsman_rebalance_plan_seconds", "Seconds that planning re-balancing took last.", self.plan_seconds
-        )
 
     def _is_busy(self) -> bool:
         """Tells whether pods are being moved, or a plan waits or is paused; also before that is known."""

@@ -76,11 +76,9 @@ class NodeLeases:
     and is only compared with itself.
 
     rate: of direct reads.
-    reads: result → direct reads.
     """
 
     def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]) -> None:
-        self.reads: Counter[str] = Counter()
         self._client, self._rate, self._clock = client, rate, clock
         self._views: dict[str, LeaseView] = {}
         self.reflector = Reflector(
@@ -114,18 +112,14 @@ class NodeLeases:
         try:
             lease = await self._client.get(LEASES.path(LEASES_NAMESPACE, node), NodeLease)
         except NotFound:
-            self.reads["gone"] += 1
             return
         except ApiError as error:
-            self.reads["failed"] += 1
             self._problem.report(error)
             return
         self._problem.clear()
         view, known = self._views.get(node), self.reflector.get((LEASES_NAMESPACE, node))
-        if view is None or known is None or lease.spec.renew_time != known.spec.renew_time:
-            self.reads["renewed"] += 1  # The watch is late: it brings the change, and stamps it.
-        else:
-            self.reads["unchanged"] += 1
+        # Where it was renewed, the watch is late: it brings the change, and stamps it.
+        if view and known and lease.spec.renew_time == known.spec.renew_time:
             self._views[node] = structs.replace(view, confirmed_at=began)
 
     def _take(self, changes: Sequence[ObjectChange[NodeLease]]) -> None:
@@ -204,13 +198,6 @@ class NodeHealthReporter(Keeper):
             self._detected,
             self._detection_seconds,
         )
-        yield counter(
-            "leadsman_node_lease_reads",
-            "Leases of silent nodes that were read directly, by result.",
-            self._leases.reads,
-            "result",
-        )
-        yield gauge("leadsman_node_health_plan_seconds", "Seconds that judging all nodes took last.", self.plan_seconds)
 
     def _by_state(self) -> dict[str, int]:
         counts = Counter(verdict.state for verdict in self.verdicts.values())

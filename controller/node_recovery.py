@@ -114,13 +114,6 @@ class NodeRecovery(Keeper):
     def families(self) -> Iterator[Metric]:
         state = self.state
         yield gauge(
-            "leadsman_nodes_refused", "Dead and suspect nodes that bounded pods are kept off.", len(state.refused)
-        )
-        yield gauge("leadsman_failovers_withheld", "Dead nodes about which nothing is done.", len(state.withheld))
-        yield gauge(
-            "leadsman_failover_budget_spent", "Nodes failed over within the window of the budget.", len(state.spent)
-        )
-        yield gauge(
             "leadsman_withheld_failover",
             "1 for each dead node about which nothing is done, with the reason.",
             dict.fromkeys(state.withheld.items(), 1.0),

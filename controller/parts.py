@@ -222,6 +222,12 @@ class ControllerParts:
         yield from self.plugins.families()
         for keeper in self.keepers:
             yield from keeper.families()
+        yield gauge(
+            "leadsman_controller_plan_seconds",
+            "Seconds that making the last plan took, by what is kept.",
+            {keeper.name: keeper.plan_seconds for keeper in self.keepers if keeper.plan_seconds},
+            "keeper",
+        )
         if elector := self.leader_elector:
             yield gauge(
                 "leadsman_controller_leader",
@@ -230,11 +236,6 @@ class ControllerParts:
             )
         if events := self.event_writer:
             yield counter("leadsman_controller_events", "Events that the controller wrote.", events.written)
-            yield counter(
-                "leadsman_controller_events_dropped",
-                "Events not written: the queue was full, or the API server refused them.",
-                events.dropped,
-            )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Name and loop of each task; all run until cancelled."""

@@ -42,7 +42,6 @@ class PlaceholderWriter:
     """Executes actions, one after the other.
 
     problems: node → why its placeholders could not be created or resized when that was last tried.
-    results: (verb, result) → actions; result: done, gone, conflict or failed.
     deleted: UIDs of the placeholders that this process deleted: they are not lost.
     """
 
@@ -56,10 +55,6 @@ class PlaceholderWriter:
             "controller cannot write placeholders; the next plan tries again",
             "controller writes placeholders again",
         )
-
-    @property
-    def results(self) -> Mapping[tuple[str, str], int]:
-        return {(_VERBS[kind], result): count for (kind, result), count in self._actions.results.items()}
 
     async def apply(self, actions: Iterable[PlaceholderAction], node_of: Mapping[str, str]) -> None:
         """Executes the actions. What is refused stands in `problems`, and the next plan tries it again.

@@ -16,7 +16,7 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.planning.requeue import NO_MEMORY, RequeueMemory, TouchNode, plan_requeue
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.scrape import counter, gauge
+from leadsman.runtime.scrape import counter
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -82,11 +82,6 @@ class Requeuer(Keeper):
         self._memory, self._touch = NO_MEMORY, None
 
     def families(self) -> Iterator[Metric]:
-        yield gauge(
-            "leadsman_controller_wakeup_seconds",
-            "Seconds that filtering for refused pods took last.",
-            self.plan_seconds,
-        )
         yield counter("leadsman_controller_wakeups", "Nodes annotated so that refused pods are retried.", self.touched)
 
     async def _annotate(self, touch: TouchNode) -> None:

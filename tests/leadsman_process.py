@@ -87,7 +87,7 @@ class LeadsmanProcess:
     def metric(self, name: str) -> float:
         """The one sample of this name and these labels; 0 when there is none."""
         lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(f"{name} ")]
-        return float(lines[0].split()[1]) if lines else 0.0
+        return float(lines[0].removeprefix(name)) if lines else 0.0
 
     @property
     def peak_rss_bytes(self) -> int:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 NODES = [f"n{number:04}" for number in range(1_000)]
 NAMES = ("one", "two")
+PLANNING = 'leadsman_controller_plan_seconds{keeper="requeue pods"}'
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def test_200_pods_of_32_bounds_at_1000_nodes_leave_the_lease_where_it_is(
     for number in range(200):
         labels = {f"delay_{NODES[(number + 31 * bound) % 1_000]}": "45" for bound in range(32)}
         api.put(f"/api/v1/namespaces/default/pods/p{number}", {"metadata": {"labels": labels}, "status": status})
-    until(lambda: controllers[leading].metric("leadsman_controller_wakeup_seconds") > 0.1, "all are planned for")
+    until(lambda: controllers[leading].metric(PLANNING) > 0.1, "all are planned for")
     for _ in range(8):
         before = lease(api)["renewTime"]
         until(lambda before=before: lease(api)["renewTime"] != before, "the Lease renewed", 9)
