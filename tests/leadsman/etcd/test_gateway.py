@@ -219,12 +219,6 @@ async def test_one_agent_gets_no_more_than_it_needs_and_the_others_all_they_need
     assert len(stored.items) <= clients.LASTING_KEYS
 
 
-async def test_a_node_of_many_pod_types_writes_all_again_after_a_loss(locked: "Locked") -> None:
-    await locked.store("of-b").write(
-        [Put(keys.reward_key("node-b", f"type-{number}"), bytes(300)) for number in range(512)]
-    )
-
-
 async def test_a_member_that_is_away_is_said_so(locked: "Locked") -> None:
     store = locked.store("of-extender")
     await store.read_prefix(keys.NODES_PREFIX)

@@ -22,9 +22,8 @@ from aiohttp import web
 
 from leadsman.runtime.http_server import serve
 from leadsman.state import keys
-from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat
-from leadsman.state.store import Put, StoreError
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.conftest import Reviewer, ended, status
 from tests.leadsman.etcd.locked_members import LockedMembers, write_until_done
@@ -136,27 +135,6 @@ async def test_members_are_equal_and_no_report_is_lost_while_they_are_killed_rep
         pytest.skip("this etcd's gateway has no hashkv: put a newer one on PATH (python -m tests.newer_etcd FOLDER)")
     agents = await torture(members, 2, random.Random(7))
     assert agents.longest_gap < FAILOVER_SECONDS
-
-
-async def test_a_client_whose_member_is_away_is_served_by_another(members: LockedMembers) -> None:
-    extender = members.store("of-extender")
-    try:
-        await extender.read_prefix(keys.NODES_PREFIX)
-        members.lose(members.all[0], data=False)
-        for _ in range(6):
-            await read_soon(extender)
-    finally:
-        await extender.close()
-
-
-async def read_soon(store: EtcdStore) -> None:
-    for _ in range(3):
-        try:
-            await store.read_prefix(keys.NODES_PREFIX)
-            return
-        except StoreError:
-            continue
-    raise AssertionError("no member answers")
 
 
 async def test_a_peer_without_the_members_certificate_is_refused(members: LockedMembers) -> None:

@@ -68,14 +68,6 @@ async def members(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
         member.clean()
 
 
-async def test_three_members_without_data_form_one_cluster(members: Members) -> None:
-    await members.begin_all()
-    assert {frozenset(members.voters(each).items()) for each in members.all} == {
-        frozenset(members.voters(members.all[0]).items())
-    }
-    assert members.voters(members.all[0]).keys() == {"member0", "member1", "member2"}
-
-
 async def test_a_member_whose_data_is_gone_is_back_as_a_voter_with_what_was_written(members: Members) -> None:
     await members.begin_all()
     lost, *others = members.all
@@ -91,16 +83,6 @@ async def test_a_member_whose_data_is_gone_is_back_as_a_voter_with_what_was_writ
     others[0].kill()
     await members.healthy(lost)
     assert lost.post("/v3/kv/range", {"key": KEY})["kvs"][0]["value"] == KEY
-
-
-async def test_a_member_with_its_data_goes_on_with_it(members: Members) -> None:
-    await members.begin_all()
-    killed, *others = members.all
-    before = members.voters(killed)
-    killed.kill()
-    await members.begin(killed)
-    await members.healthy(killed)
-    assert members.voters(others[0]) == before
 
 
 async def test_two_of_three_that_lost_their_data_do_not_start_over_beside_the_third(members: Members) -> None:
@@ -119,15 +101,6 @@ async def test_two_of_three_that_lost_their_data_do_not_start_over_beside_the_th
     assert members.voters(survivor).keys() == {"member0", "member1", "member2"}
 
 
-async def test_a_member_of_one_begins_at_once(members: Members) -> None:
-    alone = members.all[0]
-    alone.initial_cluster = f"{alone.name}={alone.peer_url}"
-    members.access = EtcdAccess((alone.client_url,))
-    await members.begin(alone)
-    await members.healthy(alone)
-    assert members.voters(alone).keys() == {"member0"}
-
-
 async def test_one_member_grows_to_three_and_keeps_what_it_has(members: Members) -> None:
     first, *new = members.all
     three = first.initial_cluster
@@ -144,17 +117,6 @@ async def test_one_member_grows_to_three_and_keeps_what_it_has(members: Members)
         await members.begin(first)
     await members.healthy(first)
     assert first.post("/v3/kv/range", {"key": KEY})["kvs"][0]["value"] == KEY
-
-
-async def test_a_member_that_began_first_is_seen_to_run_before_a_majority_does(members: Members) -> None:
-    """Until then etcd answers on its peer port alone, and the others must not wait for it."""
-    first, second, _ = members.all
-    first.start(wait=False)
-    start = MemberStart(EtcdFlags.parse(second.command_flags()), members.access)
-    start._assembly.hear(Statement("member0"))
-    async with asyncio.timeout(WITHIN_SECONDS), start._session() as session:
-        while "member0" not in start._assembly.ready:
-            await start._ask(session, "member0")
 
 
 async def test_a_member_that_the_others_began_before_is_added_and_does_not_begin_as_the_one_removed(

@@ -1,19 +1,11 @@
-"""One agent's token, used as fast as it can be, makes no report of another node's agent late (H4).
-
-python -m tests.leadsman.etcd.test_stolen_token SECONDS
-"""
+"""One agent's token, used as fast as it can be, makes no report of another node's agent late (H4)."""
 
 import asyncio
-import json
 import logging
 import random
-import sys
-import tempfile
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from leadsman.etcd.gateway import LARGEST_REQUEST_BYTES
@@ -130,37 +122,3 @@ async def test_no_report_of_another_node_is_late_while_one_token_does_all_it_can
     assert sum(each.refused for each in thieves) > 100
     assert leases < 100
     assert size < 64 << 20
-
-
-async def _alone(seconds: float) -> None:
-    async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory())
-        members = await stack.enter_async_context(locked_members(Path(folder), manifest_flags()))
-        honest, thieves = await attack(members, seconds)
-        statuses = [each.post("/v3/maintenance/status", {}) for each in members.all]
-        memory = {each.pid: psutil.Process(each.pid).memory_info().rss >> 20 for each in members.all}
-        gateways = [psutil.Process(each.pid).memory_info().rss >> 20 for each in members.helpers()]
-        leases = len(members.all[0].post("/v3/lease/leases", {}).get("leases", []))
-    log.info(
-        "%s",
-        json.dumps(
-            {
-                "seconds": seconds,
-                "reports": [each.written for each in honest],
-                "missed": [each.missed for each in honest],
-                "slowest_seconds": [round(each.slowest_seconds, 2) for each in honest],
-                "stolen_done": sum(each.done for each in thieves),
-                "stolen_refused": sum(each.refused for each in thieves),
-                "leases": leases,
-                "database_bytes": [each["dbSize"] for each in statuses],
-                "etcd_mib": list(memory.values()),
-                "gateway_mib": gateways,
-            }
-        ),
-    )
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    with suppress(KeyboardInterrupt):
-        asyncio.run(_alone(float(sys.argv[1])))

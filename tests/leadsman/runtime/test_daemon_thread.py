@@ -11,23 +11,6 @@ def endless() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "endless"]
 
 
-async def test_the_result_is_the_works() -> None:
-    assert await run_in_daemon_thread(lambda: 3, "test") == 3
-
-
-async def test_what_the_work_raises_is_raised() -> None:
-    with pytest.raises(ZeroDivisionError):
-        await run_in_daemon_thread(lambda: 1 // 0, "test")
-
-
-async def test_the_loop_goes_on_meanwhile() -> None:
-    release = threading.Event()
-    work = asyncio.create_task(run_in_daemon_thread(lambda: release.wait(5), "test"))
-    await asyncio.sleep(0)
-    release.set()
-    assert await work
-
-
 async def test_one_who_is_cancelled_leaves_and_the_process_can_end(
     until: Callable[..., Awaitable[None]],
 ) -> None:

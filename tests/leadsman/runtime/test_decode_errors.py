@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import Meta, Struct
 
-from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax, explain_value, steps
+from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax, explain_value
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,23 +46,6 @@ def test_the_place_comes_first_and_then_what_stands_there(body: bytes, said: str
 def test_bytes_that_are_no_text_and_nesting_without_an_end_are_explained_too() -> None:
     assert fault(b'"\xff"', str).startswith("$: 'utf-8' codec can't decode byte 0xff")
     assert fault(b"[" * 100_000, Any).startswith("$: ")
-
-
-def test_a_key_that_is_wrong_is_located_in_its_mapping() -> None:
-    assert fault(b'{"a": {"x": 1}}', dict[str, dict[int, int]]).startswith("$[...]: ")
-
-
-@pytest.mark.parametrize(
-    ("path", "found"),
-    [
-        ("$", []),
-        ("$.rules[10].operator", ["rules", 10, "operator"]),
-        ("$[0][1]", [0, 1]),
-        ("$.labels[...].x", ["labels"]),
-    ],
-)
-def test_a_path_is_fields_and_positions(path: str, found: list[str | int]) -> None:
-    assert steps(path) == found
 
 
 @given(some.binary() | some.text().map(str.encode))

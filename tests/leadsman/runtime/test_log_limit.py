@@ -44,10 +44,3 @@ def test_the_next_line_says_how_many_were_left_out(
     clock.now = 60.0
     logger.warning("refused %s", "b")
     assert caplog.messages[LINES_BURST:] == ["refused b (7 more lines like this were left out)"]
-
-
-def test_a_flood_of_one_kind_hides_no_other(logger: logging.Logger, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(100):
-        logger.warning("refused %s", "a")
-    logger.warning("closed %s", "b")
-    assert caplog.messages[-1] == "closed b"

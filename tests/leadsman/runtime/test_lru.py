@@ -11,28 +11,12 @@ def test_what_is_used_outlives_any_number_of_others() -> None:
         assert recent.get(0) == "used"
 
 
-def test_what_is_not_used_is_forgotten_after_two_generations() -> None:
-    recent: LruCache[int, str] = LruCache(2)
-    recent.put(0, "unused")
-    recent.start_generation()
-    assert recent._old == {0: "unused"}
-    recent.start_generation()
-    assert recent.get(0) is None
-
-
 def test_there_are_never_more_than_twice_as_many() -> None:
     recent: LruCache[int, int] = LruCache(3)
     for key in range(100):
         recent.put(key, key)
         recent.get(key - 4)
         assert len(recent._young) + len(recent._old) <= 6
-
-
-def test_a_new_value_replaces_the_old_one() -> None:
-    recent: LruCache[int, str] = LruCache(1)
-    recent.put(0, "old")
-    recent.put(0, "new")
-    assert recent.get(0) == "new"
 
 
 def test_an_identity_key_is_equal_for_the_same_objects_only() -> None:

@@ -31,15 +31,6 @@ def test_a_problem_that_lasts_is_logged_once_and_its_end_once(
     ]
 
 
-def test_an_exception_of_another_type_is_another_problem(problem: ProblemLog, caplog: pytest.LogCaptureFixture) -> None:
-    problem.report(OSError("away"))
-    problem.report(ValueError("garbled"))
-    assert [line for _, line in lines(caplog)] == [
-        "cannot read the list: OSError: away",
-        "cannot read the list: ValueError: garbled",
-    ]
-
-
 def test_another_text_is_another_problem_unless_its_kind_is_the_same(
     problem: ProblemLog, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -50,31 +41,3 @@ def test_another_text_is_another_problem_unless_its_kind_is_the_same(
     problem.report("silent for 6 s", kind="silent")
     assert [line.partition(": ")[2] for _, line in lines(caplog)] == ["line 1", "line 2", "silent for 5 s"]
     assert problem.text == "silent for 6 s"
-
-
-def test_the_text_is_the_newest_problem_until_it_is_over(problem: ProblemLog) -> None:
-    problem.report(OSError("port 40001"))
-    problem.report(OSError("port 40002"))
-    assert problem.text == "OSError: port 40002"
-    problem.clear()
-    assert problem.text == ""
-
-
-def test_a_problem_that_returns_is_logged_again(problem: ProblemLog, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(2):
-        problem.report("away")
-        problem.clear()
-    assert [level for level, _ in lines(caplog)] == ["WARNING", "INFO", "WARNING", "INFO"]
-
-
-def test_repeats_are_logged_at_debug(problem: ProblemLog, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    problem.report("away")
-    problem.report("away")
-    assert [level for level, _ in lines(caplog)] == ["WARNING", "DEBUG"]
-
-
-def test_the_traceback_is_logged_where_it_is_asked_for(problem: ProblemLog, caplog: pytest.LogCaptureFixture) -> None:
-    problem.report(ZeroDivisionError("in a fit"), traceback=True)
-    problem.report("away")
-    assert [bool(record.exc_info) for record in caplog.records] == [True, False]

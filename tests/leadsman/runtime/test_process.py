@@ -15,26 +15,6 @@ async def fail() -> None:
     raise ZeroDivisionError("a loop's own fault")
 
 
-async def return_at_once() -> None:
-    """A loop with nothing to do."""
-
-
-async def test_tasks_carry_their_names_and_end_when_the_process_is_stopped() -> None:
-    stop, names = asyncio.Event(), set[str]()
-
-    async def loop() -> None:
-        task = asyncio.current_task()
-        assert task
-        names.add(task.get_name())
-        if len(names) == 2:
-            stop.set()
-        await forever()
-
-    async with asyncio.timeout(60):
-        await run_tasks({"measure": loop(), "report": loop()}, stop)
-    assert names == {"measure", "report"}
-
-
 async def test_one_that_fails_ends_all_and_its_error_is_raised() -> None:
     async with asyncio.timeout(60):
         with pytest.raises(ExceptionGroup) as caught:
@@ -42,28 +22,9 @@ async def test_one_that_fails_ends_all_and_its_error_is_raised() -> None:
     assert caught.group_contains(ZeroDivisionError, match="a loop's own fault")
 
 
-async def test_one_that_returns_leaves_the_others_running() -> None:
-    stop, runs = asyncio.Event(), asyncio.Event()
-
-    async def wait_a_turn_and_stop() -> None:
-        await asyncio.sleep(0)
-        runs.set()
-        stop.set()
-
-    async with asyncio.timeout(60):
-        await run_tasks({"nothing": return_at_once(), "measure": wait_a_turn_and_stop()}, stop)
-    assert runs.is_set()
-
-
 async def test_last_work_that_hangs_is_abandoned_after_its_limit() -> None:
     async with asyncio.timeout(60):
         await finish_within(0.01, forever(), ())
-
-
-async def test_expected_errors_of_the_last_work_are_ignored_and_others_are_not() -> None:
-    await finish_within(5, fail(), (ZeroDivisionError,))
-    with pytest.raises(ZeroDivisionError):
-        await finish_within(5, fail(), (KeyError,))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -82,11 +43,3 @@ def test_a_fault_that_an_operator_can_mend_is_one_line(capsys: pytest.CaptureFix
 
     assert run_until_stopped(main) == EXIT_FAILURE
     assert capsys.readouterr().err == "leadsman: [Errno 98] Address already in use\n"
-
-
-def test_any_other_fault_is_raised() -> None:
-    async def main(_: asyncio.Event) -> None:
-        await fail()
-
-    with pytest.raises(ZeroDivisionError):
-        run_until_stopped(main)

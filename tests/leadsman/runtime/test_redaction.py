@@ -4,7 +4,6 @@ import sys
 import pytest
 
 from leadsman.cli import main as command_line
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
 
 
@@ -30,12 +29,6 @@ def test_a_log_line_with_its_traceback_hides_them() -> None:
     except ValueError:
         record = logging.LogRecord("n", 30, "f", 1, "%s", ("http://a?token=s3cret",), sys.exc_info())
     assert "s3cret" not in RedactingFormatter().format(record)
-
-
-def test_a_problem_that_pages_show_hides_them() -> None:
-    problem = ProblemLog(logging.getLogger("t"), "cannot", "can")
-    problem.report(ValueError("http://me:s3cret@host: no response"))
-    assert problem.text == "ValueError: http://<redacted>@host: no response"
 
 
 @pytest.mark.parametrize("command", ["agent", "extender", "controller"])

@@ -4,18 +4,6 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.runtime.scrape import create_registry
-from leadsman.runtime.version import VERSION
-
-
-def test_a_source_is_asked_at_each_scrape_and_not_before() -> None:
-    values = iter([1, 2])
-
-    def source() -> Iterator[Metric]:
-        yield GaugeMetricFamily("depth", "Depth of the queue.", next(values))
-
-    registry = create_registry(source)
-    assert "\ndepth 1.0\n" in generate_latest(registry).decode()
-    assert "\ndepth 2.0\n" in generate_latest(registry).decode()
 
 
 def test_what_a_source_has_dropped_is_gone_from_the_next_scrape() -> None:
@@ -37,7 +25,3 @@ def test_a_counter_has_its_total_and_no_time_of_creation_that_nobody_knows() -> 
     page = generate_latest(create_registry(lambda: [CounterMetricFamily("probes", "Probes sent.", 3)])).decode()
     assert "\nprobes_total 3.0\n" in page
     assert "probes_created" not in page
-
-
-def test_every_registry_says_which_version_runs() -> None:
-    assert f'\nleadsman_build_info{{version="{VERSION}"}} 1.0\n' in generate_latest(create_registry()).decode()

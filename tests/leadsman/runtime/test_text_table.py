@@ -5,10 +5,6 @@ import pytest
 from leadsman.runtime import text_table
 
 
-def test_columns_are_as_wide_as_their_widest_cell() -> None:
-    assert text_table.align_columns([["NODE", "A"], ["edge-1", ""]]) == ["NODE    A", "edge-1"]
-
-
 def test_a_reason_that_is_too_long_goes_on_below_its_row() -> None:
     rows = [["NODE", "REASON"], ["a", "near (by b's agent)"], ["edge-1", "delay to edge-1 over 25 ms"]]
     head, below = "NODE    REASON", ["edge-1", "    delay to edge-1", "    over 25 ms"]

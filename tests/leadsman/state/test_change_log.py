@@ -44,23 +44,8 @@ def test_any_two_snapshots_of_a_tree_differ_by_the_nodes_that_comparing_finds(
             assert len(nodes) == len(set(nodes))
 
 
-def test_the_log_names_what_changed_between_a_snapshot_and_the_next() -> None:
-    first = changed(changed(Snapshot(), "a", 1), "b", 1)
-    second = changed(first, "b", 2)
-    assert second.position.changed_since(first.position, (first.nodes, second.nodes)) == {"b": None}
-
-
 def test_nodes_replaced_beside_the_log_are_compared() -> None:
     first = changed(changed(Snapshot(), "a", 1), "b", 1)
     other = structs.replace(first, nodes=MappingProxyType({**first.nodes, "a": NodeState()}))
     assert list(changed_nodes(first, other)) == ["a"]
     assert set(changed_nodes(first, changed(other, "b", 2))) == {"a", "b"}
-
-
-def test_a_log_ends_when_it_has_more_names_than_nodes() -> None:
-    first = changed(changed(Snapshot(), "a", 1), "b", 1)
-    last = first
-    for seq in range(2, 6):
-        last = changed(last, "a", seq)
-    assert last.position.changed_since(first.position, (first.nodes, last.nodes)) is None
-    assert list(changed_nodes(first, last)) == ["a"]

@@ -63,15 +63,6 @@ async def test_all_nodes_are_fresh_beside_and_under_a_crowded_prefix(
     assert {state.freshness(time.monotonic()) for state in follower.current.nodes.values()} == {Freshness.FRESH}
 
 
-async def test_the_rewards_of_a_crowded_node_that_are_kept_are_the_first_and_follow_its_writes(
-    store: EtcdStore, follower: Follower, until: Until
-) -> None:
-    await crowd(store, 1.0)
-    await until(lambda: follower.current.rewards["type-00511"]["crowded"].reward.healthy == 1.0)
-    assert sorted(follower.current.rewards) == [f"type-{n:05}" for n in range(DEFAULT_LIMITS.pod_types)]
-    assert list(follower.current.problems) == ["/leadsman/v1/nodes/crowded/"]
-
-
 async def test_values_of_700_kb_are_not_loaded_at_once(store: EtcdStore) -> None:
     """25 of them would be one page of 23 MB."""
     for number in range(25):

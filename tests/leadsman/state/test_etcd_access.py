@@ -1,18 +1,12 @@
 """EtcdStore on an etcd with TLS."""
 
 import asyncio
-import datetime
-import ipaddress
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
 import psutil
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from msgspec import structs
 
 from leadsman.state import keys
@@ -20,30 +14,17 @@ from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Unavailable
 from leadsman.testbed.etcd import Etcd, EtcdTls
+from tests.testbed.certificates import CertificateAuthority
 from tests.testbed.tcp_proxy import TcpProxy
 
 MINE = keys.node_prefix("mine")
 
 
 def certificate(folder: Path) -> EtcdTls:
-    """Signed by itself, for 127.0.0.1."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "tests")])
-    now = datetime.datetime.now(datetime.UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(address, critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    tls = EtcdTls(folder / "cert.pem", folder / "cert.pem", folder / "key.pem")
-    tls.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    tls.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
-    return tls
+    """For 127.0.0.1, of a CA of its own."""
+    authority = CertificateAuthority()
+    (folder / "ca.pem").write_text(authority.pem)
+    return EtcdTls(folder / "ca.pem", *authority.issue("127.0.0.1").write(folder, "server"))
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +75,7 @@ async def test_a_rotated_ca_is_used_by_the_next_connection_and_an_unusable_one_i
 ) -> None:
     assert etcd.tls
     ca = tmp_path / "ca.pem"
-    ca.write_bytes(certificate(tmp_path).certificate.read_bytes())
+    ca.write_text(CertificateAuthority().pem)
     transport = EtcdTransport(structs.replace(access(etcd), ca_file=str(ca)))
 
     async def connects() -> bool:

@@ -16,7 +16,7 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
-from leadsman.state.store import ChangeBatch, Compacted, OutOfSpace, Put, StoreError, Unavailable, Updated
+from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
 from tests.testbed.tcp_proxy import TcpProxy
 
@@ -114,54 +114,6 @@ async def test_calls_50_seconds_apart_share_a_connection(
     assert proxy.accepted == 1
 
 
-class TestKilled:
-    async def test_every_acknowledged_write_is_there_after_a_kill(self, own_etcd: Etcd, store: EtcdStore) -> None:
-        acknowledged: list[str] = []
-
-        async def write() -> None:
-            for i in range(300):
-                await persist(store, Put(f"/w/{i:03}", b""))
-                acknowledged.append(f"/w/{i:03}")
-
-        writer = asyncio.create_task(write())
-        await until(lambda: len(acknowledged) > 100)
-        own_etcd.kill()
-        own_etcd.start()
-        await writer
-        listing = await store.read_prefix("/w/")
-        assert [item.key for item in listing.items] == acknowledged
-
-    async def test_the_view_is_back_and_was_not_listed_anew(self, own_etcd: Etcd, store: EtcdStore) -> None:
-        async with following(store) as follower:
-            await beat(store, 1)
-            await until(lambda: seq(follower) == 1)
-            own_etcd.kill()
-            await until(lambda: follower.problem.text)
-            own_etcd.start()
-            await beat(store, 2)
-            await until(lambda: seq(follower) == 2)
-            assert (follower.relists, follower.problem.text) == (1, "")
-
-    async def test_a_lease_outlives_the_kill(self, own_etcd: Etcd, store: EtcdStore) -> None:
-        lease = await store.grant(60)
-        await store.write([Put("/l", b"")], lease)
-        own_etcd.kill()
-        own_etcd.start()
-        await persist(store, Put("/l", b"again"), lease)
-        await store.revoke(lease)
-        assert (await store.read_prefix("/l")).items == ()
-
-    async def test_a_follower_that_starts_before_etcd_loads_when_it_comes(self, tmp_path: Path) -> None:
-        etcd = Etcd(tmp_path / "late")
-        store = opened(etcd.client_url)
-        async with following(store) as follower:
-            await until(lambda: follower.reconnects > 1)
-            assert "Unavailable" in follower.problem.text
-            with etcd:
-                await asyncio.wait_for(follower.loaded.wait(), VIEW_BACK_SECONDS)
-        await store.close()
-
-
 class TestSilent:
     @pytest.mark.parametrize("how", ["proxy", "freeze"])
     async def test_a_call_and_a_watch_end_in_time(
@@ -191,36 +143,6 @@ class TestSilent:
             seen = [batch async for batch in _until_change(batches)]
         assert [change.key for change in seen[-1].changes] == ["/a"]
 
-    @pytest.mark.parametrize("how", ["proxy", "freeze"])
-    async def test_the_view_is_back_in_time(
-        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore, how: str
-    ) -> None:
-        async with following(proxied) as follower:
-            await beat(store, 1)
-            await until(lambda: seq(follower) == 1)
-            proxy.silence() if how == "proxy" else own_etcd.freeze()
-            await until(lambda: follower.problem.text)
-            proxy.heal() if how == "proxy" else own_etcd.thaw()
-            await beat(store, 2)
-            await until(lambda: seq(follower) == 2)
-
-    async def test_compacted_while_the_line_was_silent_the_old_view_stays_until_the_new_listing(
-        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
-    ) -> None:
-        async with following(proxied) as follower:
-            await beat(store, 1)
-            await until(lambda: seq(follower) == 1)
-            proxy.silence()
-            for i in range(2, 6):
-                await beat(store, i)
-            revision = (await store.read_prefix("/")).revision
-            own_etcd.post("/v3/kv/compaction", {"revision": str(revision)})
-            await until(lambda: follower.problem.text)
-            assert seq(follower) == 1
-            proxy.heal()
-            await until(lambda: seq(follower) == 5)
-            assert follower.relists == 2
-
 
 class TestAnotherStore:
     @pytest.mark.parametrize("flags", [(), ("--initial-cluster-token=other",)])
@@ -239,59 +161,8 @@ class TestAnotherStore:
             await until(lambda: set(follower.current.nodes) == {"new"})
             assert follower.relists == 2
 
-    async def test_pages_of_two_different_stores_are_never_one_listing(
-        self, own_etcd: Etcd, store: EtcdStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("leadsman.state.etcd_store.PAGE_KEYS", 1)
-        await store.write([Put("/a", b""), Put("/b", b"")])
-        call = store.transport.call
-
-        async def wipe_after(path: str, body: dict[str, Any], answer: type[Any]) -> Any:
-            page = await call(path, body, answer)
-            monkeypatch.undo()
-            own_etcd.wipe()
-            own_etcd.start()
-            return page
-
-        monkeypatch.setattr(store.transport, "call", wipe_after)
-        with pytest.raises((Compacted, Unavailable)):
-            await store.read_prefix("/")
-
-
-async def fill(store: EtcdStore) -> None:
-    for i in range(100):
-        await store.write([Put(f"/{i}", b"x" * 500_000)])
-
-
-class TestFull:
-    async def test_no_space_is_told_apart_and_reading_goes_on(self, tmp_path: Path) -> None:
-        with Etcd(tmp_path / "data", flags=["--quota-backend-bytes=16777216"]) as etcd:
-            store = opened(etcd.client_url)
-            with pytest.raises(OutOfSpace, match="space exceeded"):
-                await fill(store)
-            assert (await store.read_prefix("/0")).items
-            await store.close()
-
 
 class TestLarge:
-    async def test_5_000_records_of_2_kib_are_written_in_batches_listed_in_pages_and_watched_in_one_go(
-        self, own_etcd: Etcd
-    ) -> None:
-        store = EtcdStore(EtcdAccess((own_etcd.client_url,)))
-        puts = [Put(f"/n/{i:04}", bytes([i % 256]) * 2048) for i in range(5_000)]
-        start = (await store.read_prefix("/n/")).revision + 1
-        revision = await store.write(puts)
-        listing = await store.read_prefix("/n/")
-        expected = {put.key: put.value for put in puts}
-        assert [(item.key, item.value) for item in listing.items] == list(expected.items())
-        assert (listing.revision, revision - start + 1) == (revision, 40)
-        seen: list[Any] = []
-        async with asyncio.timeout(60), aclosing(store.watch("/n/", start)) as batches:
-            while len(seen) < len(puts):
-                seen += (await anext(batches)).changes
-        assert {change.key: change.value for change in seen if isinstance(change, Updated)} == expected
-        await store.close()
-
     async def test_a_watch_comes_in_small_messages_and_no_transaction_is_split(
         self, own_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -385,8 +256,3 @@ async def _until_change(batches: Any) -> AsyncIterator[ChangeBatch]:
         yield batch
         if batch.changes:
             return
-
-
-def test_the_silence_must_leave_room_for_the_call_that_ends_it() -> None:
-    with pytest.raises(ValueError, match="silence_seconds"):
-        EtcdStore(EtcdAccess(("http://a",), call_timeout_seconds=3), silence_seconds=5)

@@ -1,12 +1,10 @@
 import asyncio
-import socket
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.runtime.client_tls import keepalive_socket
 from leadsman.state import etcd_http
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
 from leadsman.state.store import Compacted, Unavailable
@@ -60,19 +58,6 @@ async def test_silence_is_not_waited_for_longer_than_asked() -> None:
         await lines(Chunks(b"half a line", ends=False), 0.05).next()
 
 
-def test_a_vanished_peer_is_noticed_after_25_seconds() -> None:
-    tcp = socket.IPPROTO_TCP
-    with keepalive_socket((socket.AF_INET, socket.SOCK_STREAM, tcp, "", ("127.0.0.1", 1))) as line:
-        assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
-        wanted = {
-            socket.TCP_KEEPIDLE: 10,
-            socket.TCP_KEEPINTVL: 5,
-            socket.TCP_KEEPCNT: 3,
-            socket.TCP_USER_TIMEOUT: 25_000,
-        }
-        assert {option: line.getsockopt(tcp, option) for option in wanted} == wanted
-
-
 @pytest.mark.parametrize("endpoints", [(), ("127.0.0.1:2379",), ("http://a", "ftp://b")])
 def test_endpoints_that_are_no_urls_are_refused(endpoints: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="endpoints"):
@@ -86,9 +71,3 @@ def test_a_ca_file_that_cannot_be_used_is_refused_at_once(content: str | None, t
         path.write_text(content)
     with pytest.raises(ValueError, match=r"ca_file .*ca\.pem"):
         EtcdTransport(EtcdAccess(("https://a",), ca_file=str(path)))
-
-
-@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_a_timeout_of_nothing_is_refused(seconds: float) -> None:
-    with pytest.raises(ValueError, match="call_timeout_seconds"):
-        EtcdAccess(("http://a",), call_timeout_seconds=seconds)

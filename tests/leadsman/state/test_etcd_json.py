@@ -9,12 +9,10 @@ from leadsman.state import etcd_json, store
 from leadsman.state.etcd_json import (
     EtcdEvent,
     KeyValue,
-    LeaseKeepAliveResponse,
     RangeResponse,
-    WatchResponse,
 )
 from leadsman.state.etcd_store import to_change
-from leadsman.state.store import Delete, Precondition, Put, StoreError
+from leadsman.state.store import StoreError
 
 # Captured from etcd 3.5.1.
 REFUSALS = [
@@ -67,20 +65,6 @@ def test_any_refusal_whatever_its_bytes_is_a_store_error(status: int, data: byte
     assert isinstance(etcd_json.error_from_response(status, data), StoreError)
 
 
-def test_64_bit_integers_come_as_strings_and_bytes_as_base64() -> None:
-    text = b'{"header":{"cluster_id":"18446744073709551615","revision":"9223372036854775807"},"kvs":[{"key":"L2E="}]}'
-    ranged = etcd_json.decode_response(text, RangeResponse)
-    assert (ranged.header.cluster_id, ranged.header.revision) == ("18446744073709551615", 2**63 - 1)
-    assert ranged.kvs == (KeyValue(b"/a"),)
-
-
-def test_the_result_and_the_error_on_a_line_are_told_apart() -> None:
-    assert etcd_json.decode_stream_line(b'{"result":{"ID":"1","TTL":"20"}}', LeaseKeepAliveResponse).ttl == 20
-    assert etcd_json.decode_stream_line(b'{"result":{"ID":"1"}}', LeaseKeepAliveResponse).ttl == 0
-    with pytest.raises(store.Unavailable, match="no leader"):
-        etcd_json.decode_stream_line(b'{"error":{"grpc_code":14,"message":"etcdserver: no leader"}}', WatchResponse)
-
-
 def test_a_key_that_is_no_utf_8_can_still_be_named() -> None:
     assert etcd_json.to_stored_item(KeyValue(b"/leadsman/\xff")).key == r"/leadsman/\xff"
     assert to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Deleted(r"\xfe", 3)
@@ -90,15 +74,3 @@ def test_a_key_that_is_no_utf_8_can_still_be_named() -> None:
 def test_a_key_lies_before_the_end_of_a_prefix_exactly_if_it_begins_with_it(prefix: bytes, key: bytes) -> None:
     end = etcd_json.prefix_end(prefix)
     assert (prefix <= key and (key < end or end == b"\0")) is key.startswith(prefix)
-
-
-def test_a_transaction_in_etcds_words() -> None:
-    body = etcd_json.write_txn_request([Put("a", b"1"), Delete("b")], 7, Precondition("owner", None))
-    assert body == {
-        "compare": [{"key": b"owner", "target": "CREATE", "create_revision": "0"}],
-        "success": [
-            {"request_put": {"key": b"a", "value": b"1", "lease": "7"}},
-            {"request_delete_range": {"key": b"b"}},
-        ],
-        "failure": [{"request_range": {"key": b"owner"}}],
-    }

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
@@ -70,15 +69,6 @@ async def test_it_says_when_the_first_view_is_there(store: MemoryStore, follower
     assert (follower.loaded.is_set(), follower.current.nodes, follower.age_seconds(1e9)) == (False, {}, float("inf"))
     await asyncio.wait_for(follower.loaded.wait(), 60)
     assert (seq(follower), follower.age_seconds(100.0)) == (1, 0.0)
-
-
-async def test_a_change_that_it_saw_happen_is_fresh(store: MemoryStore, follower: Follower) -> None:
-    await beat(store, 1)
-    await until(lambda: seq(follower) == 1)
-    assert follower.current.nodes["a"].freshness(100.0) is Freshness.PROVISIONAL
-    await beat(store, 2)
-    await until(lambda: seq(follower) == 2)
-    assert follower.current.nodes["a"].freshness(100.0) is Freshness.FRESH
 
 
 async def test_a_lost_line_is_taken_up_again_without_a_listing(store: MemoryStore, follower: Follower) -> None:
@@ -157,19 +147,6 @@ async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     assert follower.age_seconds(clock.now) == 10
 
 
-async def test_it_logs_when_the_state_changes_and_not_each_attempt(
-    store: MemoryStore, follower: Follower, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "leadsman.state")
-    await until(follower.loaded.is_set)
-    store.fail(Unavailable("away"))
-    await until(lambda: follower.reconnects > 5)
-    store.heal()
-    await until(lambda: not follower.problem.text)
-    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
-    assert "Unavailable: away" in caplog.text
-
-
 class Faulty:
     """A store that lists and whose watch fails at once."""
 
@@ -215,18 +192,3 @@ async def test_pauses_grow_with_full_jitter_up_to_a_bound_even_if_each_watch_beg
     assert max(pauses) <= LONGEST_PAUSE_SECONDS
     late = pauses[20:]
     assert (min(late) < 0.1 * LONGEST_PAUSE_SECONDS, max(late) > 0.9 * LONGEST_PAUSE_SECONDS) == (True, True)
-
-
-async def test_a_fault_of_our_own_is_not_survived(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ZeroDivisionError):
-        await Follower(Faulty(ZeroDivisionError())).run()  # type: ignore[arg-type]
-
-
-async def test_cancelled_it_leaves_no_task_behind(store: MemoryStore) -> None:
-    follower = Follower(store, clock=time.monotonic)
-    task = asyncio.create_task(follower.run())
-    await until(follower.loaded.is_set)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert asyncio.all_tasks() == {asyncio.current_task()}

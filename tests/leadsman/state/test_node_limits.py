@@ -3,14 +3,13 @@
 import asyncio
 from contextlib import aclosing
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.state import keys
 from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages, slices_by_revision
-from leadsman.state.records import LARGEST_VALUE_BYTES, Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
+from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
 from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
 from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated
@@ -42,24 +41,6 @@ def test_of_too_many_rewards_the_first_are_kept_and_the_rest_of_the_node_is_unto
     assert types_of(snapshot) == ["type-0", "type-1", "type-2"]
     assert snapshot.nodes["a"].heartbeat is not None
     assert (snapshot.usage["a"].dropped, snapshot.dropped, snapshot.crowded_nodes) == (6, 6, 1)
-
-
-def test_one_problem_a_crowded_node_says_what_is_ignored_and_what_to_do() -> None:
-    snapshot = applied(*(reward(number, number + 1) for number in range(9)))
-    assert list(snapshot.problems) == ["/leadsman/v1/nodes/a/"]
-    assert "6 or more records of node a are ignored" in snapshot.problems["/leadsman/v1/nodes/a/"]
-    assert "delete those under /leadsman/v1/nodes/a/rewards/" in snapshot.problems["/leadsman/v1/nodes/a/"]
-
-
-def test_a_crowded_node_takes_nothing_from_another() -> None:
-    snapshot = applied(*(reward(number, number + 1) for number in range(9)), reward(8, 10, "b"))
-    assert types_of(snapshot, "b") == ["type-8"]
-
-
-def test_a_kept_reward_of_a_crowded_node_still_changes() -> None:
-    before = applied(*(reward(number, number + 1) for number in range(9)))
-    after = applied(reward(1, 20, value=encode_record(Reward(7.0))), before=before)
-    assert after.rewards["type-1"]["a"].reward == Reward(7.0)
 
 
 def test_a_deleted_reward_makes_room_for_the_next() -> None:
@@ -112,19 +93,6 @@ def test_usage_is_what_is_there_and_within_the_limits(writes: list[tuple[str, in
         assert usage.pod_types <= LIMITS.pod_types
         assert usage.problems <= LIMITS.problems
     assert len(snapshot.usage) <= LIMITS.nodes
-
-
-def test_no_record_of_4_kib_holds_256_peers_or_1024_measures() -> None:
-    """The shortest names that differ; so no limit of ours is needed there."""
-    names = [f"{first}{second}" for first in _LETTERS for second in _LETTERS]
-    sizes = {
-        Latency: Latency(dict.fromkeys(names[:256], PeerLatency(0, 0))),
-        Hardware: Hardware(dict.fromkeys(names[:1024], 0.0)),
-    }
-    assert all(len(msgspec.json.encode(record)) > LARGEST_VALUE_BYTES for record in sizes.values())
-
-
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @pytest.mark.parametrize(
@@ -197,11 +165,6 @@ async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
     whole = await store.read_prefix(keys.NODES_PREFIX)
     paged = await listed(store)
     assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
-
-
-def test_a_value_that_is_too_large_is_a_problem() -> None:
-    snapshot = applied(Updated(keys.reward_key("a", "web"), b"x" * 1_000_000, 1))
-    assert list(snapshot.problems.values()) == ["record larger than 4096 bytes"]
 
 
 class FirstPageOnly(MemoryStore):

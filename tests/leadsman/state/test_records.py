@@ -5,10 +5,6 @@ import pytest
 from leadsman.state.records import PeerLatency
 
 
-def test_the_loss_is_the_share_that_never_came_back() -> None:
-    assert PeerLatency(sent=8, received=6, p50_ms=1.0, p95_ms=2.0).loss_ratio == 0.25
-
-
 def test_the_loss_of_no_probes_is_unknown_and_not_zero() -> None:
     assert PeerLatency(sent=0, received=0).loss_ratio is None
 

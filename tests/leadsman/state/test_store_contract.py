@@ -37,10 +37,6 @@ async def keys(world: World) -> list[str]:
 
 
 class TestReading:
-    async def test_nothing_is_listed_where_nothing_was_written(self, world: World) -> None:
-        listing = await world.store.read_prefix(world.prefix)
-        assert (listing.items, listing.revision > 0, bool(listing.cluster_id)) == ((), True, True)
-
     async def test_what_was_written_is_listed_in_key_order_and_nothing_beside_the_prefix(self, world: World) -> None:
         beside = world.prefix[:-1] + "0"
         revision = await world.store.write(
@@ -52,11 +48,6 @@ class TestReading:
             StoredItem(world.prefix + "b", b"2", revision),
         )
         assert listing.revision == revision
-
-    async def test_any_bytes_survive(self, world: World) -> None:
-        await world.store.write([Put(world.prefix + "all", bytes(range(256))), Put(world.prefix + "none", b"")])
-        listing = await world.store.read_prefix(world.prefix)
-        assert [item.value for item in listing.items] == [bytes(range(256)), b""]
 
 
 class TestReadingRanges:
@@ -93,9 +84,6 @@ class TestReadingRanges:
             (revision, (await world.store.read_prefix(world.prefix)).cluster_id)
         }
 
-    async def test_no_range_is_no_listing(self, world: World) -> None:
-        assert await world.store.read_ranges([]) == ()
-
     async def test_as_many_ranges_as_a_transaction_holds_and_no_more(self, world: World) -> None:
         one = KeyRange.single_key(world.prefix + "a")
         assert len(await world.store.read_ranges([one] * 128)) == 128
@@ -114,11 +102,6 @@ class TestWriting:
         with pytest.raises(ValueError, match="duplicate keys"):
             await world.store.write([Put(world.prefix + "a", b"1"), Delete(world.prefix + "a")])
         assert await keys(world) == []
-
-    async def test_a_deleted_key_is_gone(self, world: World) -> None:
-        await world.store.write([Put(world.prefix + "a", b""), Put(world.prefix + "b", b"")])
-        await world.store.write([Delete(world.prefix + "a")])
-        assert await keys(world) == ["b"]
 
     async def test_deleting_what_is_not_there_changes_nothing(self, world: World) -> None:
         before = await world.store.write([Put(world.prefix + "a", b"")])
@@ -171,11 +154,6 @@ class TestLeases:
         await world.store.revoke(lease)
         assert await keys(world) == ["kept"]
 
-    async def test_revoking_twice_is_no_error(self, world: World) -> None:
-        lease = await world.store.grant(60)
-        await world.store.revoke(lease)
-        await world.store.revoke(lease)
-
     async def test_a_put_without_the_lease_takes_the_key_off_it(self, world: World) -> None:
         lease = await world.store.grant(60)
         await world.store.write([Put(world.prefix + "a", b"")], lease)
@@ -216,10 +194,6 @@ class TestWatching:
         three = await world.store.write([Delete(world.prefix + "a")])
         key = world.prefix + "a"
         assert await told == [Updated(key, b"1", one), Updated(key, b"2", two), Deleted(key, three)]
-
-    async def test_the_first_batch_says_that_the_line_is_there(self, world: World) -> None:
-        start = (await world.store.read_prefix(world.prefix)).revision + 1
-        assert await first(world.store, world.prefix, start) == ChangeBatch((), start)
 
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
@@ -274,16 +248,6 @@ class TestWatching:
         await world.compact()
         with pytest.raises(Compacted):
             await _changes(world, start, 1)
-
-    async def test_a_watch_that_has_seen_all_outlives_a_compaction(self, world: World) -> None:
-        start = (await world.store.read_prefix(world.prefix)).revision + 1
-        async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
-            await anext(batches)
-            await world.store.write([Put(world.prefix + "a", b"1")])
-            await _next_change(batches)
-            await world.compact()
-            await world.store.write([Put(world.prefix + "a", b"2")])
-            assert [change.value for change in (await _next_change(batches)).changes] == [b"2"]
 
     async def test_a_revision_that_the_store_has_not_reached_is_another_history(self, world: World) -> None:
         revision = (await world.store.read_prefix(world.prefix)).revision
