@@ -24,6 +24,7 @@ from leadsman.cli.flags.values import (
     existing_file,
     existing_folder,
     listen_address,
+    member_of,
     object_name,
     one_of,
     positive_int,
@@ -41,7 +42,11 @@ POD_MODES = one_of("auto", "on", "off")
 def options(add: Options) -> None:
     node = add.group("node")
     node.flag(
-        "node-name", "the node's name in Kubernetes", socket.gethostname().lower(), object_name, also=["NODE_NAME"]
+        "node-name",
+        "the node's name in Kubernetes (default: the host's)",
+        socket.gethostname().lower(),
+        object_name,
+        also=["NODE_NAME"],
     )
     node.flag("address", "address at which peers probe this node", None, own_address, also=["POD_IP", "HOST_IP"])
     node.flag("owner", "owner of this node's records in etcd: the pod's UID", also=["POD_UID"])
@@ -52,19 +57,19 @@ def options(add: Options) -> None:
     process_flags.etcd_options(add)
     probing_options(add.group("probing"))
     report = add.group("reporting")
-    report.flag("push-interval-seconds", "time between reports (default {default})", 5.0, positive_number)
-    report.flag("call-timeout-seconds", "time limit of one call to etcd (default {default})", 3.0, positive_number)
+    report.flag("push-interval-seconds", "time between reports", 5.0, positive_number)
+    report.flag("call-timeout-seconds", "time limit of one call to etcd", 3.0, positive_number)
     report.flag(
         "listen",
-        "address of /metrics, /healthz, /readyz and /config (default {default})",
+        "address of /metrics, /healthz, /readyz and /config",
         "0.0.0.0:9102",
         listen_address,
         variable="LEADSMAN_AGENT_LISTEN",
     )
     roots = add.group("hardware")
-    roots.flag("proc-root", "the host's /proc (default {default})", "/proc", existing_folder)
-    roots.flag("sys-root", "the host's /sys (default {default})", "/sys", existing_folder)
-    roots.flag("rootfs", "where the host's / is mounted (default {default})", "/", existing_folder)
+    roots.flag("proc-root", "the host's /proc", "/proc", existing_folder)
+    roots.flag("sys-root", "the host's /sys", "/sys", existing_folder)
+    roots.flag("rootfs", "where the host's / is mounted", "/", existing_folder)
     roots.flag(
         "hardware-metrics",
         "show the hardware on /metrics: on or off (default {default}); off beside node_exporter, decisions have it"
@@ -87,10 +92,10 @@ def options(add: Options) -> None:
 
 def probing_options(add: Options) -> None:
     add.flag("peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file)
-    add.flag("max-peers", "largest number of peers to probe (default {default})", 16, positive_int, metavar="K")
+    add.flag("max-peers", "largest number of peers to probe", 16, positive_int, metavar="K")
     add.flag(
         "probe-budget",
-        "probes a second of all agents together; above it, each probes less often (default {default})",
+        "probes a second of all agents together; above it, each probes less often",
         PROBE_BUDGET,
         positive_number,
     )
@@ -98,10 +103,10 @@ def probing_options(add: Options) -> None:
         "probe",
         "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)",
         "auto",
-        one_of("auto", "icmp", "tcp"),
+        member_of(ProbeMode),
         metavar="METHOD",
     )
-    add.flag("probe-interval-seconds", "time between probes to one peer (default {default})", 1.0, positive_number)
+    add.flag("probe-interval-seconds", "time between probes to one peer", 1.0, positive_number)
     add.flag(
         "probe-timeout-seconds",
         "time after which a reply is a loss, at most 10 (default {default}); satellite links need more, and a node that"
@@ -109,7 +114,7 @@ def probing_options(add: Options) -> None:
         1.0,
         positive_number,
     )
-    add.flag("window-seconds", "time for which a probe counts (default {default})", 30.0, positive_number)
+    add.flag("window-seconds", "time for which a probe counts", 30.0, positive_number)
     add.flag(
         "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
     )
@@ -126,25 +131,18 @@ def pod_options(add: Options) -> None:
     limits = DEFAULT_LIMITS
     add.flag(
         "stuck-seconds",
-        "time after which a pod that is bound and does not run counts as stuck (default {default})",
+        "time after which a pod that is bound and does not run counts as stuck",
         limits.stuck_seconds,
         positive_number,
     )
     add.flag(
         "half-life-seconds",
-        "time in which evidence about a pod type loses half its weight (default {default})",
+        "time in which evidence about a pod type loses half its weight",
         limits.half_life_seconds,
         positive_number,
     )
-    add.flag(
-        "health-summary-seconds",
-        "time between two health summaries of the pods (default {default})",
-        15.0,
-        positive_number,
-    )
-    add.flag(
-        "observe-seconds", "time between two reads of pods' own metrics (default {default})", 30.0, positive_number
-    )
+    add.flag("health-summary-seconds", "time between two health summaries of the pods", 15.0, positive_number)
+    add.flag("observe-seconds", "time between two reads of pods' own metrics", 30.0, positive_number)
 
 
 def settings(args: argparse.Namespace) -> AgentSettings:
@@ -244,7 +242,7 @@ def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ())
 
 def probe_settings(args: argparse.Namespace) -> ProbeSettings:
     return ProbeSettings(
-        mode=ProbeMode(args.probe),
+        mode=args.probe,
         interval_seconds=args.probe_interval_seconds,
         timeout_seconds=args.probe_timeout_seconds,
         window_seconds=args.window_seconds,

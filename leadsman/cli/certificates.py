@@ -1,15 +1,14 @@
-"""Makes keys and certificates: CAs, what they sign, and the objects that carry them. No I/O; keys are random.
+"""Makes keys and certificates: CAs, and what they sign. No I/O; keys are random.
 
 ECDSA P-256 throughout. A certificate is valid from five minutes before `now`, because clocks differ between nodes, and
 never longer than the CA that signed it. etcd's members have a CA of their own, which signs nothing else that a client
 may show: a certificate of it makes a peer of etcd.
 """
 
-import base64
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -76,7 +75,10 @@ def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
     """The certificate's DNS names and addresses, as `issue_server` takes them."""
-    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
     return tuple(str(name.value) for name in found)
 
 
@@ -154,53 +156,5 @@ MEMBER_NAMES = (
 )
 """Names within the namespace, by which our processes call; they hold in any namespace."""
 
-ETCD_CA, ETCD_MEMBER = ETCD_PAIR_NAMES = ("etcd-ca", "etcd")
-MEMBER_SECRET = "leadsman-etcd-tls"
-TRUST_CONFIG_MAP = "leadsman-etcd-trust"
-"""With the CA's certificate alone: each node's agent reads it."""
-
-
-def create_etcd_pairs(now: datetime, days: int, ca_days: int) -> dict[str, CertificatePair]:
-    """A CA, and what it signs, by PAIR_NAMES."""
-    ca = create_ca(now, ca_days, "Leadsman etcd CA")
-    return {ETCD_CA: ca, **sign_etcd_pairs(ca, now, days)}
-
-
-def sign_etcd_pairs(ca: CertificatePair, now: datetime, days: int) -> dict[str, CertificatePair]:
-    """The members' certificate, with which they are servers and each other's clients, and the issuer's."""
-    return {
-        ETCD_MEMBER: issue_peer(ca, "leadsman-etcd", MEMBER_NAMES, now, days),
-    }
-
-
-def etcd_manifests(ca: CertificatePair, member: CertificatePair, namespace: str) -> Iterator[dict[str, Any]]:
-    """The members' Secret, and the CA's certificate for all. None has the CA's key."""
-    yield tls_secret(MEMBER_SECRET, namespace, "etcd", member, ca.certificate_pem)
-    yield config_map(TRUST_CONFIG_MAP, namespace, "etcd", {"ca.crt": ca.certificate_pem.decode()})
-
-
-def tls_secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
-    """A pair, and the certificate of the CA that its clients or servers must chain to."""
-    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
-    return _object("Secret", name, namespace, component) | {"type": "kubernetes.io/tls", "data": _encoded(content)}
-
-
-def config_map(name: str, namespace: str, component: str, content: Mapping[str, str]) -> dict[str, Any]:
-    return _object("ConfigMap", name, namespace, component) | {"data": dict(content)}
-
-
-def _encoded(content: Mapping[str, bytes]) -> dict[str, str]:
-    return {key: base64.b64encode(value).decode() for key, value in content.items()}
-
-
-def _object(kind: str, name: str, namespace: str, component: str) -> dict[str, Any]:
-    labels = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
-    return {
-        "apiVersion": "v1",
-        "kind": kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()},
-        },
-    }
+MEMBER_SECRET, TRUST_CONFIG_MAP = "leadsman-etcd-tls", "leadsman-etcd-trust"
+"""The members' pair; and the CA's certificate alone, which each node's agent reads."""

@@ -38,7 +38,7 @@ def options(add: Options) -> None:
         f" {WARN_DAYS} days; secrets: print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in"
         " --namespace, as the chart's job does",
     )
-    add.argument("dir", "folder of the files (default {default})", "leadsman-certs", Path, metavar="DIR")
+    add.argument("dir", "folder of the files", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
     making.argument(
         "names",
@@ -50,26 +50,20 @@ def options(add: Options) -> None:
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")
-    making.argument("days", "validity of a certificate (default {default})", "365", positive_int)
-    making.argument("ca-days", "validity of a CA (default {default})", "3650", positive_int)
+    making.argument("days", "validity of a certificate", "365", positive_int)
+    making.argument("ca-days", "validity of a CA", "3650", positive_int)
     making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
     showing = add.group("secrets and cluster")
     showing.argument(
         "namespace",
-        "namespace of the extender's and etcd's Secrets; create: of its Services too (default {default})",
+        "namespace of the extender's and etcd's Secrets; create: of its Services too",
         "leadsman",
         namespace_name,
     )
-    showing.argument(
-        "scheduler-namespace", "namespace of the scheduler's Secret (default {default})", "kube-system", namespace_name
-    )
+    showing.argument("scheduler-namespace", "namespace of the scheduler's Secret", "kube-system", namespace_name)
 
-    showing.argument(
-        "server-secret", "the extender's Secret (default {default})", "leadsman-extender-tls", metavar="NAME"
-    )
-    showing.argument(
-        "renew-before-days", "cluster: renew what ends within so many days (default {default})", "30", positive_int
-    )
+    showing.argument("server-secret", "the extender's Secret", "leadsman-extender-tls", metavar="NAME")
+    showing.argument("renew-before-days", "cluster: renew what ends within so many days", "30", positive_int)
     process_flags.operator_api_options(add)
 
 

@@ -7,107 +7,107 @@ them: each is applied on the server, by a request that carries its name also whe
 
 import argparse
 import base64
-import binascii
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
 from cryptography.exceptions import InvalidSignature
+from cryptography.x509 import Certificate
 
 from leadsman.cli import certificates
-from leadsman.cli.certificates import CertificatePair, tls_secret
+from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, TRUST_CONFIG_MAP, CertificatePair
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, default_server_names
+from leadsman.cli.files import replace_file
 from leadsman.cli.flags import process_flags
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, NotFound
 
+CA_NAMES = {"ca": "Leadsman CA", "etcd-ca": "Leadsman etcd CA"}
+"""CA → its common name."""
 
-def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
-    """Does args.action. Exit code. CertsError when it would overwrite a file; OSError when it cannot write."""
-    if args.action == "secrets":
-        manifests = secret_manifests(args.dir, args.namespace, args.scheduler_namespace, args.server_secret)
-        print(yaml.safe_dump_all(manifests, sort_keys=False), end="")
-        return 0
-    if args.action != "show":
-        {"create": _create, "renew": _renew}[args.action](args, now)
-    return _show(args.dir, now)
+CA_OF = {"ca": "ca", "server": "ca", "client": "ca", "etcd-ca": "etcd-ca", "etcd": "etcd-ca"}
+"""Every pair → the CA that its clients or servers must chain to."""
 
+ETCD_CA_SECRET = "leadsman-etcd-ca"
 
-def _create(args: argparse.Namespace, now: datetime) -> None:
-    ca = certificates.create_ca(now, args.ca_days)
-    names = args.names or default_server_names(args.namespace)
-    leaves = _leaves(ca, names, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
-    etcd = certificates.create_etcd_pairs(now, args.days, args.ca_days)
-    write_pairs(args.dir, {"ca": ca, **leaves, **etcd}, args.force)
-
-
-def _renew(args: argparse.Namespace, now: datetime) -> None:
-    """New keys and certificates with the names in the old certificates."""
-    ca, server, client = (load_pair(args.dir, name) for name in PAIR_NAMES)
-    names = args.names or certificates.alternative_names(server.certificate)
-    called = args.client_name or certificates.common_name(client.certificate)
-    leaves = _leaves(_valid(ca, now), names, called, now, args.days)
-    etcd = certificates.sign_etcd_pairs(_valid(load_pair(args.dir, certificates.ETCD_CA), now), now, args.days)
-    write_pairs(args.dir, {**leaves, **etcd}, replace=True)
-
-
-def secret_manifests(
-    folder: Path, namespace: str, scheduler_namespace: str, server_secret: str
-) -> Iterator[dict[str, Any]]:
-    """The Secrets of extenders, scheduler and a locked etcd, and the ConfigMap of etcd's CA. None holds a CA's key."""
-    ca = load_pair(folder, "ca").certificate_pem
-    yield tls_secret(server_secret, namespace, "extender", load_pair(folder, "server"), ca)
-    yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
-    etcd_ca, member = (load_pair(folder, name) for name in certificates.ETCD_PAIR_NAMES)
-    yield from certificates.etcd_manifests(etcd_ca, member, namespace)
-
-
-def _leaves(
-    ca: CertificatePair, names: Sequence[str], client: str, now: datetime, days: int
-) -> Mapping[str, CertificatePair]:
-    try:
-        return {
-            "server": certificates.issue_server(ca, names, now, days),
-            "client": certificates.issue_client(ca, client, now, days),
-        }
-    except ValueError as error:
-        raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error
-
-
-def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
-    end = ca.certificate.not_valid_after_utc
-    if end <= now:
-        raise CertsError(f"the CA expired on {end:%Y-%m-%d}; make another with `leadsman certs create --force`")
-    return ca
-
-
-def _show(folder: Path, now: datetime) -> int:
-    """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
-    names = (*PAIR_NAMES, *certificates.ETCD_PAIR_NAMES)
-    ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in names}
-    for name, end in ends.items():
-        print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
-    return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
-
-
-PAIR_NAMES = ("ca", "server", "client")
-"""Those of extender and scheduler; etcd's are ETCD_PAIR_NAMES."""
+Pairs = Mapping[str, CertificatePair]
+"""By the names of CA_OF."""
 
 
 class CertsError(Exception):
     """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
 
 
-def pair_path(folder: Path, name: str, ending: str) -> Path:
-    return folder / f"{name}.{ending}"
+def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
+    """Does args.action. Exit code. CertsError when it would overwrite a file; OSError when it cannot write."""
+    if args.action == "create":
+        _write_pairs(args.dir, pairs_due({}, args, now, now), args.force)
+    elif args.action == "renew":
+        _write_pairs(args.dir, _renewed(args, now), replace=True)
+    pairs = {name: load_pair(args.dir, name) for name in CA_OF}
+    if args.action == "secrets":
+        secrets = [_secret(name, pairs, args) for name in pairs if name not in CA_NAMES]
+        print(yaml.safe_dump_all([*secrets, _trust(pairs, args)], sort_keys=False), end="")
+        return 0
+    ends = {name: pair.certificate.not_valid_after_utc for name, pair in pairs.items()}
+    for name, end in ends.items():
+        print(f"{args.dir / name}.crt  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
+    return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
+
+
+def pairs_due(present: Pairs, args: argparse.Namespace, now: datetime, soon: datetime) -> dict[str, CertificatePair]:
+    """The pairs that are made again, CAs first: what is missing, ends before `soon`, or says another name or CA."""
+    due = {
+        name: certificates.create_ca(now, args.ca_days, common_name)
+        for name, common_name in CA_NAMES.items()
+        if name not in present or present[name].certificate.not_valid_after_utc <= soon
+    }
+    cas = {**present, **due}
+    names, client = args.names or default_server_names(args.namespace), args.client_name or DEFAULT_CLIENT_NAME
+    try:
+        signed = {
+            "server": certificates.issue_server(cas["ca"], names, now, args.days),
+            "client": certificates.issue_client(cas["ca"], client, now, args.days),
+            "etcd": certificates.issue_peer(cas["etcd-ca"], "leadsman-etcd", MEMBER_NAMES, now, args.days),
+        }
+    except ValueError as error:
+        raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error
+    fine = {
+        name
+        for name, pair in signed.items()
+        if name in present and _still_serves(present[name].certificate, pair.certificate, cas[CA_OF[name]], soon)
+    }
+    return due | {name: pair for name, pair in signed.items() if name not in fine}
+
+
+def _still_serves(old: Certificate, new: Certificate, ca: CertificatePair, soon: datetime) -> bool:
+    """Tells whether the old certificate says what the new one does, is this CA's, and does not end before `soon`."""
+    try:
+        old.verify_directly_issued_by(ca.certificate)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    says = [(certificates.common_name(each), certificates.alternative_names(each)) for each in (old, new)]
+    return says[0] == says[1] and old.not_valid_after_utc > soon
+
+
+def _renewed(args: argparse.Namespace, now: datetime) -> dict[str, CertificatePair]:
+    """All but the CAs, with the names of the old certificates where no flag gives others."""
+    cas = {name: load_pair(args.dir, name) for name in CA_NAMES}
+    for ca in cas.values():
+        end = ca.certificate.not_valid_after_utc
+        if end <= now:
+            raise CertsError(f"the CA expired on {end:%Y-%m-%d}; make another with `leadsman certs create --force`")
+    server, client = (load_pair(args.dir, name).certificate for name in ("server", "client"))
+    args.names = args.names or certificates.alternative_names(server)
+    args.client_name = args.client_name or certificates.common_name(client)
+    return pairs_due(cas, args, now, now)
 
 
 def load_pair(folder: Path, name: str) -> CertificatePair:
     """The pair of this name. CertsError when its files are missing or do not match."""
-    certificate, key = pair_path(folder, name, "crt"), pair_path(folder, name, "key")
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     try:
         return certificates.pair_from_pem(certificate.read_bytes(), key.read_bytes())
     except FileNotFoundError as error:
@@ -116,167 +116,82 @@ def load_pair(folder: Path, name: str) -> CertificatePair:
         raise CertsError(f"{certificate}, {key}: {error}; want a pair that `leadsman certs create` made") from error
 
 
-def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
+def _write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
     """Writes all pairs, keys first. CertsError, with nothing written, when a file exists and `replace` is off."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    files = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
-    files |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
+    files = {folder / f"{name}.key": (pair.key_pem, 0o600) for name, pair in pairs.items()}
+    files |= {folder / f"{name}.crt": (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
     existing = [str(path) for path in files if path.exists()]
     if existing and not replace:
         raise CertsError(f"{', '.join(existing)} would be overwritten; use renew, another --dir, or --force")
     for path, (content, mode) in files.items():
-        _replace(path, content, mode)
+        replace_file(path, content, mode)
 
 
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    new = target.with_name(f".{target.name}.new")
-    new.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)
+def secrets_of(args: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
+    """Pair → its Secret's namespace, name and component."""
+    return {
+        "ca": (args.namespace, "leadsman-ca", "certificates"),
+        "server": (args.namespace, args.server_secret, "extender"),
+        "client": (args.scheduler_namespace, "leadsman-scheduler-tls", "scheduler"),
+        "etcd-ca": (args.namespace, ETCD_CA_SECRET, "certificates"),
+        "etcd": (args.namespace, MEMBER_SECRET, "etcd"),
+    }
 
 
-APPLY = "application/apply-patch+yaml"
-FIELD_MANAGER = "leadsman-certs"
-
-SECRET_OF = {
-    "ca": "leadsman-ca",
-    "server": "leadsman-extender-tls",
-    "client": "leadsman-scheduler-tls",
-}
-_COMPONENT_OF = {"ca": "certificates", "server": "extender", "client": "scheduler"}
-ETCD_CA_SECRET = "leadsman-etcd-ca"
-_PATH_OF_KIND = {"Secret": "secrets", "ConfigMap": "configmaps"}
+def _secret(name: str, pairs: Pairs, args: argparse.Namespace) -> dict[str, Any]:
+    """The Secret of a pair, with the certificate of its CA. Only a CA's own Secret has that CA's key."""
+    pair, ca = pairs[name], pairs[CA_OF[name]]
+    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
+    data = {key: base64.b64encode(value).decode() for key, value in content.items()}
+    return _object("Secret", *secrets_of(args)[name]) | {"type": "kubernetes.io/tls", "data": data}
 
 
-class NamedObjects:
-    """Secrets and ConfigMaps of a namespace, each read and applied by its name."""
+def _trust(pairs: Pairs, args: argparse.Namespace) -> dict[str, Any]:
+    """The certificate of etcd's CA alone, for all who call etcd."""
+    data = {"ca.crt": pairs["etcd-ca"].certificate_pem.decode()}
+    return _object("ConfigMap", args.namespace, TRUST_CONFIG_MAP, "etcd") | {"data": data}
 
-    def __init__(self, client: ApiClient, namespace: str) -> None:
-        self._client, self._namespace = client, namespace
 
-    async def secret_data(self, name: str) -> Mapping[str, bytes]:
-        """{} where the Secret is absent or cannot be read as one."""
-        try:
-            read: dict[str, Any] = await self._client.get(self._path("Secret", name), dict)
-            return {key: base64.b64decode(text) for key, text in read["data"].items()}
-        except (NotFound, KeyError, AttributeError, TypeError, binascii.Error):
-            return {}
-
-    async def pair(self, name: str) -> CertificatePair | None:
-        """The Secret's pair; None where it is absent or holds none."""
-        data = await self.secret_data(name)
-        try:
-            return certificates.pair_from_pem(data["tls.crt"], data["tls.key"])
-        except (KeyError, TypeError, ValueError):
-            return None
-
-    async def apply(self, manifest: Mapping[str, Any]) -> None:
-        path = self._path(manifest["kind"], manifest["metadata"]["name"])
-        query = {"fieldManager": FIELD_MANAGER, "force": "true"}
-        await self._client.send(ApiRequest("PATCH", path, query, manifest, APPLY))
-
-    def _path(self, kind: str, name: str) -> str:
-        return f"/api/v1/namespaces/{self._namespace}/{_PATH_OF_KIND[kind]}/{name}"
+def _object(kind: str, namespace: str, name: str, component: str) -> dict[str, Any]:
+    said = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
+    labels = {f"app.kubernetes.io/{key}": value for key, value in said.items()}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace, "labels": labels}}
 
 
 async def run_in_cluster(args: argparse.Namespace, now: datetime) -> int:
     """Makes what is missing or due, and says so. CertsError when the API server refuses."""
+    args.scheduler_namespace = args.namespace  # The chart's job may write in its own namespace alone.
+    secrets = {name: f"{namespace}/{secret}" for name, (namespace, secret, _) in secrets_of(args).items()}
     try:
         async with ApiClient(process_flags.operator_api_access(args)) as client:
-            objects = NamedObjects(client, args.namespace)
-            made = [*await _of_extender(objects, args, now), *(await _of_etcd(objects, args, now))]
+            found = {name: await _read_pair(client, *each.split("/")) for name, each in secrets.items()}
+            present = {name: pair for name, pair in found.items() if pair}
+            due = pairs_due(present, args, now, now + timedelta(days=args.renew_before_days))
+            pairs = {**present, **due}
+            # CAs first: what is left undone after one is signed by the same CA the next time.
+            for manifest in (*(_secret(name, pairs, args) for name in due), _trust(pairs, args)):
+                await _apply(client, manifest)
     except ApiError as error:
         raise CertsError(f"Secrets in {args.namespace}: {error}") from error
-    for name, pair in made:
-        print(f"{args.namespace}/{name} valid until {pair.certificate.not_valid_after_utc:%Y-%m-%d}")
-    if not made:
+    for name, pair in due.items():
+        print(f"{secrets[name]} valid until {pair.certificate.not_valid_after_utc:%Y-%m-%d}")
+    if not due:
         print(f"nothing is due: all are valid for more than {args.renew_before_days} days")
     return 0
 
 
-async def _of_extender(
-    objects: NamedObjects, args: argparse.Namespace, now: datetime
-) -> list[tuple[str, CertificatePair]]:
-    secret_of = {**SECRET_OF, "server": args.server_secret}
-    pairs = {name: await objects.pair(secret_of[name]) for name in SECRET_OF}
-    names = args.names or default_server_names(args.namespace)
-    due = renewed(pairs, names, args.client_name or DEFAULT_CLIENT_NAME, now, args)
-    ca = due.get("ca") or pairs["ca"]
-    assert ca
-    for name, pair in due.items():
-        await objects.apply(tls_secret(secret_of[name], args.namespace, _COMPONENT_OF[name], pair, ca.certificate_pem))
-    return [(secret_of[name], pair) for name, pair in due.items()]
-
-
-async def _of_etcd(objects: NamedObjects, args: argparse.Namespace, now: datetime) -> list[tuple[str, CertificatePair]]:
-    """The CA's Secret first: what is left undone after it is signed by the same CA the next time."""
-    secret_of = {certificates.ETCD_CA: ETCD_CA_SECRET, certificates.ETCD_MEMBER: certificates.MEMBER_SECRET}
-    pairs = {name: await objects.pair(secret) for name, secret in secret_of.items()}
-    due = renewed_etcd(pairs, now, args)
-    if new_ca := due.get(certificates.ETCD_CA):
-        await objects.apply(tls_secret(ETCD_CA_SECRET, args.namespace, "certificates", new_ca, new_ca.certificate_pem))
-    valid = {name: pair for name, pair in pairs.items() if pair} | due
-    ca, member = (valid[name] for name in certificates.ETCD_PAIR_NAMES)
-    for manifest in certificates.etcd_manifests(ca, member, args.namespace):
-        await objects.apply(manifest)
-    return [(secret_of[name], pair) for name, pair in due.items()]
-
-
-def renewed(
-    pairs: Mapping[str, CertificatePair | None],
-    names: tuple[str, ...],
-    client: str,
-    now: datetime,
-    args: argparse.Namespace,
-) -> dict[str, CertificatePair]:
-    """Says which of the pairs are made again: what is missing, ends soon, or says another name or CA.
-
-    args: days, ca_days, renew_before_days.
-    """
-    soon = now + timedelta(days=args.renew_before_days)
-    due: dict[str, CertificatePair] = {}
-    ca = pairs["ca"]
-    if ca is None or ca.certificate.not_valid_after_utc <= soon:
-        ca = due["ca"] = certificates.create_ca(now, args.ca_days)
-    server, scheduler = pairs["server"], pairs["client"]
-    if not _serves(server, ca, soon) or certificates.alternative_names(server.certificate) != names:  # type: ignore[union-attr]
-        due["server"] = certificates.issue_server(ca, names, now, args.days)
-    if not _serves(scheduler, ca, soon) or certificates.common_name(scheduler.certificate) != client:  # type: ignore[union-attr]
-        due["client"] = certificates.issue_client(ca, client, now, args.days)
-    return due
-
-
-def renewed_etcd(
-    pairs: Mapping[str, CertificatePair | None], now: datetime, args: argparse.Namespace
-) -> dict[str, CertificatePair]:
-    """As `renewed`, of etcd's CA and members."""
-    soon = now + timedelta(days=args.renew_before_days)
-    ca = pairs[certificates.ETCD_CA]
-    if ca is None or ca.certificate.not_valid_after_utc <= soon:
-        return certificates.create_etcd_pairs(now, args.days, args.ca_days)
-    return {
-        name: pair
-        for name, pair in certificates.sign_etcd_pairs(ca, now, args.days).items()
-        if not _serves(pairs[name], ca, soon) or _names(pairs[name]) != _names(pair)
-    }
-
-
-def _names(pair: CertificatePair | None) -> tuple[str, ...]:
-    return certificates.alternative_names(pair.certificate) if pair else ()
-
-
-def _serves(pair: CertificatePair | None, ca: CertificatePair, soon: datetime) -> bool:
-    """Tells whether it is this CA's, and valid beyond `soon`, or for as long as the CA."""
-    if pair is None:
-        return False
+async def _read_pair(client: ApiClient, namespace: str, secret: str) -> CertificatePair | None:
+    """The Secret's pair; None where it is absent or holds none."""
     try:
-        pair.certificate.verify_directly_issued_by(ca.certificate)
-    except (InvalidSignature, ValueError, TypeError):
-        return False
-    return pair.certificate.not_valid_after_utc > soon
+        read: dict[str, Any] = await client.get(f"/api/v1/namespaces/{namespace}/secrets/{secret}", dict)
+        return certificates.pair_from_pem(*(base64.b64decode(read["data"][key]) for key in ("tls.crt", "tls.key")))
+    except (NotFound, KeyError, TypeError, ValueError):
+        return None
+
+
+async def _apply(client: ApiClient, manifest: Mapping[str, Any]) -> None:
+    metadata, plural = manifest["metadata"], f"{manifest['kind'].lower()}s"
+    path = f"/api/v1/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+    query = {"fieldManager": "leadsman-certs", "force": "true"}
+    await client.send(ApiRequest("PATCH", path, query, manifest, "application/apply-patch+yaml"))

@@ -8,7 +8,6 @@ begin with a dot is a pod.
 import argparse
 import difflib
 import hashlib
-import os
 import re
 import shutil
 import sys
@@ -19,6 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from leadsman.cli.files import replace_file
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of, positive_int
 from leadsman.cli.scheduler_files import ConfigureSettings, FileChange, has_dns_host, plan_changes
@@ -60,17 +60,15 @@ def extender_options(add: Options) -> None:
         "",
         metavar="NAME",
     )
-    add.argument(
-        "weight", "weight of the extender's scores; see docs/deploying.md (default {default})", "5", positive_int
-    )
-    add.argument("http-timeout", "time limit of one call (default {default})", "500ms", duration, metavar="DURATION")
+    add.argument("weight", "weight of the extender's scores; see docs/deploying.md", "5", positive_int)
+    add.argument("http-timeout", "time limit of one call", "500ms", duration, metavar="DURATION")
     add.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
     )
     add.argument(
         "ignorable",
         "true: pods bind unchecked while no extender answers; false: they wait, the extender's own pods too, so pass "
-        "--managed with it (default {default})",
+        "--managed with it",
         "true",
         one_of("true", "false"),
         metavar="true|false",
@@ -80,8 +78,7 @@ def extender_options(add: Options) -> None:
 def file_options(add: Options) -> None:
     add.argument(
         "certs",
-        "folder on the scheduler's machine with ca.crt, client.crt and client.key of `leadsman certs` "
-        "(default {default})",
+        "folder on the scheduler's machine with ca.crt, client.crt and client.key of `leadsman certs` ",
         CERTIFICATE_FOLDER,
         metavar="DIR",
     )
@@ -236,10 +233,9 @@ class Backups:
         known = {entry.path: entry for entry in self._entries()}
         entries = [self._kept(change, known.get(change.path), now) for change in changes]
         rest = [entry for path, entry in known.items() if path not in {change.path for change in changes}]
-        _replace(self._record, msgspec.json.encode([*rest, *entries]), 0o600)
+        replace_file(self._record, msgspec.json.encode([*rest, *entries]), 0o600)
         for change in changes:
-            Path(change.path).parent.mkdir(parents=True, exist_ok=True)
-            _replace(Path(change.path), change.after.encode(), 0o644)
+            replace_file(Path(change.path), change.after.encode())
 
     def undo(self) -> list[Path]:
         """Restores the files and names them. ConfigureError, with nothing changed, when one was changed since."""
@@ -253,7 +249,7 @@ class Backups:
                 )
         for entry in entries:
             if entry.copy:
-                _replace(Path(entry.path), (self._folder / entry.copy).read_bytes(), 0o644)
+                replace_file(Path(entry.path), (self._folder / entry.copy).read_bytes())
             else:
                 Path(entry.path).unlink()
         self._record.unlink(missing_ok=True)
@@ -293,23 +289,3 @@ class Backups:
 
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
-
-
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    """As a whole, with the owner and the mode that it had; `mode` for a new one."""
-    target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    there = target.stat() if target.exists() else None
-    new = target.with_name(f".{target.name}.leadsman")
-    new.unlink(missing_ok=True)
-    try:
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), there.st_mode & 0o777 if there else mode)
-            if there and (there.st_uid, there.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(file.fileno(), there.st_uid, there.st_gid)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(target)
-    finally:
-        new.unlink(missing_ok=True)

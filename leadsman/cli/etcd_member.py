@@ -29,13 +29,11 @@ def options(add: Options) -> None:
     add.argument("config", "the file to write, for etcd's --config-file", None, Path, metavar="FILE", required=True)
     process_flags.etcd_options(add, default=None)
     serving = add.group("gateway (without --tls-cert there is none, and the command ends when the file is written)")
-    serving.argument("listen", "address for clients, by TLS (default {default})", "0.0.0.0:9004", listen_address)
-    serving.argument(
-        "ops-listen", "address of /metrics, /healthz and /readyz (default {default})", "0.0.0.0:9005", listen_address
-    )
+    serving.argument("listen", "address for clients, by TLS", "0.0.0.0:9004", listen_address)
+    serving.argument("ops-listen", "address of /metrics, /healthz and /readyz", "0.0.0.0:9005", listen_address)
     serving.argument("tls-cert", "our certificate, in PEM", None, existing_file)
     serving.argument("tls-key", "its key, in PEM", None, existing_file)
-    serving.argument("namespace", "of the service accounts (default {default})", "leadsman", namespace_name)
+    serving.argument("namespace", "of the service accounts", "leadsman", namespace_name)
     process_flags.api_server_options(add)
     process_flags.log_options(add)
     add.parser.add_argument(

@@ -50,17 +50,12 @@ def options(add: Options) -> None:
 def serving_options(add: Options) -> None:
     add.flag(
         "listen",
-        "address that kube-scheduler calls (default {default})",
+        "address that kube-scheduler calls",
         "0.0.0.0:9001",
         listen_address,
         variable="LEADSMAN_EXTENDER_LISTEN",
     )
-    add.flag(
-        "ops-listen",
-        "address of /metrics, /healthz and /readyz (default {default})",
-        "0.0.0.0:9002",
-        listen_address,
-    )
+    add.flag("ops-listen", "address of /metrics, /healthz and /readyz", "0.0.0.0:9002", listen_address)
     add.flag(
         "api-listen",
         "loopback address of the page and the API, which ask for no token (default {default}; docs/page.md)",
@@ -86,7 +81,7 @@ def deciding_options(add: Options) -> None:
     decision_flags.decision_options(add)
     add.flag(
         "probe-requests-per-second",
-        "largest number of unmeasured pairs a second that agents are asked to measure (default {default})",
+        "largest number of unmeasured pairs a second that agents are asked to measure",
         REQUESTS_PER_SECOND,
         positive_int,
     )
@@ -94,17 +89,12 @@ def deciding_options(add: Options) -> None:
 
 def self_healing_options(add: Options) -> None:
     add.switch("self-healing", "follow what the controller publishes of dead nodes, held room and placeholders")
-    add.flag(
-        "self-healing-namespace",
-        "namespace that the controller publishes in (default {default})",
-        "leadsman",
-        namespace_name,
-    )
+    add.flag("self-healing-namespace", "namespace that the controller publishes in", "leadsman", namespace_name)
 
 
 def own_pod_options(add: Options) -> None:
     add.flag("pod-name", "its name (default: no Events are written)", "", optional_object_name, also=["POD_NAME"])
-    add.flag("pod-namespace", "its namespace (default {default})", "leadsman", namespace_name, also=["POD_NAMESPACE"])
+    add.flag("pod-namespace", "its namespace", "leadsman", namespace_name, also=["POD_NAMESPACE"])
     add.flag("pod-uid", "its UID, by which `kubectl describe` finds them", "", also=["POD_UID"])
 
 
@@ -157,7 +147,7 @@ def tls_options(add: Options) -> None:
     add.flag("tls-client-ca", "CA that clients' certificates must chain to", None, existing_file)
     add.flag(
         "tls-client-name",
-        "common or alternative names of the clients that are answered, exact (default {default})",
+        "common or alternative names of the clients that are answered, exact",
         "kube-scheduler",
         client_names,
     )
@@ -193,7 +183,7 @@ def recording_options(add: Options) -> None:
     )
     add.flag(
         "record-bytes",
-        "largest size of the recording, K, M or G; the oldest requests make room (default {default})",
+        "largest size of the recording, K, M or G; the oldest requests make room",
         f"{DEFAULT_RING_BYTES >> 20}M",
         ring_bytes,
         metavar="BYTES",

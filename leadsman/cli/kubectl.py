@@ -26,7 +26,7 @@ def options(add: Options) -> None:
     group.parser.add_argument(
         "--context", help="the context of the kubeconfig (default: its current one)", metavar="NAME"
     )
-    group.argument("extender-namespace", "namespace of the extender (default {default})", "leadsman", namespace_name)
+    group.argument("extender-namespace", "namespace of the extender", "leadsman", namespace_name)
 
 
 class Kubectl:

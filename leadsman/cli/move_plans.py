@@ -83,16 +83,13 @@ def read_plan(file: Path) -> MovePlan:
 def handover_options(add: Options) -> None:
     """Where plans are handed over."""
     process_flags.operator_api_options(add)
-    add.argument("namespace", "Leadsman's namespace (default {default})", "leadsman", namespace_name)
+    add.argument("namespace", "Leadsman's namespace", "leadsman", namespace_name)
 
 
 def limits_options(add: Options) -> None:
     """How fast the controller carries plans out, for estimates."""
     add.argument(
-        "per-minute",
-        "moves that the controller begins within a minute, its --plan-moves-per-minute (default {default})",
-        6,
-        positive_int,
+        "per-minute", "moves that the controller begins within a minute, its --plan-moves-per-minute", 6, positive_int
     )
 
 

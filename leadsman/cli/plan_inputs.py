@@ -97,12 +97,7 @@ def plan_input_options(add: Options) -> None:
     files.argument(
         "cluster", "in place of --nodes and --pods: a List as `kubectl get -o json` prints it", None, existing_file
     )
-    files.argument(
-        "rack-label",
-        "the label of nodes that names their rack (default {default})",
-        BackupSettings().rack_label,
-        label_key,
-    )
+    files.argument("rack-label", "the label of nodes that names their rack", BackupSettings().rack_label, label_key)
     planned.argument("policy", POLICY_FILE_HELP, None, existing_file)
     live_cluster_options(add)
 
@@ -225,12 +220,7 @@ def live_cluster_options(add: Options) -> None:
     process_flags.etcd_options(add, default=None)
     followed = add.group("what else the live cluster's extender follows")
     followed.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
-    followed.flag(
-        "self-healing-namespace",
-        "namespace that the controller publishes in (default {default})",
-        "leadsman",
-        namespace_name,
-    )
+    followed.flag("self-healing-namespace", "namespace that the controller publishes in", "leadsman", namespace_name)
     decision_flags.telemetry_options(followed)
 
 

@@ -38,17 +38,10 @@ EXIT_COMPLETE, EXIT_INCOMPLETE = 0, 1
 def options(add: Options) -> None:
     plan_input_options(add)
     budget = add.group("budget")
+    budget.argument("work", "how long to search, in the solver's deterministic time", 30.0, positive_number)
+    budget.argument("seed", "of the search: the same seed and work give the same plan", 1, positive_int)
     budget.argument(
-        "work", "how long to search, in the solver's deterministic time (default {default})", 30.0, positive_number
-    )
-    budget.argument(
-        "seed", "of the search: the same seed and work give the same plan (default {default})", 1, positive_int
-    )
-    budget.argument(
-        "seconds",
-        "how long the command may take: the best plan until then is shown (default {default})",
-        3600.0,
-        positive_number,
+        "seconds", "how long the command may take: the best plan until then is shown", 3600.0, positive_number
     )
     add.parser.add_argument("--greedy", action="store_true", help="do not search; needs no solver")
     add.parser.add_argument("--json", action="store_true", help="print the plan as JSON")

@@ -16,12 +16,12 @@ def options(add: Options) -> None:
     settings = RebalanceSettings()
     add.argument(
         "threshold",
-        "points by which the gain of a move must exceed its cost (default {default})",
+        "points by which the gain of a move must exceed its cost",
         settings.threshold,
         positive_number,
         metavar="POINTS",
     )
-    add.argument("max-moves", "largest number of moves (default {default})", settings.max_moves, positive_int)
+    add.argument("max-moves", "largest number of moves", settings.max_moves, positive_int)
     add.argument(
         "moved-before",
         f"the state of earlier moves: `kubectl -n leadsman get configmap {MOVES.config_map} -o "

@@ -39,20 +39,11 @@ def _placement_options(add: Options) -> None:
     plan_input_options(add)
     run = add.group("what is compared")
     run.argument("policies", f"of {','.join(POLICIES)} (default all)", POLICIES, _policies, metavar="NAME,…")
-    run.argument(
-        "runs", "with --generate: as many clusters, of seeds one after another (default {default})", 1, positive_int
-    )
-    run.argument("batch", "online: pods that arrive between two backup plans (default {default})", 10, positive_int)
-    run.argument(
-        "work",
-        "offline: how long to search, in the solver's deterministic time (default {default})",
-        10.0,
-        positive_number,
-    )
-    run.argument(
-        "seconds", "offline: a cap on the time that a search takes (default {default})", 3600.0, positive_number
-    )
-    run.argument("seed", "offline: of the search (default {default})", 1, positive_int)
+    run.argument("runs", "with --generate: as many clusters, of seeds one after another", 1, positive_int)
+    run.argument("batch", "online: pods that arrive between two backup plans", 10, positive_int)
+    run.argument("work", "offline: how long to search, in the solver's deterministic time", 10.0, positive_number)
+    run.argument("seconds", "offline: a cap on the time that a search takes", 3600.0, positive_number)
+    run.argument("seed", "offline: of the search", 1, positive_int)
     add.parser.add_argument(
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )

@@ -1,10 +1,9 @@
 """`leadsman snapshot`: write the cluster, as planners and decisions see it, to a file that every plan command reads."""
 
 import argparse
-import os
 import sys
-from pathlib import Path
 
+from leadsman.cli.files import replace_file
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
@@ -27,19 +26,8 @@ def main(args: argparse.Namespace) -> int:
     if args.output is None:
         sys.stdout.buffer.writelines(snapshot_chunks(snapshot))
     else:
-        _write(snapshot, args.output)
-    return 0
-
-
-def _write(snapshot: ClusterSnapshot, file: Path) -> None:
-    """Whole or not at all: a file that was cut short must not take the place of a good one."""
-    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
         try:
-            with unfinished.open("wb") as out:
-                out.writelines(snapshot_chunks(snapshot))
-            unfinished.replace(file)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    except OSError as error:
-        raise ValueError(f"{file}: {error}") from error
+            replace_file(args.output, snapshot_chunks(snapshot))
+        except OSError as error:
+            raise ValueError(f"{args.output}: {error}") from error
+    return 0

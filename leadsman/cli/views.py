@@ -215,7 +215,7 @@ def _reward_rows(pod_type: str, matrix: RewardMatrix, cells: Sequence[RewardCell
 
 def page_options(add: Options) -> None:
     add = add.without_environment()
-    add.argument("port", "port of 127.0.0.1 that the page is served on (default {default})", API_PORT, positive_int)
+    add.argument("port", "port of 127.0.0.1 that the page is served on", API_PORT, positive_int)
     kubectl.options(add)
 
 

@@ -12,12 +12,12 @@ import sys
 from leadsman.cli.demo import delay_demo, failover_demo, rewards_demo
 from leadsman.cli.demo.house import DemoFailed, PageAddress
 from leadsman.cli.flags.options import Options
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
-from leadsman.decision.model import PodInfo
 from leadsman.testbed.etcd import EtcdFailed, EtcdMissing
 from leadsman.testbed.virtual_network import NetworkFailed
 
 EXIT_INTERRUPTED = 130
+
+DEMOS = {"delays": delay_demo.run, "rewards": rewards_demo.run, "failover": failover_demo.run}
 
 
 def options(add: Options) -> None:
@@ -26,34 +26,16 @@ def options(add: Options) -> None:
         help="delays (default): a delay bound is held, and a link is lost; rewards: nodes that crash pods are avoided; "
         "failover: a pod survives its node",
         nargs="?",
-        choices=("delays", "rewards", "failover"),
-        metavar="{delays,rewards,failover}",
+        choices=DEMOS,
+        metavar="{" + ",".join(DEMOS) + "}",
         default="delays",
     )
-    add.argument(
-        "within-ms", "delays: the pod's bound to edge-1, in ms (default {default})", "25", delay_bound, metavar="MS"
-    )
-
-
-def delay_bound(text: str) -> str:
-    """The value of the pod's label, as a pod may carry it."""
-    try:
-        parse_bounds(PodInfo("default", "demo", labels=delay_demo.bound_label(text)))
-    except BadBound:
-        raise argparse.ArgumentTypeError(f"{text!r}: want milliseconds such as 25 or 2.5") from None
-    return text
 
 
 def main(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
-    page = PageAddress()
     try:
-        if args.which == "rewards":
-            rewards_demo.run(page)
-        elif args.which == "failover":
-            failover_demo.run(page)
-        else:
-            delay_demo.run(page, args.within_ms)
+        DEMOS[args.which](PageAddress())
     except (DemoFailed, EtcdFailed, EtcdMissing, NetworkFailed) as error:
         print(f"\nleadsman demo: {error}", file=sys.stderr)
         return 1

@@ -3,88 +3,54 @@
 import re
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from itertools import combinations
 from typing import Any
 
-from leadsman.cli.demo import house, scheduler_request
-from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say
+from leadsman.cli.demo import scheduler_request
+from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say, why_only_loopback
 from leadsman.runtime.text_table import align_columns
 from leadsman.testbed import user_namespace
-from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.virtual_network import VirtualNetwork
 
 NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1": 45.0}
 """Node → round-trip ms from edge-1. The nodes are on one line, so these are also the distances between any two."""
 
-REFERENCE_NODE = next(iter(NODES))
+REFERENCE_NODE, WITHIN_MS = next(iter(NODES)), "25"
 LOST_LINK = ("edge-3", "metro-1")
 HEADER = ["NODE", "RTT p50", "p95", "LOSS", "VERDICT", "SCORE", "REASON"]
 WITHIN_SECONDS = 60.0
 WINDOW_SECONDS = 6.0
-PROBING = {"probe-interval-seconds": "0.2", "window-seconds": f"{WINDOW_SECONDS:g}"}
 
 
-def bound_label(within_ms: str) -> dict[str, str]:
-    """The pod's label."""
-    return {f"delay_{REFERENCE_NODE}": within_ms}
-
-
-def run(page: PageAddress, within_ms: str) -> None:
+def run(page: PageAddress) -> None:
     """DemoFailed, or what testbed raises when this machine cannot do it."""
-    missing = house.why_only_loopback(["--within-ms", within_ms])
-    with ExitStack() as stack:
-        net: VirtualNetwork | None = None
-        addresses = ["127.0.0.1"]
-        if missing is None:
-            delays = {(one, other): abs(NODES[one] - NODES[other]) for one, other in combinations(NODES, 2)}
-            net, uplinks = stack.enter_context(house.connected_hosts(delays))
-            addresses.append(uplinks.local_address)
-        demo = stack.enter_context(House(page, addresses))
-        _start_agents(demo, net, missing)
+    missing = why_only_loopback("delays")
+    between = {(one, other): abs(NODES[one] - NODES[other]) for one, other in combinations(NODES, 2)}
+    if missing is None:
+        within = " in a user namespace" if user_namespace.is_inside() else ""
+        say(f"network    {len(NODES)} network namespaces{within}; a forwarder delays packets by 2 to 45 ms")
+    else:
+        say(f"network    loopback addresses, so all delays are near 0 ({missing})")
+    with House(page, list(NODES), None if missing else between) as demo:
+        demo.start_agents("--probe-interval-seconds=0.2", f"--window-seconds={WINDOW_SECONDS:g}")
         extender = demo.start_extender()
         say(f"started    an etcd, an extender and the agents of {', '.join(NODES)}")
         _wait(demo)
-        _show(demo, extender, within_ms)
-        if net:
-            _lose_a_link(demo, net)
+        _show(demo, extender)
+        if demo.net:
+            _lose_a_link(demo, demo.net)
         demo.stay("nodes", "explain cap-00000", f"delay {' '.join(LOST_LINK)}")
 
 
-def _start_agents(demo: House, net: VirtualNetwork | None, missing: str | None) -> None:
-    if net:
-        within = " in a user namespace" if user_namespace.is_inside() else ""
-        say(f"network    {len(NODES)} network namespaces{within}; a forwarder delays packets by 2 to 45 ms")
-        for node in NODES:
-            demo.start_agent_on(net, node, PROBING)
-        return
-    say(f"network    loopback addresses, so all delays are near 0 ({missing})")
-    port = free_ports(1)[0]
-    for number, node in enumerate(NODES, start=1):
-        address = f"127.0.9.{number}"
-        demo.start_agent(node, {"address": address, "listen": f"{address}:{port}", **PROBING})
-
-
-class FullWindow:
-    """Tells when every node has measured all its peers for a whole window of probes.
+def _wait(demo: House) -> None:
+    """Until every node has measured all its peers for a whole window of probes.
 
     A median over less still shows how busy the machine was while everything started.
     """
-
-    def __init__(self) -> None:
-        self._complete_since = float("inf")
-
-    def observe(self, measured_nodes: int, now: float) -> bool:
-        """Tells whether the window is full at `now`; it begins again when a node loses sight of a peer."""
-        self._complete_since = min(self._complete_since, now) if measured_nodes == len(NODES) else float("inf")
-        return now - self._complete_since >= WINDOW_SECONDS
-
-
-def _wait(demo: House) -> None:
-    """Until the extender has fresh records of every node, each with a full window of every other node."""
-    window = FullWindow()
+    complete_since = float("inf")
 
     def full() -> bool:
+        nonlocal complete_since
         measured = sum(
             node["status"] == "fresh"
             and len(node["peers_p50_ms"]) == len(NODES) - 1
@@ -92,18 +58,19 @@ def _wait(demo: House) -> None:
             for node in scheduler_request.reporting_nodes(demo.api)
         )
         say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers", for_now=True)
-        return window.observe(measured, time.monotonic())
+        complete_since = min(complete_since, time.monotonic()) if measured == len(NODES) else float("inf")
+        return time.monotonic() - complete_since >= WINDOW_SECONDS
 
     demo.wait_until(full, "every node measured all its peers", WITHIN_SECONDS, pause=0.2)
     say(f"measuring  {len(NODES)} of {len(NODES)} nodes measured all their peers for {WINDOW_SECONDS:g} s")
 
 
-def _show(demo: House, extender: str, within_ms: str) -> None:
-    body = scheduler_request.captured_args(list(NODES), bound_label(within_ms))
+def _show(demo: House, extender: str) -> None:
+    body = scheduler_request.captured_args(list(NODES), {f"delay_{REFERENCE_NODE}": WITHIN_MS})
     scheduler_request.filter_and_prioritize(extender, body)
     pod = scheduler_request.pod_name(body)
     explanation = scheduler_request.explanation(demo.api, pod)
-    print(f'\n1. Pod {pod} has the label delay_{REFERENCE_NODE}: "{within_ms}": at most {within_ms} ms from there.')
+    print(f'\n1. Pod {pod} has the label delay_{REFERENCE_NODE}: "{WITHIN_MS}": at most {WITHIN_MS} ms from there.')
     print("   kube-scheduler asks with a request captured from a real one.\n")
     print(*align_columns([HEADER, *(_row(demo, node) for node in explanation["nodes"])]), sep="\n")
     print(f"\nAnswer: {explanation['headline']}", flush=True)

@@ -11,17 +11,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 
 from leadsman.runtime.text_table import unescaped
 from leadsman.testbed import user_namespace, virtual_network
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 
-AGENT_PORT = 9102
 _STOP_WITHIN_SECONDS = 5
 _PAGE_VARIABLE = "LEADSMAN_DEMO_PAGE"
 """The file descriptor of the page's socket, for a demo that started again in a user namespace."""
@@ -37,7 +35,7 @@ def say(text: str, for_now: bool = False) -> None:
         print(text, end="\r" if for_now else "\n", file=unescaped(sys.stderr), flush=True)
 
 
-def why_only_loopback(demo_arguments: Sequence[str]) -> str | None:
+def why_only_loopback(demo: str) -> str | None:
     """Says why the nodes cannot have a network of their own here; None when they can.
 
     For a plain user who may make a user namespace, the demo starts again in one, and this does not return.
@@ -47,7 +45,7 @@ def why_only_loopback(demo_arguments: Sequence[str]) -> str | None:
         return missing
     refused = user_namespace.why_unavailable()
     if refused is None:
-        user_namespace.restart_inside([sys.executable, "-m", "leadsman.cli.main", "demo", *demo_arguments])
+        user_namespace.restart_inside([sys.executable, "-m", "leadsman.cli.main", "demo", demo])
     return f"{missing}; as this user: {refused}"
 
 
@@ -98,57 +96,62 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-@contextmanager
-def connected_hosts(rtt_ms: Mapping[tuple[str, str], float]) -> Iterator[tuple[VirtualNetwork, Uplinks]]:
-    """Network namespaces with these delays, which reach this machine. NetworkFailed when a step is refused."""
-    hosts = list(dict.fromkeys(host for pair in rtt_ms for host in pair))
-    with ExitStack() as stack:
-        net = stack.enter_context(VirtualNetwork(hosts, rtt_ms))
-        yield net, stack.enter_context(Uplinks(net))
-
-
 class House(AbstractContextManager["House"]):
-    """An etcd and `leadsman ARGUMENTS` children. On exit all are ended, the last first, and their logs deleted.
+    """A cluster's nodes, an etcd and `leadsman ARGUMENTS` children. On exit all are ended, the last first, and their
+    logs deleted.
 
-    folder: holds the logs. api: URL of the extender's API; "" before it is started.
+    net: the nodes' network; None: they are loopback addresses.
+    api: URL of the extender's API; "" before it is started.
     """
 
-    def __init__(self, page: PageAddress, addresses: Sequence[str] = ("127.0.0.1",)) -> None:
-        """addresses: of this machine, at which the nodes find etcd; the last one is the one that they are told."""
-        self.folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
-        self.api, self._page, self._addresses = "", page, addresses
+    def __init__(self, page: PageAddress, nodes: Sequence[str], rtt_ms: Mapping[tuple[str, str], float] | None) -> None:
+        """rtt_ms: between any two nodes, which have network namespaces then."""
+        self.net: VirtualNetwork | None = None
+        self.api, self._page, self._nodes, self._rtt_ms = "", page, nodes, rtt_ms
+        self._folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._etcd = Etcd(self.folder / "etcd")
-        urls = ",".join(f"http://{address}:{self._etcd.port}" for address in addresses)
-        self._etcd.flags = (f"--listen-client-urls={urls}",)
-        self.etcd_url = self._etcd.client_url
+        self._stack = ExitStack()
 
     def __enter__(self) -> "House":
-        self._etcd.__enter__()
+        """NetworkFailed when a step is refused."""
+        with self._stack as stack:
+            stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            addresses = ["127.0.0.1"]
+            if self._rtt_ms is not None:
+                self.net = stack.enter_context(VirtualNetwork(self._nodes, self._rtt_ms))
+                addresses.append(stack.enter_context(Uplinks(self.net)).local_address)
+            etcd = Etcd(self._folder / "etcd")
+            etcd.flags = (f"--listen-client-urls={','.join(f'http://{each}:{etcd.port}' for each in addresses)}",)
+            self.etcd_url = stack.enter_context(etcd).client_url
+            self._etcd_url_of_nodes = f"http://{addresses[-1]}:{etcd.port}"
+            stack.callback(self._end_children)
+            self._stack = stack.pop_all()
         return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
         """Starts a child. prefix: runs the command elsewhere, such as `ip netns exec NAME`."""
         command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
         # The viewer's own LEADSMAN_ variables are about another cluster.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("LEADSMAN_")}
-        with (self.folder / f"{name}.log").open("wb") as log:
+        with (self._folder / f"{name}.log").open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo alone, which ends its children in order.
             self._running[name] = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environ, start_new_session=True, preexec_fn=die_with_parent
             )
 
-    def start_agent(self, node: str, flags: Mapping[str, str], prefix: Sequence[str] = ()) -> None:
-        """Starts a node's agent, which reports each second, so that a viewer waits seconds."""
-        etcd = f"http://{self._addresses[-1]}:{self._etcd.port}"
-        given = {"node-name": node, "etcd": etcd, "push-interval-seconds": "1", "call-timeout-seconds": "1", **flags}
-        words = [word for name, value in given.items() for word in (f"--{name}", value)]
-        self.start(f"agent-{node}", ["agent", *words], prefix)
-
-    def start_agent_on(self, net: VirtualNetwork, node: str, flags: Mapping[str, str]) -> None:
-        """Starts the agent of a node that is a host of this network."""
-        where = {"address": net.address(node), "listen": f"0.0.0.0:{AGENT_PORT}"}
-        self.start_agent(node, {**where, **flags}, net.command(node, ()))
+    def start_agents(self, *flags: str) -> None:
+        """Starts each node's agent, which reports each second, so that a viewer waits seconds."""
+        often = ["--etcd", self._etcd_url_of_nodes, "--push-interval-seconds=1", "--call-timeout-seconds=1"]
+        (port,) = free_ports(1)
+        for number, node in enumerate(self._nodes, start=1):
+            address, listen, prefix = f"127.0.9.{number}", f"127.0.9.{number}:{port}", list[str]()
+            if self.net:
+                address, listen, prefix = self.net.address(node), "0.0.0.0:9102", self.net.command(node, ())
+            where = ["--node-name", node, "--address", address, "--listen", listen]
+            self.start(f"agent-{node}", ["agent", *where, *often, *flags], prefix)
 
     def start_extender(self, *flags: str) -> str:
         """Starts the extender, with its page. The URL for kube-scheduler."""
@@ -200,11 +203,9 @@ class House(AbstractContextManager["House"]):
                 raise DemoFailed(f"{name} exited unexpectedly: {self._log_tail(name)}")
 
     def _log_tail(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
+        return (self._folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _end_children(self) -> None:
         children = list(reversed(self._running.values()))
         for child in children:
             child.terminate()
@@ -214,5 +215,3 @@ class House(AbstractContextManager["House"]):
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
-        self._etcd.__exit__(kind, error, trace)
-        shutil.rmtree(self.folder, ignore_errors=True)

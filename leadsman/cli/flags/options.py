@@ -7,7 +7,7 @@ must not reach another one that means something else by it.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from leadsman.cli.flags.values import METAVARS, did_you_mean
 from leadsman.runtime.redaction import hide_credentials
@@ -52,6 +52,11 @@ class CommandParser(argparse.ArgumentParser):
         return did_you_mean(given[0], flags) if given else ""
 
 
+Fields = Mapping[str, tuple[str, Callable[[str], Any], str]]
+"""Field of a struct → the flag that sets it, the parser of its value, and what it does."""
+
+T = TypeVar("T")
+
 UNITS_OF_NAMES = {"-seconds": "S", "-ratio": "RATIO"}
 """The ends of flags' names that say the unit, and how the usage shows a value of it."""
 
@@ -75,7 +80,7 @@ class Options:
     ) -> None:
         """A flag that falls back on environment variables: the first one that is set and not empty wins.
 
-        text: what it does; "{default}" in it stands for the default, as the user would give it.
+        text: what it does. The help says the default behind it, unless the text itself does; "{default}" stands for it.
         parse: from the text of a value; ArgumentTypeError for one that cannot be used. See leadsman.cli.flags.values.
         variable: the first of them, where LEADSMAN_<FLAG> would mean another thing to each process; then ValueError
             when LEADSMAN_<FLAG> is set, so that nobody believes it to be read.
@@ -109,6 +114,11 @@ class Options:
         given = self._environ.get(_variable(name), "").lower() in ("1", "true", "yes", "on")
         self.parser.add_argument(f"--{name}", help=f"{text} [${_variable(name)}]", action="store_true", default=given)
 
+    def fields(self, defaults: object, fields: Fields) -> None:
+        """Flags for fields of a struct. defaults: a struct that has them; see `from_flags`."""
+        for field, (flag, parse, text) in fields.items():
+            self.flag(flag, text, getattr(defaults, field), parse)
+
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
@@ -134,9 +144,16 @@ def _metavar(name: str, parse: Callable[[str], Any]) -> str | None:
 def _with_default(text: str, default: Any) -> str:
     if isinstance(default, frozenset):
         default = ",".join(sorted(default))
+    if default not in (None, "", ()) and "default" not in text:
+        text += " (default {default})"
     return text.replace("{default}", f"{default:g}" if isinstance(default, float) else str(default))
 
 
 def not_given(args: argparse.Namespace, *flags: str) -> list[str]:
     """Returns those of the flags, as "--replica-tls", whose value is None."""
     return [flag for flag in flags if getattr(args, flag.removeprefix("--").replace("-", "_")) is None]
+
+
+def from_flags(args: argparse.Namespace, kind: type[T], fields: Fields, **more: Any) -> T:
+    """Makes the struct whose fields `Options.fields` added. more: its other fields."""
+    return kind(**{field: getattr(args, flag.replace("-", "_")) for field, (flag, _, _) in fields.items()}, **more)

@@ -165,7 +165,7 @@ FORMATTERS: Mapping[str, Callable[[], logging.Formatter]] = {"text": TextFormatt
 def log_options(add: Options) -> None:
     add.flag(
         "log-level",
-        "least severe level that is logged: debug, info, warning or error (default {default})",
+        "least severe level that is logged: debug, info, warning or error",
         "info",
         one_of("debug", "info", "warning", "error"),
         metavar="LEVEL",

@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -74,20 +75,24 @@ def image_reference(text: str) -> str:
 
 class OneOf:
     """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
-    either."""
+    either. kind: of the value, such as an Enum of these words."""
 
-    def __init__(self, allowed: Sequence[str]) -> None:
-        self.allowed = allowed
+    def __init__(self, allowed: Sequence[str], kind: Callable[[str], Any] = str) -> None:
+        self.allowed, self._kind = allowed, kind
 
-    def __call__(self, text: str) -> str:
+    def __call__(self, text: str) -> Any:
         if text not in self.allowed:
             suggestion = did_you_mean(text, self.allowed)
             raise argparse.ArgumentTypeError(f"{text!r}: want one of {', '.join(self.allowed)}{suggestion}")
-        return text
+        return self._kind(text)
 
 
 def one_of(*allowed: str) -> OneOf:
     return OneOf(allowed)
+
+
+def member_of(kind: type[StrEnum]) -> OneOf:
+    return OneOf([each.value for each in kind], kind)
 
 
 def positive_number(text: str) -> float:

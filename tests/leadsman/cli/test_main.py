@@ -69,16 +69,6 @@ def test_a_flag_is_never_abbreviated(arguments: list[str], capsys: pytest.Captur
     assert "leadsman" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["abc", "-1", "1e3", "", "25ms"])
-def test_a_bound_of_the_demo_that_no_pod_could_carry_is_refused_before_anything_starts(
-    text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["demo", f"--within-ms={text}"])
-    assert ended.value.code == 2
-    assert f"argument --within-ms: {text!r}: want milliseconds such as 25 or 2.5" in capsys.readouterr().err
-
-
 def test_no_command_sends_control_characters_of_strangers_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
