@@ -20,7 +20,7 @@ from extender.metrics import ExtenderMetrics
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.cluster.devices.demand import NO_DEMAND
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
-from leadsman.decision.delay import bounds, delay_filter
+from leadsman.decision.delay import bounds, delay_plugins
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.devices.device_filter import needs_reservation
@@ -101,7 +101,7 @@ class ProbeOnDemand:
         if inputs.now - (self._requested_at.get(whose) or float("-inf")) < interval:
             return
         nodes = filter_result.kept or tuple(
-            node for node, refusal in filter_result.refused.items() if refusal.plugin == delay_filter.NAME
+            node for node, refusal in filter_result.refused.items() if refusal.plugin == delay_plugins.NAME
         )
         self._requested_at.put(whose, inputs.now)
         self._task = asyncio.create_task(

@@ -51,7 +51,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/decision/rewards/rewards_score.py", "from leadsman.decision.delay import bounds", DECISION),
         (
             "leadsman/decision/delay/rtt_table.py",
-            "from leadsman.decision.delay import delay_filter",
+            "from leadsman.decision.delay import delay_plugins",
             "A bound is evaluated once",
         ),
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),

@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import structs
 
-from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.delay.delay_scores import CloudScore, NearestScore
+from leadsman.decision.delay.delay_plugins import CloudScore, DelayFilter, NearestScore
 from leadsman.decision.devices.device_filter import DeviceFilter
 from leadsman.decision.devices.fit_score import FitScore
 from leadsman.decision.devices.gain_score import GainScore

@@ -140,9 +140,8 @@ class DelayEvidence(Struct, frozen=True, gc=False):
     None when it is not measured and not estimated; `why` says why it is not measured. low_ms, high_ms: least and 95th
     percentile of the probe window, or the estimate's 90 % interval. source: agents, another source's name, group or
     coordinates; "measured" for what was measured when the estimate was made; "before-failure" for what was measured
-    last to a reference that is dead now. direction: forward: by the reference; backward: by the node; reporter: which
-    of the two measured it; both "" where nobody did or it is not known. age_seconds: None: it does not age. doubt: what
-    only one of the two reports, when it does not count as reported; "" otherwise.
+    last to a reference that is dead now. reporter: which of the two measured it; "" where nobody did or it is unknown.
+    age_seconds: None: it does not age. doubt: what only one of the two reports, when it does not count as reported.
     """
 
     to: str
@@ -154,7 +153,6 @@ class DelayEvidence(Struct, frozen=True, gc=False):
     high_ms: float | None = None
     source: str = ""
     estimated: bool = False
-    direction: str = ""
     age_seconds: float | None = None
     why: str = ""
     doubt: str = ""

@@ -31,17 +31,6 @@ class Statistic(StrEnum):
     MIN = "min"
 
 
-class Direction(StrEnum):
-    """Whose measurement of a pair counts."""
-
-    WORST = "worst"
-    """The larger of the fresh ones."""
-    FORWARD = "forward"
-    """The one by the node that the pod names."""
-    BACKWARD = "backward"
-    """The one by the candidate node."""
-
-
 class EstimateMode(StrEnum):
     """How an estimated RTT counts where no RTT is measured."""
 
@@ -64,7 +53,6 @@ class DelayPolicy(PolicySection, frozen=True):
     """
 
     statistic: Statistic = Statistic.P50
-    direction: Direction = Direction.WORST
     estimate: EstimateMode = EstimateMode.UPPER_BOUND
     sites: tuple[str, ...] = ()
 
@@ -76,14 +64,9 @@ class NearestPolicy(PolicySection, frozen=True):
 
 
 class CloudPolicy(PolicySection, frozen=True):
-    """The score that prefers cloud nodes for pods without a bound.
-
-    nodes, zones: names of cloud nodes, * for any characters, besides nodes labelled kubernetes.io/role=cloud.
-    """
+    """The score that prefers nodes labelled kubernetes.io/role=cloud for pods without a bound."""
 
     weight: Weight = 2.0
-    nodes: tuple[str, ...] = ()
-    zones: tuple[str, ...] = ()
 
 
 class PressureWeights(PolicySection, frozen=True):
@@ -313,7 +296,7 @@ def parse(text: str) -> Policy:
     try:
         return msgspec.convert(plain, Policy)
     except msgspec.ValidationError as error:
-        raise PolicyError(yaml_document.validation_message(error, plain, Policy)) from error
+        raise PolicyError(": ".join(yaml_document.validation_fault(error, plain, Policy))) from error
 
 
 def digest(policy: Policy) -> str:

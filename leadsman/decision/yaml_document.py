@@ -9,10 +9,11 @@ UTF-8 cannot hold, which no page could show.
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import yaml
-from msgspec import Meta, Struct, ValidationError
+from msgspec import Meta, Struct, ValidationError, structs
 
 from leadsman.runtime import decode_errors
 
@@ -24,7 +25,7 @@ _MAX_SHOWN = 60
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_UNKNOWN_FIELD = re.compile(r"unknown field (.*)", re.DOTALL)
+_FIELD = re.compile(r"(unknown|missing required) field (.*)", re.DOTALL)
 
 
 class BadDocument(ValueError):
@@ -95,16 +96,20 @@ def error_text(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def validation_message(error: ValidationError, plain: object, root: type[Struct]) -> str:
-    """Says why `plain` could not be converted to `root`, as "$.path: got …, allowed …"."""
+def validation_fault(error: ValidationError, plain: object, root: type[Struct]) -> tuple[str, str]:
+    """The path to what could not be converted to `root`, from "$", and what is wrong: "got …, allowed …"."""
     fault = decode_errors.explain(error)
     value, kind = _walk(plain, root, fault.path)
+    if field := _FIELD.search(fault.what):
+        path = f"{fault.path}.{field[2][:_MAX_SHOWN]}"
+        if field[1] == "unknown":
+            return path, f"unknown field, allowed {_allowed(kind)}"
+        allowed = _allowed(_field_type(kind, field[2]))
+        return path, f"missing, allowed {allowed}" if allowed else "missing"
     allowed = _allowed(kind)
-    if unknown := _UNKNOWN_FIELD.search(fault.what):
-        return f"{fault.path}.{unknown[1][:_MAX_SHOWN]}: unknown field, allowed {allowed}"
     if not allowed or (isinstance(value, dict) and _is(kind, Struct)):
-        return str(fault)
-    return f"{fault.path}: got {_shown(value)}, allowed {allowed}"
+        return fault.path, fault.what
+    return fault.path, f"got {_shown(value)}, allowed {allowed}"
 
 
 def _walk(value: Any, kind: Any, path: str) -> tuple[Any, Any]:
@@ -113,21 +118,27 @@ def _walk(value: Any, kind: Any, path: str) -> tuple[Any, Any]:
         value = value[step]
         if get_origin(kind) is Annotated:
             kind = get_args(kind)[0]
-        kind = get_type_hints(kind, include_extras=True)[step] if isinstance(step, str) else get_args(kind)[0]
+        kind = _field_type(kind, step) if isinstance(step, str) else get_args(kind)[0]
+        if get_origin(kind) in (Union, UnionType):  # with None
+            kind = get_args(kind)[0]
     return value, kind
+
+
+def _field_type(kind: Any, name: str) -> Any:
+    return next(field.type for field in structs.fields(kind) if field.encode_name == name)
 
 
 def _allowed(kind: Any) -> str:
     if _is(kind, Struct):
-        return "the fields " + ", ".join(kind.__struct_fields__)
+        return "the fields " + ", ".join(kind.__struct_encode_fields__)
     if _is(kind, Enum):
         return ", ".join(str(member.value) for member in kind)
     return " ".join(_limits(meta) for meta in get_args(kind) if isinstance(meta, Meta))
 
 
 def _limits(meta: Meta) -> str:
-    if meta.ge is not None and meta.le is not None:
-        return f"a number from {meta.ge:g} to {meta.le:g}"
+    if meta.le is not None:
+        return f"a number {f'above {meta.gt:g}' if meta.ge is None else f'from {meta.ge:g}'} to {meta.le:g}"
     if meta.pattern is not None:
         return f"text that matches {meta.pattern}"
     return f"at most {meta.max_length}" if meta.max_length else ""

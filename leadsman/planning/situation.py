@@ -20,7 +20,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, score_nodes
 from leadsman.decision.delay.bounds import NoTarget, TargetName, valid_bounds
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.rtt_table import Outcome

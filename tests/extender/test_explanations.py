@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.decider import DecisionCore
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.state.snapshot import Snapshot
 

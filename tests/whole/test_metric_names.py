@@ -94,7 +94,7 @@ def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path:
     matrix, metadata, policy = tmp_path / "matrix.txt", tmp_path / "nodes.json", tmp_path / "policy.yaml"
     matrix.write_text("0 12\n11 0\n")
     metadata.write_text('{"x": 0, "y": 1}')
-    policy.write_text("delay: {direction: worst}\n")
+    policy.write_text("delay: {statistic: p50}\n")
     agents = [agent(node, number, "--kube-api", api.url) for number, node in enumerate("abcde", start=1)]
     same = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--policy", str(policy)]
     same += ["--telemetry", "agents", "--kube-api", api.url]

@@ -7,6 +7,5 @@
     outcomes      how a pair of nodes may stand to a bound, and the reason of each refusal
     evaluation    a bound and its target → the pair that decides for every node: the one value
 
-The rest are projections of that value: `delay_filter`, `nearest_score`, `probe_pairs`, `explain_delay` with
-`evidence_text`. `cloud_score` is for pods without a bound.
+The rest are projections of that value: `delay_plugins`, `probe_pairs`, `explain_delay`.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.delay import rtt_table
-from leadsman.decision.delay.bounds import DelayBound, NoTarget, ReplicaMode, Target, resolve_target
+from leadsman.decision.delay.bounds import DelayBound, NoTarget, ReplicaMode, Target, resolve_bounds
 from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Outcome, Readings
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -59,34 +59,6 @@ class EvaluatedBound(NamedTuple):
     bound: DelayBound
     target: Target
     evaluation: Evaluation
-
-
-class ResolvedBound(NamedTuple):
-    bound: DelayBound
-    target: Target
-
-
-MAX_REFERENCES = 128
-"""Nodes that all bounds of a pod are to, a node of two bounds counted twice. Each costs 0.2 ms at 5,000 nodes."""
-
-
-def resolve_bounds(
-    bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
-) -> list[ResolvedBound | NoTarget]:
-    """In their order, without a bound of the first pod of its own workload to itself: it holds everywhere. Of a pod
-    whose bounds are to too many nodes only that."""
-    resolved = list[ResolvedBound | NoTarget]()
-    for bound in bounds:
-        target = resolve_target(bound, pod, nodes, inputs)
-        if isinstance(target, NoTarget):
-            resolved.append(target)
-        elif target.nodes:
-            resolved.append(ResolvedBound(bound, target))
-    references = sum(len(each.target.nodes) for each in resolved if isinstance(each, ResolvedBound))
-    if references > MAX_REFERENCES:
-        too_many = f"the pod's delay bounds are to {references} nodes in all; at most {MAX_REFERENCES} are allowed"
-        return [NoTarget(too_many)]
-    return resolved
 
 
 def evaluate_bounds(

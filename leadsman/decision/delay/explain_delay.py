@@ -17,7 +17,6 @@ from leadsman.decision.delay.rtt_table import (
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
-from leadsman.decision.policy import Direction
 from leadsman.decision.view import peer_windows
 from leadsman.runtime import text_table
 
@@ -116,9 +115,8 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
     if rtt_ms is None or node == row.reference:
         return DelayEvidence(*about, why=why, doubt=_doubt(row, at, node, inputs))
     low_ms, high_ms, source, reporter, age_seconds = _grounds(row, at, rtt_ms, node, inputs)
-    direction = {row.reference: Direction.FORWARD.value, node: Direction.BACKWARD.value}.get(reporter, "")
     doubt = _doubt(row, at, node, inputs)
-    return DelayEvidence(*about, low_ms, high_ms, source, reading < 0, direction, age_seconds, why, doubt, reporter)
+    return DelayEvidence(*about, low_ms, high_ms, source, reading < 0, age_seconds, why, doubt, reporter)
 
 
 def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:

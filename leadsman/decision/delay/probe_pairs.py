@@ -18,7 +18,6 @@ from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds, 
 from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import Direction
 from leadsman.decision.view import FloatArray
 
 MAX_PROBE_PAIRS = 16
@@ -46,7 +45,7 @@ def select_probe_pairs(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, most: int = MAX_PROBE_PAIRS
 ) -> tuple[tuple[str, str], ...]:
     """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
-    where the policy counts only what the reference measures, or the node's own measurement is not believed."""
+    where the node's own measurement is not believed."""
     evaluated = evaluate_bounds(valid_bounds(pod), pod, nodes, inputs)
     to_targets = [each for each in evaluated if not isinstance(each, NoTarget)]
     if len(to_targets) < len(evaluated):
@@ -75,18 +74,15 @@ def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: D
 
 def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: DecisionInputs) -> Iterator[_Pair]:
     """The pairs with live references that nobody measured, or one end alone as less than counts, and whose estimate may
-    be within the bound; of each reference the `most` nearest. Where the policy counts one end only, the other cannot
-    settle it. nodes: by name, which decides between equal round trips."""
-    view, direction = each.evaluation.view, inputs.policy.delay.direction
+    be within the bound; of each reference the `most` nearest. nodes: by name, which decides between equal ones."""
+    view = each.evaluation.view
     index, live = view.index, rtt_table.live_mask(view, inputs)
     at = index.positions(nodes)
     for row in pair_rows(each, inputs):
         if live[index.position(row.reference)]:
-            unmeasured = row.measured.reading == rtt_table.UNMEASURED
             doubted = row.measured.doubted & ((row.outcome != Outcome.PASSES) | (row.measured.reading < 0))
-            by_reference = (doubted & row.measured.backward) | (direction is Direction.FORWARD)
-            if direction is Direction.WORST:
-                unmeasured |= doubted
+            by_reference = doubted & row.measured.backward
+            unmeasured = (row.measured.reading == rtt_table.UNMEASURED) | doubted
             if row.estimated is not None:
                 unmeasured &= ~(row.estimated.low_ms > each.bound.ms)
             open_at = at[unmeasured[at]]

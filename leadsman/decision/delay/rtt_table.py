@@ -1,11 +1,10 @@
 """What is known of the round trip between one reference node and every other, before any bound.
 
 Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
-window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions the policy takes
-one, or the larger of those that one source has; a direction of which every probe was lost is worse than any value.
-What one agent alone reports counts as no less than what other nodes
-report says of the pair. Of a dead reference that is not measured any more, what was measured last counts
-(DecisionInputs.last_round_trips). Beside it, never instead of it: an estimate.
+window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions that one source
+has, the larger counts; one of which every probe was lost is worse than any value. What one agent alone reports counts
+as no less than what other nodes report says of the pair. Of a dead reference that is not measured any more, what was
+measured last counts (DecisionInputs.last_round_trips). Beside it, never instead of it: an estimate.
 
 A reading is one number for a pair: the round trip in ms, or minus the Outcome that says why there is none. So of two
 round trips the larger reading is the longer one, and of two causes the smaller reading says more.
@@ -22,7 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
-from leadsman.decision.policy import Direction, Statistic
+from leadsman.decision.policy import Statistic
 from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, View, peer_windows
 from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState
@@ -133,7 +132,7 @@ def view_of(references: tuple[str, ...], inputs: DecisionInputs) -> View:
     view, beyond = inputs.view(names), list[str]()
     for reference in references:
         for other in inputs.delay_views:
-            beyond += _view_row(other, reference, inputs.policy.delay.direction, view).beyond
+            beyond += _view_row(other, reference, view).beyond
         if inputs.estimates is not None:
             beyond += estimate_row(inputs.estimates, reference, view).beyond
     return inputs.view([*names, *beyond]) if beyond else view
@@ -155,22 +154,20 @@ def live_mask(view: View, inputs: DecisionInputs) -> BoolArray:
 
 def measured_row(reference: str, view: View, inputs: DecisionInputs) -> MeasuredRow:
     """The view's index has the reference."""
-    index, direction = view.index, inputs.policy.delay.direction
-    nothing = np.full(len(index) + 1, UNMEASURED)
-    forward = nothing if direction is Direction.BACKWARD else _forward_readings(reference, view, inputs)
-    backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, view, inputs)
+    index = view.index
+    forward, backward = _forward_readings(reference, view, inputs), _backward_readings(reference, view, inputs)
     reading, is_backward = _larger(forward, backward)
     doubted = np.zeros(len(index) + 1, np.bool_)
-    lone = ((forward < 0) | (backward < 0)) & (reading >= 0) & (direction is Direction.WORST)
+    lone = ((forward < 0) | (backward < 0)) & (reading >= 0)
     if inputs.estimates is not None:
         others = estimate_row(inputs.estimates, reference, view)
-        doubted = ((forward < 0) | (backward < 0)) & (reading >= 0) & (reading < others.expected_ms)
+        doubted = lone & (reading < others.expected_ms)
         lone &= others.expected_ms == 0
         reading[doubted] = np.where(reading < others.lowest_ms, IMPLAUSIBLE, others.expected_ms)[doubted]
     source = np.zeros(len(index) + 1, np.int8)
     for number, other in enumerate(inputs.delay_views, FIRST_VIEW):
         if inputs.now < other.fresh_until:
-            row = _view_row(other, reference, direction, view)
+            row = _view_row(other, reference, view)
             adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
             reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
             lone &= row.reading < 0
@@ -236,16 +233,14 @@ def rtt_getter(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
     return attrgetter(f"{statistic}_ms")
 
 
-def _view_row(other: DelayView, reference: str, direction: Direction, view: View) -> ViewRow:
+def _view_row(other: DelayView, reference: str, view: View) -> ViewRow:
     def place() -> ViewRow:
         row, index = other.row(reference), view.index
-        forward = {} if direction is Direction.BACKWARD else row.forward
-        backward = {} if direction is Direction.FORWARD else row.backward
-        reading, is_backward = _larger(_place(forward, index), _place(backward, index))
-        reading[index.mask(row.no_reply) & ((reading < 0) | (direction is Direction.WORST))] = NO_REPLY
+        reading, is_backward = _larger(_place(row.forward, index), _place(row.backward, index))
+        reading[index.mask(row.no_reply)] = NO_REPLY
         return ViewRow(reading, is_backward, index.without([*row.forward, *row.backward, *row.no_reply]))
 
-    return view.lasting.once((reference, direction), place, other, view.index)
+    return view.lasting.once(reference, place, other, view.index)
 
 
 def _place(readings: Mapping[str, float], index: NodeIndex) -> Readings:

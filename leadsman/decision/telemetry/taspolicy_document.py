@@ -6,12 +6,13 @@ PolicyProblem of a policy in use.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta, Struct
 
+from leadsman.decision import yaml_document
 from leadsman.decision.inputs import RefusedPolicy
 from leadsman.decision.telemetry.taspolicy import (
     LABEL_PREFIX,
@@ -27,8 +28,6 @@ from leadsman.decision.telemetry.taspolicy import (
     Strategy,
     TasPolicy,
 )
-from leadsman.runtime import decode_errors
-from leadsman.runtime.decode_errors import DecodeFault
 
 MAX_AGE_SECONDS = 86_400
 
@@ -48,13 +47,6 @@ class BadTasPolicy(ValueError):
         self.problem = PolicyProblem(path, text)
 
 
-class WholeNumber(int):
-    """An integer, or a number that equals one: the API server makes 10 of 10.0."""
-
-
-_INT64 = range(-(2**63), 2**63)
-
-
 class _Metadata(Struct):
     name: str
     namespace: str = "default"
@@ -69,7 +61,7 @@ class _Metrics(Struct, rename="camel"):
 class _Rule(Struct):
     metricname: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]+\Z")]
     operator: Operator
-    target: WholeNumber = WholeNumber(0)
+    target: int = 0
     labels: list[str] | None = None
 
 
@@ -80,41 +72,38 @@ class _Strategy(Struct, rename="camel"):
     policy_name: Any = None
 
 
+class _Strategies(Struct):
+    dontschedule: _Strategy | None = None
+    scheduleonmetric: _Strategy | None = None
+    deschedule: _Strategy | None = None
+    labeling: _Strategy | None = None
+
+
 class _Spec(Struct):
-    metrics: Any = None
-    strategies: Any = None
+    metrics: _Metrics | None = None
+    strategies: _Strategies | None = None
 
 
-_TOP_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
-
-_ALLOWED = {
-    "metricname": "letters, digits, _ and -",
-    "operator": "Equals, LessThan or GreaterThan",
-    "target": "a whole number of 64 bits",
-    "logicalOperator": "anyOf or allOf",
-    "scoring": "rank or proportional",
-    "failMode": "open or closed",
-    "maxAgeSeconds": f"a number of seconds, more than 0 and at most {MAX_AGE_SECONDS}",
-    "rules": "a list of rules",
-    "labels": "a list of texts such as key=value",
-}
+class _Policy(Struct):
+    metadata: _Metadata
+    spec: _Spec | None = None
 
 
 def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
     """plain: the API object. BadTasPolicy."""
-    metadata = _converted(plain.get("metadata"), _Metadata, "metadata")
     check_spec_size(len(msgspec.json.encode(plain.get("spec"))))
-    spec = _mapping(plain.get("spec") or {}, "spec")
-    metrics = _converted(spec.get("metrics") or {}, _Metrics, "spec.metrics")
-    given = _mapping(spec.get("strategies") or {}, "spec.strategies")
-    read = {
-        name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGY_NAMES if name in given
-    }
-    _check_label_count(read.get("labeling"))
+    try:
+        document = msgspec.convert(plain, _Policy)
+    except msgspec.ValidationError as error:
+        path, text = yaml_document.validation_fault(error, plain, _Policy)
+        raise BadTasPolicy(path.removeprefix("$."), text) from error
+    metadata, spec = document.metadata, document.spec or _Spec()
+    metrics, strategies = spec.metrics or _Metrics(), spec.strategies or _Strategies()
+    read = {name: each for name in STRATEGY_NAMES if (each := getattr(strategies, name)) is not None}
+    _check_label_count(strategies.labeling)
+    given = (plain.get("spec") or {}).get("strategies") or {}
     problems = [
-        *_unknown_fields(plain, spec, given),
-        *_missing_strategies(spec, given),
-        *_unknown_strategies(given),
+        *_unused_strategies(given),
         *_unused_rules(read),
         *_mixed_operators(read),
         *_label_problems(metadata.name, read),
@@ -144,50 +133,6 @@ def _check_label_count(labeling: _Strategy | None) -> None:
         raise BadTasPolicy("spec.strategies.labeling.rules", text)
 
 
-def _mapping(plain: object, path: str) -> Mapping[str, Any]:
-    if not isinstance(plain, Mapping):
-        raise BadTasPolicy(path, f"got {_shown(plain)}, allowed is an object")
-    return plain
-
-
-def _converted(plain: Any, kind: type[Any], path: str) -> Any:
-    try:
-        return msgspec.convert(plain, kind, dec_hook=_whole_number)
-    except msgspec.ValidationError as error:
-        raise _bad(decode_errors.explain(error), plain, path) from error
-
-
-def _whole_number(_: type[Any], value: Any) -> WholeNumber:
-    whole = int(value) if isinstance(value, float) and value.is_integer() else value
-    if type(whole) is not int or whole not in _INT64:
-        raise ValueError("no whole number of 64 bits")
-    return WholeNumber(whole)
-
-
-_MISSING = re.compile(r"missing required field (.*)")
-
-
-def _bad(fault: DecodeFault, plain: Any, path: str) -> BadTasPolicy:
-    """The fault as the field's path, what stands there and what is allowed."""
-    inner = fault.path.removeprefix("$")
-    if missing := _MISSING.search(fault.what):
-        return BadTasPolicy(f"{path}{inner}.{missing[1]}", f"missing, allowed is {_allowed(missing[1])}")
-    steps = decode_errors.steps(fault.path)
-    for step in steps:
-        plain = plain[step]
-    last = next((step for step in reversed(steps) if isinstance(step, str)), "")
-    return BadTasPolicy(path + inner, f"got {_shown(plain)}, allowed is {_allowed(last)}")
-
-
-def _allowed(field: str) -> str:
-    return _ALLOWED.get(field, "an object" if not field else "a text")
-
-
-def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else text[:60] + "…"
-
-
 def _strategy(name: str, read: _Strategy, policy: str) -> Strategy:
     """Without rules where no node could carry its label."""
     usable = name != "deschedule" or is_valid_mark(policy)
@@ -197,7 +142,7 @@ def _strategy(name: str, read: _Strategy, policy: str) -> Strategy:
 
 def _rule(read: _Rule, policy: str) -> Rule:
     labels = tuple(RuleLabel(*text.split("=", 1)) for text in read.labels or [] if not label_problem(policy, text))
-    return Rule(read.metricname, read.operator, int(read.target), labels)
+    return Rule(read.metricname, read.operator, read.target, labels)
 
 
 # apimachinery/pkg/util/validation/validation.go: IsQualifiedName's name part, and IsValidLabelValue.
@@ -224,35 +169,9 @@ def is_valid_mark(policy: str) -> bool:
     return bool(_NAME.fullmatch(policy))
 
 
-def _unknown_fields(
-    plain: Mapping[str, Any], spec: Mapping[str, Any], strategies: Mapping[str, Any]
-) -> Iterator[PolicyProblem]:
-    """A misspelt field: the API server drops it with no more than a warning, and then a default counts."""
-    yield from _not_among(_TOP_FIELDS, plain, "")
-    yield from _not_among(_Spec.__struct_encode_fields__, spec, "spec.")
-    yield from _not_among(_Metrics.__struct_encode_fields__, spec.get("metrics") or {}, "spec.metrics.")
-    for name, strategy in ((name, strategies[name]) for name in STRATEGY_NAMES if name in strategies):
-        path = f"spec.strategies.{name}."
-        yield from _not_among(_Strategy.__struct_encode_fields__, strategy, path)
-        for number, rule in enumerate(strategy["rules"]):
-            yield from _not_among(_Rule.__struct_encode_fields__, rule, f"{path}rules[{number}].")
-
-
-def _not_among(fields: Sequence[str], given: Mapping[str, Any], path: str) -> Iterator[PolicyProblem]:
-    for name in (str(name)[:60] for name in given if name not in fields):
-        if name in STRATEGY_NAMES:
-            yield PolicyProblem(f"{path}{name}", f"is ignored here; move it to spec.strategies.{name}")
-        else:
-            yield PolicyProblem(f"{path}{name}", f"is ignored; known fields are {', '.join(fields)}")
-
-
-def _missing_strategies(spec: Mapping[str, Any], strategies: Mapping[str, Any]) -> Iterator[PolicyProblem]:
-    if not strategies:
-        state = "empty" if "strategies" in spec else "missing"
-        yield PolicyProblem("spec.strategies", f"is {state}, so the policy does nothing")
-
-
-def _unknown_strategies(given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
+def _unused_strategies(given: Iterable[str]) -> Iterator[PolicyProblem]:
+    if not given:
+        yield PolicyProblem("spec.strategies", "is missing or empty, so the policy does nothing")
     for name in given:
         if name not in STRATEGY_NAMES:
             known = ", ".join(STRATEGY_NAMES)
@@ -292,7 +211,7 @@ def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[Poli
         for position, text in enumerate(rule.labels or []):
             if why := label_problem(policy, text):
                 yield PolicyProblem(
-                    f"spec.strategies.labeling.rules[{number}].labels[{position}]", f"{_shown(text)} {why}"
+                    f"spec.strategies.labeling.rules[{number}].labels[{position}]", f"{text[:60]!r} {why}"
                 )
 
 

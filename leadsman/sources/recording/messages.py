@@ -21,8 +21,7 @@ import numpy as np
 from msgspec import Raw, Struct, structs
 
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.delay.bounds import BadBound, parse_bounds
-from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
+from leadsman.decision.delay.bounds import BadBound, ResolvedBound, parse_bounds, resolve_bounds
 from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView, Readings
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.kube import names

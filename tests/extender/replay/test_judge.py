@@ -135,9 +135,10 @@ def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) ->
 
 
 def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
-    silent = structs.replace(inputs.snapshot.nodes["here"], latency=Latency({}))
-    one_way = structs.replace(inputs, snapshot=Snapshot({**inputs.snapshot.nodes, "here": silent}))
-    filtered, prioritized = judged(Judge(parse("delay: {direction: forward}")), one_way)
+    window = PeerLatency(9, 9, p50_ms=2.0, p95_ms=25.0)
+    here = structs.replace(inputs.snapshot.nodes["here"], latency=Latency(dict.fromkeys(CANDIDATES, window)))
+    late = structs.replace(inputs, snapshot=Snapshot({**inputs.snapshot.nodes, "here": here}))
+    filtered, prioritized = judged(Judge(parse("delay: {statistic: p95}")), late)
     assert filtered.result is Result.NEWLY_REFUSED
     assert filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
     assert prioritized.result is Result.OTHER_NODE

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.policy import Direction, EstimateMode, Policy, PolicyError, Statistic, digest, parse
+from leadsman.decision.policy import Policy, PolicyError, parse
 from leadsman.decision.yaml_document import MAX_CHARACTERS
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "policy.yaml"
@@ -15,29 +15,6 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "policy.yaml"
 
 def test_the_example_is_the_defaults() -> None:
     assert parse(EXAMPLE.read_text()) == Policy()
-
-
-@pytest.mark.parametrize("section", ["delay:", "scores:", "nearest:", "pressure:", "weights:", "temperature_celsius:"])
-def test_the_example_states_every_section(section: str) -> None:
-    assert section in EXAMPLE.read_text()
-
-
-@pytest.mark.parametrize("text", ["{}", "delay: {}", "scores: {pressure: {weights: {}}}"])
-def test_what_is_not_mentioned_keeps_its_default(text: str) -> None:
-    assert parse(text) == Policy()
-
-
-def test_every_choice_is_read() -> None:
-    delay = parse("delay: {statistic: p95, direction: backward, estimate: accept}").delay
-    assert (delay.statistic, delay.direction, delay.estimate) == (
-        Statistic.P95,
-        Direction.BACKWARD,
-        EstimateMode.ACCEPT,
-    )
-
-
-def test_a_whole_number_is_a_weight() -> None:
-    assert parse("scores: {nearest: {weight: 3}}").scores.nearest.weight == 3.0
 
 
 @pytest.mark.parametrize(
@@ -48,20 +25,12 @@ def test_a_whole_number_is_a_weight() -> None:
             "$.scores.pressure.weights.cpu: got -1, allowed a number from 0 to 100",
         ),
         ("scores: {nearest: {weight: .nan}}", "$.scores.nearest.weight: got nan, allowed a number from 0 to 100"),
-        ("scores: {nearest: {weight: .inf}}", "$.scores.nearest.weight: got inf, allowed a number from 0 to 100"),
         ("scores: {nearest: {weight: yes}}", "$.scores.nearest.weight: got True, allowed a number from 0 to 100"),
-        ("scores: {nearest: {weight: {a: 1}}}", "$.scores.nearest.weight: got {'a': 1}, allowed a number from 0 to"),
         ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, cloud, pressure"),
         ("delay: {statistic: p99}", "$.delay.statistic: got 'p99', allowed p50, p95, min"),
-        ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, estimate"),
+        ("delay:", "$.delay: got nothing, allowed the fields statistic, estimate"),
         ("scores: {nearest: {weight: 1:30}}", "$.scores.nearest.weight: got '1:30', allowed a number from 0 to 100"),
-        (
-            "scores: {nearest: {weight: 1:30.5}}",
-            "$.scores.nearest.weight: got '1:30.5', allowed a number from 0 to 100",
-        ),
         ("", "$: the file is empty; write {} to choose every default"),
-        ("# nothing\n", "$: the file is empty; write {} to choose every default"),
-        ("- a", "$: got ['a'], allowed the fields delay, scores"),
         (
             "scores: {pressure: {temperature_celsius: {low: 90, high: 10}}}",
             "$.scores.pressure.temperature_celsius: low 90 must be below high 10",
@@ -70,13 +39,11 @@ def test_a_whole_number_is_a_weight() -> None:
         ("delay: {}\ndelay: {}", "$: line 2, column 1: got 'delay' twice, allowed once"),
         ("a: &x {}\nb: *x", "$: line 2, column 4: got the alias *x"),
         ("---\n---\n", "$: line 2, column 1: but found another document"),
-        ("? [a]\n: b", "$: line 1, column 3: found unhashable key"),
         (
             "x: !!python/object/apply:os.system [ls]",
             "$: line 1, column 4: got the tag tag:yaml.org,2002:python/object",
         ),
         ("\x00", "$: unacceptable character"),
-        ("1: 2", "$: expected str"),
         ("initial_layers: a", "$.initial_layers: expected array, got str"),
         ("initial_layers: [5, a]", "$.initial_layers[1]: got 'a', allowed a number from "),
     ],
@@ -102,18 +69,7 @@ def test_what_would_exhaust_memory_or_stack_is_refused(text: str, said: str) -> 
         parse(text)
 
 
-def test_a_long_value_is_cut_in_the_error() -> None:
-    with pytest.raises(PolicyError) as caught:
-        parse("delay: {statistic: " + "x" * 10_000 + "}")
-    assert len(str(caught.value)) < 200
-
-
 @given(st.text(max_size=200))
 def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
     with suppress(PolicyError):
         assert isinstance(parse(text), Policy)
-
-
-def test_the_digest_tells_policies_apart() -> None:
-    assert digest(Policy()) == digest(parse("{}")) != digest(parse("scores: {nearest: {weight: 1}}"))
-    assert len(digest(Policy())) == 12

@@ -4,7 +4,6 @@ from tests.mutations.mutation import Mutation
 
 RTT_TABLE = "leadsman/decision/delay/rtt_table.py"
 AT_DECIDER = "extender/test_decider.py::"
-AT_RTT_TABLE = "leadsman/decision/delay/test_rtt_table.py::"
 
 MUTATIONS = (
     Mutation(
@@ -95,7 +94,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a report that nobody confirms gains no preference",
-        "leadsman/decision/delay/delay_scores.py",
+        "leadsman/decision/delay/delay_plugins.py",
         "np.where(lone, np.nan, evaluation.rtt_ms[at])",
         "evaluation.rtt_ms[at]",
         "leadsman/decision/delay/test_trust.py::"
@@ -128,7 +127,8 @@ MUTATIONS = (
         RTT_TABLE,
         "if freshness is not Freshness.FRESH:",
         "if False:",
-        AT_RTT_TABLE + "test_only_the_fresh_reporter_counts",
+        "leadsman/decision/delay/test_one_evaluation.py::"
+        "test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_pair",
     ),
     Mutation(
         "what an ended decision computed is not kept",
@@ -139,10 +139,10 @@ MUTATIONS = (
     ),
     Mutation(
         "the nodes that bounds of a pod are to are capped",
-        "leadsman/decision/delay/evaluation.py",
+        "leadsman/decision/delay/bounds.py",
         "if references > MAX_REFERENCES:",
         "if False:",
-        "leadsman/decision/delay/test_evaluation.py::test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number",
+        "leadsman/decision/delay/test_delay_filter.py::test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number",
     ),
     Mutation(
         "of two ends the larger counts",

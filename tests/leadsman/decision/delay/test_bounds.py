@@ -54,11 +54,6 @@ def test_all_labels_count_and_dots_belong_to_the_name() -> None:
     assert of(labels) == (DelayBound("a", 1.0), DelayBound("b.example.com", 2.0))
 
 
-@pytest.mark.parametrize("name", ["delay", "Delay_edge", "x_delay_edge", "example.com/delay_edge", "my-delay_edge"])
-def test_other_labels_are_not_ours(name: str) -> None:
-    assert of({name: "abc"}) == ()
-
-
 def test_each_line_is_a_bound_with_its_own_options() -> None:
     text = """
         # close to the shop, and to any cache
@@ -71,15 +66,6 @@ def test_each_line_is_a_bound_with_its_own_options() -> None:
         DelayBound("deployment/web", 2.5, ReplicaMode.ALL, EstimateMode.REJECT),
         DelayBound("shop/statefulset/db", 10.0, ReplicaMode.NEAREST, EstimateMode.ACCEPT),
     )
-
-
-def test_a_name_may_be_longer_than_a_label_holds() -> None:
-    name = "edge-" + "x" * 200 + ".example.com"
-    assert lines(f"{name}: 5") == (DelayBound(name, 5.0),)
-
-
-def test_labels_and_lines_hold_together() -> None:
-    assert of({"delay_a": "1"}, **{DELAY_ANNOTATION: "b: 2"}) == (DelayBound("a", 1.0), DelayBound("b", 2.0))
 
 
 def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> None:
@@ -121,10 +107,6 @@ def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, a
     with pytest.raises(BadBound, match=f'annotation {annotation}: "some" is not valid; use {allowed}'):
         of({"delay_a": "1"}, **{annotation: "some"})
     assert of({}, **{annotation: "some"}) == ()
-
-
-def test_readable_takes_a_bad_bound_for_no_bounds() -> None:
-    assert bounds.valid_bounds(PodInfo("ns", "p", labels={"delay_a": "1", "delay_b": "x"})) == ()
 
 
 @given(st.dictionaries(st.text(max_size=20).map(lambda name: f"delay_{name}"), st.text(max_size=70)), st.text())

@@ -1,19 +1,20 @@
 """A delay bound is hard: a node passes only when every bound is known to hold there."""
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
 ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
-NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
@@ -57,72 +58,8 @@ def test_all_labels_must_hold(make: "Make") -> None:
         assert judged.refused["n"].reason == "delay to b over 5 ms"
 
 
-def test_a_missing_reference_refuses_every_node(edge: DecisionInputs, make: "Make") -> None:
-    assert reasons(edge, make, {"delay_edge-9": "25"}) == dict.fromkeys(NODES, NO_EDGE_9)
-
-
 def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: "Make") -> None:
     assert filter_nodes(make.pod(delay_gone="25"), ["n"], make.facts({"n": make.state()}, ACCEPT)).kept == ()
-
-
-def test_a_node_asked_about_exists_even_without_an_agent(make: "Make") -> None:
-    judged = filter_nodes(make.pod(delay_bare="25"), ["bare", "n"], make.facts({"n": make.state()}))
-    assert judged.kept == ("bare",)
-    assert judged.refused["n"].reason == "delay to bare was not measured"
-
-
-def test_names_are_exact(make: "Make") -> None:
-    """The original matched substrings, so edge-1 also meant edge-10."""
-    facts = make.facts({"edge-10": make.state({"n": 1.0}), "edge-1": make.state({"n": 50.0}), "n": make.state()})
-    assert filter_nodes(make.pod(**{"delay_edge-1": "5"}), ["n"], facts).kept == ()
-    assert (
-        filter_nodes(make.pod(delay_edge="5"), ["n"], facts).refused["n"].reason
-        == "no such node edge; workloads are not listed yet"
-    )
-
-
-def test_a_node_name_may_have_dots(make: "Make") -> None:
-    facts = make.facts({"a.example.com": make.state({"n": 1.0}), "n": make.state()})
-    assert filter_nodes(make.pod(**{"delay_a.example.com": "5"}), ["n"], facts).kept == ("n",)
-
-
-@pytest.mark.parametrize("value", ["-1", "abc", "", "nan", "1e3"])
-def test_a_bad_label_refuses_every_node_and_says_which(edge: DecisionInputs, make: "Make", value: str) -> None:
-    said = reasons(edge, make, {"delay_edge-1": value, "delay_edge-2": "5"})
-    assert said == dict.fromkeys(
-        NODES, f'label delay_edge-1: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
-    )
-
-
-@pytest.mark.parametrize(
-    ("freshness", "reason"),
-    [
-        ("stale", "delay to ref is stale"),
-        ("silent", "delay to ref is stale"),
-        ("provisional", "delay to ref was read at start and not confirmed by a new report"),
-    ],
-)
-def test_an_old_report_refuses_with_its_own_reason(make: "Make", freshness: str, reason: str) -> None:
-    facts = make.facts({"ref": make.state({"n": 1.0}, freshness=freshness), "n": make.state()})
-    assert filter_nodes(make.pod(delay_ref="5"), ["n"], facts).refused["n"].reason == reason
-
-
-def test_silence_on_the_path_refuses_with_its_own_reason(make: "Make") -> None:
-    facts = make.facts({"ref": make.state({"n": None}), "n": make.state()})
-    assert (
-        filter_nodes(make.pod(delay_ref="5"), ["n"], facts).refused["n"].reason == "no reply between the node and ref"
-    )
-
-
-def test_accept_lets_unknown_delays_pass_but_never_known_ones_over_the_bound(make: "Make") -> None:
-    states = {"ref": make.state({"far": 50.0, "lost": None}), "old": make.state({"ref": 1.0}, freshness="stale")}
-    judged = filter_nodes(make.pod(delay_ref="5"), ["far", "lost", "old", "new"], make.facts(states, ACCEPT))
-    assert judged.kept == ("old", "new")
-    assert judged.refused["lost"].reason == "no reply between the node and ref"
-
-
-def test_a_pod_without_bounds_passes_everywhere(make: "Make") -> None:
-    assert filter_nodes(make.pod(app="x"), NODES, make.facts({})) == (tuple(NODES), {})
 
 
 def network(rng: random.Random, make: "Make") -> DecisionInputs:
@@ -171,3 +108,33 @@ def test_no_random_placement_breaks_its_bounds(make: "Make") -> None:
                     reports = [0.0] if node == reference else fresh_reports(facts, reference, node)
                     assert reports
                     assert max(reports) <= float(ms)
+
+
+def _spread(make: "Make", workloads: int) -> tuple[DecisionInputs, PodInfo]:
+    """A pod with a bound to each of so many workloads, of 16 nodes each."""
+    nodes = [f"n-{number}" for number in range(16)]
+    running: dict[str, Any] = {
+        f"deployment_w-{number}": [f"p-{node}@{node}" for node in nodes] for number in range(workloads)
+    }
+    facts = make.facts({node: make.state({}) for node in nodes}, workloads=make.workloads(**running))
+    return facts, make.pod(**{f"delay_w-{number}": "5" for number in range(workloads)})
+
+
+def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number(make: "Make") -> None:
+    facts, pod = _spread(make, 9)
+    reasons = {refusal.reason for refusal in filter_nodes(pod, ["n-0", "n-1"], facts).refused.values()}
+    assert reasons == {"the pod's delay bounds are to 144 nodes in all; at most 128 are allowed"}
+
+
+def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: "Make") -> None:
+    steps = list[int]()
+
+    def stop_at_third() -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            raise InterruptedError
+
+    facts, pod = _spread(make, 8)
+    with pytest.raises(InterruptedError):
+        filter_nodes(pod, ["n-0"], structs.replace(facts, checkpoint=stop_at_third))
+    assert len(steps) == 3

@@ -35,49 +35,11 @@ def test_a_dead_node_whose_records_are_gone_is_still_a_target(make: "Make") -> N
     assert reasons(facts(make)) == {"far": ALONE, "other": "delay to gone was not measured"}
 
 
-def test_without_last_round_trips_there_is_no_such_node(make: "Make") -> None:
-    inputs = make.facts({node: make.state({}) for node in NODES})
-    assert set(reasons(inputs).values()) == {"no such node gone; workloads are not listed yet"}
-
-
-def test_lost_probes_of_now_do_not_count_against_them(make: "Make") -> None:
-    assert reasons(facts(make, dict.fromkeys(NODES))) == {
-        "far": ALONE,
-        "other": "no reply between the node and gone",
-    }
-
-
-def test_neither_do_stale_reports_of_the_dead_node(make: "Make") -> None:
-    inputs = facts(make)
-    nodes = {**inputs.snapshot.nodes, "gone": make.state({"near": 1.0, "other": 1.0}, freshness="stale")}
-    assert reasons(make.facts(nodes, last_round_trips=LAST)) == {"far": ALONE, "other": "delay to gone is stale"}
-
-
 def test_a_fresh_measurement_counts_before_them(make: "Make") -> None:
     assert reasons(facts(make, {"near": 6.0, "far": 4.0, "other": None})) == {
         "near": ALONE,
         "other": "no reply between the node and gone",
     }
-
-
-def test_a_replica_that_stays_on_a_dead_node_is_judged_so_too(make: "Make") -> None:
-    """A StatefulSet's pod is not deleted."""
-    pod = PodInfo("default", "cam-2", labels={"delay_db": "5"})
-    placed = make.workloads(statefulset_db=["db-0@gone"])
-    assert reasons(facts(make, dict.fromkeys(NODES), workloads=placed), pod) == {
-        "far": "delay to statefulset/db over 5 ms",
-        "other": "no reply between the node and statefulset/db",
-    }
-
-
-def test_a_new_state_changes_the_answer_at_once(make: "Make") -> None:
-    """What was evaluated on the last one is not kept."""
-    before = facts(make)
-    assert "near" not in reasons(before)
-    after = DecisionInputs(
-        before.snapshot, before.policy, before.now, before.views, last_round_trips={"gone": LastRoundTrips(70.0, {})}
-    )
-    assert reasons(after)["near"] == "delay to gone was not measured"
 
 
 @pytest.mark.parametrize("peers", [None, dict.fromkeys(NODES)])

@@ -16,13 +16,13 @@ from msgspec import Struct, structs
 
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.delay.bounds import ReplicaMode
-from leadsman.decision.delay.delay_scores import NearestScore
+from leadsman.decision.delay.delay_plugins import NearestScore
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs, SourceRow
 from leadsman.decision.model import DelayEvidence, PodInfo
-from leadsman.decision.policy import DelayPolicy, Direction, EstimateMode, Policy, Statistic
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statistic
 from leadsman.decision.view import Views
 from leadsman.kube.names import DELAY_ANNOTATION
 from leadsman.state.records import Latency
@@ -70,7 +70,7 @@ class Pair(NamedTuple):
     low_ms: float | None = None
     high_ms: float | None = None
     source: str = ""
-    direction: str = ""
+    reporter: str = ""
     age_seconds: float | None = None
     why: Outcome | None = None
     reference: str = ""
@@ -105,14 +105,9 @@ def read_pair(reference: str, node: str, mode: EstimateMode, inputs: DecisionInp
     return estimated_pair(reference, node, why, mode, inputs)._replace(why=why, reference=reference)
 
 
-def ways(reference: str, node: str, inputs: DecisionInputs) -> list[tuple[Direction, str, str]]:
-    both = [(Direction.FORWARD, reference, node), (Direction.BACKWARD, node, reference)]
-    return [way for way in both if inputs.policy.delay.direction in (Direction.WORST, way[0])]
-
-
 def agents_pair(reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair | None, Outcome]:
-    best, why, lone = None, Outcome.UNMEASURED, inputs.policy.delay.direction is Direction.WORST
-    for direction, reporter, peer in ways(reference, node, inputs):
+    best, why, lone = None, Outcome.UNMEASURED, True
+    for reporter, peer in ((reference, node), (node, reference)):
         state = inputs.snapshot.nodes.get(reporter, NodeState())
         window = state.latency.peers.get(peer) if state.latency else None
         rtt_ms = None if window is None else getattr(window, f"{inputs.policy.delay.statistic}_ms")
@@ -129,20 +124,19 @@ def agents_pair(reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair
             lone = lone and best is None
             age = state.age_seconds(inputs.now)
             low_ms = rtt_ms if window.min_ms is None else window.min_ms
-            best = Pair(Outcome.PASSES, rtt_ms, low_ms, window.p95_ms, "agents", direction.value, age)
+            best = Pair(Outcome.PASSES, rtt_ms, low_ms, window.p95_ms, "agents", reporter, age)
     return (None if why is Outcome.NO_REPLY or best is None else best._replace(lone=lone)), why
 
 
 def view_pair(view: Any, reference: str, node: str, inputs: DecisionInputs) -> tuple[Pair | None, bool]:
     age = None if view.read_at is None else inputs.now - view.read_at
-    best = None
-    for direction, reporter, peer in ways(reference, node, inputs):
+    best, both = None, ((reference, node), (node, reference))
+    for reporter, peer in both:
         ms = view.pairs.get((reporter, peer))
         if ms is not None and (best is None or ms > best.rtt_ms):
-            best = Pair(Outcome.PASSES, ms, ms, ms, view.source, direction.value, age)
-    both = ((reference, node), (node, reference))
+            best = Pair(Outcome.PASSES, ms, ms, ms, view.source, reporter, age)
     lost = any(pair in view.pairs and view.pairs[pair] is None for pair in both)
-    return (None if lost and inputs.policy.delay.direction is Direction.WORST else best), lost
+    return (None if lost else best), lost
 
 
 def estimated_pair(reference: str, node: str, why: Outcome, mode: EstimateMode, inputs: DecisionInputs) -> Pair:
@@ -224,8 +218,7 @@ def cases(draw: st.DrawFn, make: "Make", cache: Views) -> Case:
         for number, pairs in enumerate(draw(st.lists(VIEWS, max_size=2)))
     )
     spans = draw(st.none() | st.dictionaries(st.sampled_from(PAIRS), SPANS, max_size=12))
-    choices = [draw(st.sampled_from(choice)) for choice in (Statistic, Direction, EstimateMode)]
-    policy = DelayPolicy(*choices)
+    policy = DelayPolicy(draw(st.sampled_from(Statistic)), draw(st.sampled_from(EstimateMode)))
     inputs = make.facts(
         states,
         Policy(delay=policy),
@@ -276,15 +269,11 @@ def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_p
     by_rtt = sorted(scored.values, key=lambda node: deciding[node].rtt_ms)
     values = [scored.values[node] for node in by_rtt]
     assert values == sorted(values, reverse=True)
-    probes = select_probe_pairs(pod, NAMES, inputs)
-    if inputs.policy.delay.direction is Direction.FORWARD:
-        probes = tuple((node, reference) for reference, node in probes)
-    assert list(probes) == read_probes(references, replicas, mode, inputs)
+    assert list(select_probe_pairs(pod, NAMES, inputs)) == read_probes(references, replicas, mode, inputs)
 
 
 def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
     why = "" if pair.why is None else reason(pair.why, WEB, BOUND_MS)
-    reporter = {"forward": pair.reference, "backward": node}.get(pair.direction, "")
     return DelayEvidence(
         WEB,
         pair.reference,
@@ -295,10 +284,9 @@ def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
         pair.high_ms,
         pair.source,
         pair.source == "coordinates",
-        pair.direction,
         pair.age_seconds,
         why,
-        reporter=reporter,
+        reporter=pair.reporter,
     )
 
 

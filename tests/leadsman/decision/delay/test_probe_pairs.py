@@ -7,8 +7,6 @@ import pytest
 from leadsman.decision.delay.probe_pairs import MAX_PROBE_PAIRS, select_probe_pairs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import DelayPolicy, Direction, Policy
-from leadsman.kube.names import ESTIMATE_ANNOTATION
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
@@ -36,21 +34,6 @@ def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: "Make") -
     assert pairs(known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
 
 
-def test_an_estimate_that_may_not_count_is_wanted_too(make: "Make") -> None:
-    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={ESTIMATE_ANNOTATION: "reject"})
-    assert select_probe_pairs(pod, NODES, known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
-
-
-def test_who_should_measure_is_who_counts(make: "Make") -> None:
-    policy = Policy(delay=DelayPolicy(direction=Direction.FORWARD))
-    facts = make.facts({"ref": make.state({}), "n": make.state({})}, policy)
-    assert pairs(facts, ["n"]) == (("ref", "n"),)
-
-
-def test_they_are_few(make: "Make") -> None:
-    assert pairs(known(make), most=1) == (("sure", "ref"),)
-
-
 def test_each_pair_is_named_once_for_several_bounds(make: "Make") -> None:
     pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={"leadsman.dev/delay": "node/ref: 6"})
     assert select_probe_pairs(pod, ["sure", "likely"], known(make)) == (("sure", "ref"), ("likely", "ref"))
@@ -63,20 +46,9 @@ def test_a_node_that_another_bound_rules_out_is_not_worth_a_probe(make: "Make") 
     assert pairs(again, ["sure", "likely"], delay_ref="5", delay_other="5") == (("likely", "ref"),)
 
 
-def test_each_replica_is_named(make: "Make") -> None:
-    states = {node: make.state({}) for node in ("r-1", "r-2", "n")}
-    facts = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
-    assert pairs(facts, ["n"], delay_web="5") == (("n", "r-1"), ("n", "r-2"))
-
-
 @pytest.mark.parametrize("labels", [{"delay_ref": "x"}, {"delay_gone": "5"}, {"delay_ref": "5", "delay_gone": "5"}])
 def test_nothing_is_wanted_where_measuring_cannot_help(make: "Make", labels: dict[str, Any]) -> None:
     assert pairs(known(make), **labels) == ()
-
-
-def test_a_silent_reference_cannot_be_asked(make: "Make") -> None:
-    facts = make.facts({"ref": make.state({}, freshness="stale"), "n": make.state({})})
-    assert pairs(facts, ["n"]) == ()
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 16])

@@ -11,7 +11,6 @@ from leadsman.decision.delay.bounds import (
     NoTarget,
     ReplicaMode,
     Target,
-    TargetName,
     resolve_target,
 )
 from leadsman.decision.inputs import DecisionInputs
@@ -43,21 +42,9 @@ def shop(make: "Make") -> DecisionInputs:
     return make.facts({"edge-1": make.state(), "web": make.state()}, workloads=places)
 
 
-@pytest.mark.parametrize(
-    ("reference", "parts"),
-    [("web", ("", "", "web")), ("job/a.b", ("", "job", "a.b")), ("ns/job/web", ("ns", "job", "web"))],
-)
-def test_a_reference_is_a_name_with_or_without_kind_and_namespace(reference: str, parts: tuple[str, str, str]) -> None:
-    assert TargetName.of(reference) == parts
-
-
 @pytest.mark.parametrize("reference", ["edge-1", "node/edge-1"])
 def test_a_node_of_the_state_is_found(shop: DecisionInputs, reference: str) -> None:
     assert found(reference, shop) == Target("edge-1", ("edge-1",))
-
-
-def test_a_node_asked_about_is_found_without_an_agent(shop: DecisionInputs) -> None:
-    assert found("asked", shop) == Target("asked", ("asked",))
 
 
 def test_a_workload_is_found_with_each_node_once(shop: DecisionInputs) -> None:

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes
-from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds
-from leadsman.decision.delay.delay_scores import NEAREST
-from leadsman.decision.delay.evaluation import resolve_bounds
+from leadsman.decision.delay.bounds import BadBound, NoTarget, parse_bounds, resolve_bounds
+from leadsman.decision.delay.delay_plugins import NEAREST
 from leadsman.decision.explain import explain
 from leadsman.decision.inputs import SourceRow
 from leadsman.decision.model import PodInfo

@@ -52,12 +52,6 @@ def test_polled_values_age_out_one_by_one(tas: "Tas") -> None:
     }
 
 
-def test_while_all_are_young_the_table_s_own_column_is_used(tas: "Tas") -> None:
-    column = tas.column({"a": 1}, read_at=90.0)
-    facts = known((PolledMetrics({"m": column}),))
-    assert telemetry_plugins.current_readings("m", tas.policy(), facts) is column
-
-
 def test_the_first_table_with_a_current_value_counts_alone(tas: "Tas") -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
     a = node(load=1.0)
@@ -67,9 +61,3 @@ def test_the_first_table_with_a_current_value_counts_alone(tas: "Tas") -> None:
     assert set(
         telemetry_plugins.current_readings("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values
     ) == {"a"}
-
-
-def test_when_the_first_has_aged_out_the_next_is_asked(tas: "Tas") -> None:
-    polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=50.0)})
-    facts = known((polled, SnapshotMetrics()), a=node(load=1.0))
-    assert set(telemetry_plugins.current_readings("load", tas.policy(), facts).values) == {"a"}

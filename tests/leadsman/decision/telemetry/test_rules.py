@@ -6,7 +6,6 @@ import pytest
 
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
 from leadsman.decision.telemetry.telemetry_plugins import (
-    strategy_violated,
     violates,
     violating_nodes,
     violations_by_node,
@@ -63,10 +62,3 @@ def test_a_node_that_violates_several_is_told_the_first(tas: "Tas") -> None:
     strategy = dontschedule(tas, [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
     found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
     assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
-
-
-def test_no_rules_are_never_violated(tas: "Tas") -> None:
-    for logic in ("anyOf", "allOf"):
-        strategy = dontschedule(tas, {"rules": [], "logicalOperator": logic})
-        assert violations_by_node(strategy, []) == {}
-        assert not strategy_violated(strategy, [], unknown=True)

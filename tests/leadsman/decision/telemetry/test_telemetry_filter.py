@@ -9,7 +9,6 @@ from msgspec import structs
 from leadsman.decision.decide import decide
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter
-from leadsman.decision.view import Views
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas
@@ -26,22 +25,6 @@ def refused(facts: Any, pod: Any, nodes: Any = NODES) -> Mapping[str, str]:
 def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: "Tas") -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": 80}})
     assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: heat GreaterThan 80"}
-
-
-def test_the_reason_of_all_of_has_every_rule(tas: "Tas") -> None:
-    rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "LessThan", 1)]
-    facts = tas.facts(
-        [tas.policy(dontschedule={"rules": rules, "logicalOperator": "allOf"})], {"m": {"a": 2}, "n": {"a": 0}}
-    )
-    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: m GreaterThan 1 and n LessThan 1"}
-
-
-def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: "Tas") -> None:
-    facts = tas.facts(
-        [tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": "82500m"}}
-    )
-    assert len(set(refused(facts, tas.pod()).values())) == 1
-    assert TelemetryFilter().evidence(tas.pod(), NODES, facts).measured == {"heat": {"a": 81.0, "b": 82.5}}
 
 
 @pytest.mark.parametrize("metrics", [{}, {"heat": {}}, {"heat": {"elsewhere": 99}}])
@@ -77,14 +60,6 @@ def test_stale_metrics_expire(tas: "Tas") -> None:
     old = structs.replace(fresh, now=1015.1)
     assert set(refused(fresh, tas.pod())) == {"a"}
     assert refused(old, tas.pod()) == {}
-
-
-def test_one_memo_serves_changing_metrics_and_policies(tas: "Tas") -> None:
-    memo = Views()
-    for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
-        policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
-        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), views=memo)
-        assert set(refused(facts, tas.pod())) == expected
 
 
 @pytest.mark.parametrize(

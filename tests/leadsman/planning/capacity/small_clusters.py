@@ -14,7 +14,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, FailureDomain, FailureDomains
 from leadsman.planning.capacity.fit_model import PodTemplate

@@ -6,7 +6,7 @@ from leadsman.cluster.budgets import DisruptionBudget
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
 from tests.leadsman.planning.backups.random_clusters import inputs_of, random_case
 from tests.leadsman.planning.replacement.simulated_cluster import Matrix

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadsman.cluster.scheduling import refusals
-from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.simulator.generated_cluster import BadSpec, generate, parse_spec
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
