@@ -87,7 +87,7 @@ def fit_in_parts(cluster: Cluster, inputs: DecisionInputs) -> None:
     watch.measured("every failure", lambda: list(losses(model)), lambda found: f"{len(found)} failures")
     watch.measured(
         f"what to add for {counted.sets * 5 // 4}",
-        lambda: additions(model, counted.sets * 5 // 4, {}),
+        lambda: additions(model, counted.sets * 5 // 4),
         lambda found: f"+{found[0].copies} like {found[0].node}" if found else "nothing helps",
     )
     watch.rows.append(("all", f"{watch.cpu_seconds:.2f}", "at most 10 s for 1,000 nodes, 60 s for 5,000"))

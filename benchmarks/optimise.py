@@ -1,14 +1,13 @@
-"""Reserved capacity of the greedy plan, of the search, and of one joint run of CP-SAT.
+"""Reserved capacity of the greedy plan and of the search.
 
 Needs leadsman[plan]. Nodes of planetlab_1 with 16 GiB, pods of ¼ to 4 GiB, none placed, each with the 2 to 8 nodes
-nearest to one of them as candidates; in units of 256 MiB. All have the same model. Search and CP-SAT get
-the same deterministic work. Seconds in the table are of the CPU.
+nearest to one of them as candidates; in units of 256 MiB. Seconds in the table are of the CPU.
 
     python -m benchmarks.optimise --work 24 --sizes 20x100,50x250 --seed 0
 """
 
 import argparse
-import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +15,8 @@ import numpy as np
 from leadsman.planning.backups.backup_plan import BackupScope, FailureDomain
 from leadsman.planning.backups.reserve import Room
 from leadsman.planning.optimise.choices import NO_NODE, Choices, PodOptions, Problem, greedy_choices, score
-from leadsman.planning.optimise.search import reserved_bound
 from leadsman.runtime.text_table import align_columns
-from leadsman.simulator.solver import process
-from leadsman.simulator.solver.cp_sat import CpSat
-from leadsman.simulator.solver.process import Job
+from leadsman.simulator import solver
 
 PLANETLAB = Path(__file__).parents[1] / "tests" / "data" / "rtt" / "planetlab_1.txt.gz"
 NODE_UNITS, POD_UNITS = 64, (1, 2, 4, 8, 16)
@@ -48,32 +44,19 @@ def planetlab_problem(nodes: int, pods: int, seed: int) -> Problem:
 
 def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:
     problem = planetlab_problem(nodes, pods, seed)
-    began = cpu_seconds()
+    began = time.process_time()
     start = greedy_choices(problem, (NO_NODE,) * pods)
-    greedy_seconds = cpu_seconds() - began
-    began = cpu_seconds()
-    found = process.run(Job(problem, start, seed + 1, work, CAP_SECONDS))
-    search_seconds = cpu_seconds() - began
-    began = cpu_seconds()
-    joint = CpSat(seed + 1, lambda: CAP_SECONDS)(problem, start, range(pods), work)
-    joint_seconds = cpu_seconds() - began
-    joint_score = score(problem, joint.choices)
-    assert joint_score is not None
-    joint_bound = reserved_bound(problem, joint_score, joint.bound)
+    greedy_seconds = time.process_time() - began
+    began = time.process_time()
+    found = solver.optimise(problem, start, seed + 1, work, CAP_SECONDS, lambda _: None)
+    search_seconds = time.process_time() - began
     return [
         f"{nodes} x {pods}, {seed}",
         f"{reserved(problem, start)} ({greedy_seconds:.1f} s)",
         f"{found.score.reserved} ({found.reserved_bound}; {search_seconds:.0f} s; {found.ended})",
-        f"{joint_score.reserved} ({joint_bound}; {joint_seconds:.0f} s)",
         f"{found.score.reserved / max(found.reserved_bound, 1):.3f}",
         f"{found.score.unplaced + found.score.uncovered}",
     ]
-
-
-def cpu_seconds() -> float:
-    """Of this process and of those that it waited for."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 def reserved(problem: Problem, choices: Choices) -> int:
@@ -93,7 +76,6 @@ def main() -> None:
             "NODES x PODS",
             "GREEDY",
             "SEARCH (BOUND)",
-            "JOINT CP-SAT (BOUND)",
             "SEARCH / BOUND",
             "LACKING",
         ]

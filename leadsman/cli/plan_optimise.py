@@ -13,7 +13,7 @@ from leadsman.cli.output import show_progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
-from leadsman.planning.optimise.choices import Choices, Problem, balanced, greedy_choices, score
+from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, Score, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.optimised_plan import (
     OptimisedPlan,
@@ -24,11 +24,9 @@ from leadsman.planning.optimise.optimised_plan import (
     plan_of_choices,
     report_of,
 )
-from leadsman.planning.optimise.search import Ended, Found
 from leadsman.published.documents import encode
 from leadsman.published.move_plan import MovePlan, PlanOrigin
-from leadsman.simulator.solver import process
-from leadsman.simulator.solver.process import Job
+from leadsman.simulator import solver
 
 NO_SOLVER = "no solver is installed, so this is the greedy plan; `pip install leadsman[plan]` brings one"
 
@@ -61,13 +59,15 @@ def main(args: argparse.Namespace) -> int:
     settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
     modelled = model_cluster(given.situation, settings)
     start = greedy_choices(modelled.problem, modelled.start)
+    greedy = score(modelled.problem, start)
+    if greedy is None:
+        raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
     # What follows the search judges every pod again, as what came before it did, and takes about as long.
-    found = _found(modelled.problem, start, args, args.seconds - 2 * (time.monotonic() - began))
-    choices = balanced(modelled.problem, found.choices)
-    plan = plan_of_choices(modelled, choices)
+    found = _found(modelled.problem, start, greedy, args, args.seconds - 2 * (time.monotonic() - began))
+    plan = plan_of_choices(modelled, found.choices)
     if wrong := _wrong(plan, modelled, settings):
         raise RuntimeError(f"the plan fails its own check, so it is not shown: {wrong}; please report this")
-    report = report_of(modelled, plan, start, choices, found)
+    report = report_of(modelled, plan, greedy, found)
     sys.stdout.write(as_json(report) if args.json else as_text(report))
     if args.output is not None:
         args.output.write_bytes(encode(_moves(given, plan, settings)) + b"\n")
@@ -75,11 +75,8 @@ def main(args: argparse.Namespace) -> int:
     return EXIT_COMPLETE if _complete(report) else EXIT_INCOMPLETE
 
 
-def _found(problem: Problem, start: Choices, args: argparse.Namespace, seconds: float) -> Found:
-    at = score(problem, start)
-    if at is None:
-        raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
-    if not problem.pods or args.greedy or not process.solver_installed():
+def _found(problem: Problem, start: Choices, at: Score, args: argparse.Namespace, seconds: float) -> Found:
+    if not problem.pods or args.greedy or not solver.is_installed():
         if not args.greedy and problem.pods:
             print(NO_SOLVER, file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
@@ -91,13 +88,9 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace, seconds: 
         elapsed, share = time.monotonic() - began, found.score.reserved / max(at.reserved, 1)
         show_progress(f"{elapsed:.0f} s: reserves {share:.1%} of what the greedy plan does")
 
-    try:
-        return process.run(Job(problem, start, args.seed, args.work, seconds), progress)
-    except process.SolverFailed as error:
-        print(f"{error}; this is the greedy plan", file=sys.stderr)
-        return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
-    finally:
-        show_progress("")
+    found = solver.optimise(problem, start, args.seed, args.work, seconds, progress)
+    show_progress("")
+    return found
 
 
 def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> MovePlan:

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import PodConstraints, Taint, Toleration
 from leadsman.cluster.model import UNBOUND, Cluster, cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -53,8 +52,6 @@ class GeneratorSpec(Struct, frozen=True):
     replicas: pods of a workload.
     bounded: share of the workloads with a delay bound to a node, which `near` nodes keep.
     placed: share of the pods that have a node already.
-    tainted: share of the nodes with the taint dedicated=special:NoSchedule, and of the workloads that tolerate it.
-    labelled: share of the nodes with the label disk=ssd. choosy: share of the workloads that want it.
     """
 
     zones: int = 2
@@ -71,9 +68,6 @@ class GeneratorSpec(Struct, frozen=True):
     bounded: float = 0.5
     near: Range = Range(2, 8)
     placed: float = 1.0
-    tainted: float = 0.0
-    labelled: float = 0.0
-    choosy: float = 0.0
     seed: int = 1
 
     @property
@@ -184,9 +178,6 @@ FIELDS: Mapping[str, Field] = {
     "bounded": Field("bounded", *_SHARE),
     "near": Field("near", *_RANGE),
     "placed": Field("placed", *_SHARE),
-    "tainted": Field("tainted", *_SHARE),
-    "labelled": Field("labelled", *_SHARE),
-    "choosy": Field("choosy", *_SHARE),
     "seed": Field("seed", *_whole(0, 2**63 - 1)),
 }
 """Name, as a user writes it → the field. docs/snapshot.md says what each means."""
@@ -282,15 +273,13 @@ def _neighbours_together(rtt_ms: Floats) -> Floats:
 
 POD_SLOTS = 110
 NAMESPACE = "default"
-SPECIAL = Taint("dedicated", "special")
-DISK = ("disk", "ssd")
 PUSH_INTERVAL_SECONDS = 5.0
 NOW = 0.0
 """The clock of the inputs. Nothing ages: a plan is made at one moment."""
 
 
 class _Workload(Struct, frozen=True):
-    """replicas pods of one template. allowed: the nodes that keep its bound, taints and labels."""
+    """replicas pods of one template. allowed: the nodes that keep its bound."""
 
     template: ClusterPod
     replicas: int
@@ -307,7 +296,6 @@ def generate(spec: GeneratorSpec, measured_ms: Floats | None = None) -> tuple[Cl
 
 
 def _nodes(spec: GeneratorSpec, network: GeneratedNetwork, rng: np.random.Generator) -> list[ClusterNode]:
-    tainted, labelled = (_some(spec.node_count, share, rng) for share in (spec.tainted, spec.labelled))
     made = []
     for number, name in enumerate(network.names):
         zone, rack = f"zone-{network.zone[number]}", f"rack-{network.rack[number]}"
@@ -316,20 +304,12 @@ def _nodes(spec: GeneratorSpec, network: GeneratedNetwork, rng: np.random.Genera
             ClusterNode(
                 name,
                 uid=name,
-                labels=labels | (dict([DISK]) if labelled[number] else {}),
-                taints=(SPECIAL,) if tainted[number] else (),
+                labels=labels,
                 allocatable=Resources(spec.cpu_millis, spec.memory_bytes, POD_SLOTS),
                 ready=True,
             )
         )
     return made
-
-
-def _some(of: int, share: float, rng: np.random.Generator) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """The share of them, exactly, drawn at random."""
-    chosen = np.zeros(of, bool)
-    chosen[rng.choice(of, round(of * share), replace=False)] = True
-    return chosen
 
 
 def _pods(
@@ -367,18 +347,14 @@ def _workloads(
     spec: GeneratorSpec, network: GeneratedNetwork, nodes: list[ClusterNode], rng: np.random.Generator
 ) -> Iterator[_Workload]:
     """Without end."""
-    tainted = np.array([bool(node.taints) for node in nodes])
-    labelled = np.array([DISK[0] in node.labels for node in nodes])
     both_ms = np.maximum(network.rtt_ms, network.rtt_ms.T)
     number = 0
     while True:
         number += 1
         name = f"app-{number}"
         size = int(rng.choice(spec.sizes_bytes))
-        tolerates, choosy, bounded = (rng.random() < share for share in (spec.tainted, spec.choosy, spec.bounded))
-        allowed = np.flatnonzero((~tainted | tolerates) & (labelled | (not choosy)))
-        labels = {"app": name}
-        if bounded:
+        allowed, labels = np.arange(len(nodes)), {"app": name}
+        if rng.random() < spec.bounded:
             reference, near = int(rng.integers(len(nodes))), int(rng.integers(spec.near.least, spec.near.most + 1))
             bound_ms = _bound_ms(both_ms[reference], near)
             labels[f"delay_{network.names[reference]}"] = f"{bound_ms:.3f}"
@@ -392,10 +368,6 @@ def _workloads(
             owner_uid=f"{NAMESPACE}/{name}",
             requests=Resources(max(1, spec.cpu_millis * size // spec.memory_bytes // 2), size, 1),
             labels=labels,
-            constraints=PodConstraints(
-                node_selector=(DISK,) if choosy else (),
-                tolerations=(Toleration(SPECIAL.key, "Equal", SPECIAL.value),) if tolerates else (),
-            ),
             node=UNBOUND,
         )
         yield _Workload(template, int(rng.integers(spec.replicas.least, spec.replicas.most + 1)), allowed)

@@ -19,13 +19,11 @@ from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved
-from leadsman.planning.optimise.choices import balanced, greedy_choices, score
+from leadsman.planning.optimise.choices import Ended, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import plan_of_choices
-from leadsman.planning.optimise.search import Ended
 from leadsman.planning.situation import Situation, with_workloads_of
-from leadsman.simulator.solver import process
-from leadsman.simulator.solver.process import Job
+from leadsman.simulator import solver
 
 # What a policy makes of a cluster.
 
@@ -177,14 +175,13 @@ class Offline:
     def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
         modelled = model_cluster(Situation(cluster, inputs), self._settings)
         choices, remark = greedy_choices(modelled.problem, modelled.start), "greedy"
-        if self._work and modelled.problem.pods and process.solver_installed():
-            found = process.run(Job(modelled.problem, choices, self._seed, self._work, self._seconds))
+        if self._work and modelled.problem.pods and solver.is_installed():
+            found = solver.optimise(modelled.problem, choices, self._seed, self._work, self._seconds, lambda _: None)
             choices, remark = found.choices, str(found.ended)
             if found.reserved_bound and found.ended is not Ended.PROVEN:
                 remark += f", reserve at most {found.score.reserved / found.reserved_bound - 1:.1%} over the least"
         if modelled.cut:
             remark += f"; {modelled.cut} pods had some of their places only"
-        choices = balanced(modelled.problem, choices)
         plan = plan_of_choices(modelled, choices)
         at = score(modelled.problem, choices)
         placed = plan.situation.cluster

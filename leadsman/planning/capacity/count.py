@@ -63,16 +63,24 @@ def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
 
 
 def _total_limits(problem: Problem) -> Iterator[Limit]:
-    """Returns all templates together, resource by resource."""
+    """All templates together, resource by resource."""
     surviving = [each for each in problem.templates if each.scopes]
-    ledger = problem.ledger()
-    left = ledger.free - ledger.reserved
+    ledger, free = problem.ledger(), problem.room.free
+    left = (ledger.free - ledger.reserved).clip(min=0)
+    places = np.any([each.places for each in problem.templates], axis=0)
+    ever = np.any([each.ever for each in problem.templates], axis=0)
     for column in range(len(problem.room.resources)):
         if asked := _asked(problem.templates, column):
-            places = np.any([each.places for each in problem.templates], axis=0)
-            yield Limit(int((usable(left, problem.templates, column) * places).sum()) // asked, ROOM)
-        if asked := _asked(surviving, column):
-            yield from _surviving_limits(problem, surviving, column, asked)
+            yield Limit(int((left[:, column] * places).sum()) // asked, ROOM)
+        if not (asked := _asked(surviving, column)):
+            continue
+
+        def after(node: int, amounts: Ints, column: int = column) -> int:
+            return max(int(free[node, column] - amounts[column]), 0) if ever[node] else 0
+
+        for level in range(min(each.scopes for each in surviving)):
+            for amount, cause in _least_outside(problem, level, free[:, column].clip(min=0) * ever, after):
+                yield Limit(amount // asked, cause)
 
 
 def _pair_limits(problem: Problem) -> Iterator[Limit]:
@@ -101,35 +109,6 @@ def _whole(sets: float) -> int:
 
 def _asked(templates: Sequence[Template], column: int) -> int:
     return sum(int(each.amounts[column]) * each.per_set for each in templates)
-
-
-def usable(free: Ints, templates: Sequence[Template], column: int) -> Ints:
-    """What pods of the templates can take of one resource on each row of what is free, at most: a multiple of what all
-    of their requests have in common, and no more of it than they take for what is free of each other resource."""
-    requests = [int(each.amounts[column]) for each in templates]
-    unit = math.gcd(*requests)
-    most = free[:, column].clip(min=0)
-    for other in range(free.shape[1]):
-        pairs = [(asked, int(each.amounts[other])) for asked, each in zip(requests, templates, strict=True)]
-        if all(amount for _, amount in pairs):
-            most_a_unit = max(asked / amount for asked, amount in pairs)
-            by_other = np.floor(free[:, other].clip(min=0) * most_a_unit) + 1  # 1: floats must not take anything away
-            most = np.minimum(most, by_other.astype(np.int64))
-    fits_any = np.max([copies(free, each.amounts) for each in templates], axis=0) > 0
-    rounded: Ints = most // unit * unit * fits_any
-    return rounded
-
-
-def _surviving_limits(problem: Problem, surviving: list[Template], column: int, asked: int) -> Iterator[Limit]:
-    nodes = np.any([each.ever for each in surviving], axis=0)
-    value = usable(problem.room.free, surviving, column) * nodes
-
-    def after(node: int, amounts: Ints) -> int:
-        return int(usable((problem.room.free[node] - amounts)[None], surviving, column)[0]) if nodes[node] else 0
-
-    for level in range(min(each.scopes for each in surviving)):
-        for amount, cause in _least_outside(problem, level, value, after):
-            yield Limit(amount // asked, cause)
 
 
 def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[int, Ints], int]) -> Iterator[Limit]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from leadsman.planning.backups.backup_plan import SCOPES
 from leadsman.planning.backups.reserve import ReserveLedger, copies
-from leadsman.planning.capacity.consequences import Addition, Loss, Removal
+from leadsman.planning.capacity.consequences import Addition, Loss
 from leadsman.planning.capacity.count import NO_DIVISION, ROOM, Count
 from leadsman.planning.capacity.fit_model import CapacityModel
 from leadsman.planning.capacity.fit_problem import Packing, Problem
@@ -81,7 +81,6 @@ class Fit(Struct, frozen=True):
 
     fits: so many. at_most: more are proven not to fit. exact: both are the same.
     binds: what limits them first. reasons: reason → nodes that take no more for it.
-    with_preemption: how many fit when pods of lower priority give way; None: there are none of these.
     cautions: why the packing was judged pod by pod.
     nodes: node → pods of the packing.
     """
@@ -93,7 +92,6 @@ class Fit(Struct, frozen=True):
     exact: bool
     binds: str
     reasons: Mapping[str, int]
-    with_preemption: int | None
     cautions: tuple[str, ...]
     nodes: Mapping[str, int]
 
@@ -110,7 +108,6 @@ class FitReport(Struct, frozen=True):
     sets: Fit | None
     additions: tuple[Addition, ...] = ()
     failures: tuple[Loss, ...] = ()
-    removals: tuple[Removal, ...] = ()
 
     @property
     def fitting_sets(self) -> int:
@@ -121,7 +118,7 @@ class FitReport(Struct, frozen=True):
         return self.templates[0].at_most if self.sets is None else self.sets.at_most
 
 
-def alone_fit(model: CapacityModel, per_set: int, count: Count, with_preemption: int | None) -> Fit:
+def alone_fit(model: CapacityModel, per_set: int, count: Count) -> Fit:
     """model, count: of one template alone. per_set: how many of its pods a set has."""
     why = reasons(model, 0, count)
     own = model.templates[0]
@@ -133,7 +130,6 @@ def alone_fit(model: CapacityModel, per_set: int, count: Count, with_preemption:
         count.exact,
         why.binds,
         why.nodes,
-        with_preemption,
         model.cautions[0],
         _nodes(model, count),
     )
@@ -143,7 +139,7 @@ def sets_fit(model: CapacityModel, count: Count) -> Fit:
     """Of all templates together. Only the limit is named: which node takes which template is the packing's choice."""
     what = " + ".join(f"{each.per_set} {each.name}" for each in model.templates)
     cautions = tuple(dict.fromkeys(each for found in model.cautions for each in found))
-    return Fit(what, 1, count.sets, count.at_most, count.exact, count.cause, {}, None, cautions, _nodes(model, count))
+    return Fit(what, 1, count.sets, count.at_most, count.exact, count.cause, {}, cautions, _nodes(model, count))
 
 
 def _nodes(model: CapacityModel, count: Count) -> dict[str, int]:
@@ -157,18 +153,17 @@ def as_json(report: FitReport) -> str:
 
 
 def as_text(report: FitReport) -> str:
-    """The counts, why no more fit, what a failure costs, what to add and what may go."""
-    parts = [_counts(report), *_reasons(report), *_failures(report), *_additions(report), *_removals(report)]
+    """The counts, why no more fit, what a failure costs and what to add."""
+    parts = [_counts(report), *_reasons(report), *_failures(report), *_additions(report)]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
 def _counts(report: FitReport) -> list[str]:
-    table = [("PODS", "FIT", "AT MOST", "BINDS FIRST", "WITH PREEMPTION")]
+    table = [("PODS", "FIT", "AT MOST", "BINDS FIRST")]
     fits = [*report.templates, *([report.sets] if report.sets else [])]
     for each in fits:
         what = f"sets of {each.what}" if each is report.sets else each.what
-        preempting = "" if each.with_preemption is None else str(each.with_preemption)
-        table.append((what, str(each.fits), str(each.at_most), each.binds, preempting))
+        table.append((what, str(each.fits), str(each.at_most), each.binds))
     notes = [f"{each.what}: judged pod by pod: {'; '.join(each.cautions)}" for each in fits if each.cautions]
     return [*align_columns(table), *notes]
 
@@ -201,19 +196,11 @@ def _additions(report: FitReport) -> Iterator[list[str]]:
     if not report.additions:
         yield [f"No number of copies of one node makes {report.wanted} fit; see what binds first"]
         return
-    table = [("ADD", "LIKE", "COST", "AS WELL AS")]
+    table = [("ADD", "LIKE", "AS WELL AS")]
     for each in report.additions:
         others = f"{len(each.like)} others" if len(each.like) > 3 else ", ".join(each.like)
-        table.append((f"+{each.copies} nodes", each.node, "unknown" if each.cost is None else f"{each.cost:g}", others))
+        table.append((f"+{each.copies} nodes", each.node, others))
     yield [f"For {report.wanted}, one of:", *align_columns(table)]
-
-
-def _removals(report: FitReport) -> Iterator[list[str]]:
-    if report.removals:
-        table = [("NODE", "MAY GO", "WHY NOT")]
-        for each in report.removals:
-            table.append((each.node, "no" if each.reason else f"yes, {len(each.moves)} pods move", each.reason))
-        yield ["Together, in this order:", *align_columns(table)]
 
 
 def _joined(numbers: Sequence[int]) -> str:

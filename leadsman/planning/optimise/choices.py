@@ -1,9 +1,10 @@
 """The problem in integers: pods choose a place and a backup among nodes, and a choice of all pods has a score.
 
-The first answer is greedy, one pod after another, and the last touch makes loads more even with the same reserve.
+The first answer is greedy, one pod after another.
 """
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from itertools import groupby
 from typing import NamedTuple
 
@@ -93,14 +94,34 @@ class Score(NamedTuple):
     unplaced, uncovered: pods without a node that keeps their bounds; those on a node that lack the backup they want.
     reserved: the weighted sum of what all nodes reserve.
     moves: pods that leave their node.
-    imbalance: sum over nodes of the squared share of its capacity that pods use, of the resource used most.
     """
 
     unplaced: int
     uncovered: int
     reserved: int
     moves: int
-    imbalance: float
+
+
+class Ended(StrEnum):
+    """Why a search stopped."""
+
+    PROVEN = "proven optimal"
+    WORK = "work used up"
+    SECONDS = "seconds used up"
+    NO_SEARCH = "nothing was searched"
+
+
+class Found(Struct, frozen=True):
+    """What a search ended with.
+
+    reserved_bound: no choices that place and cover as many pods reserve less; 0: nothing is proven.
+    """
+
+    choices: Choices
+    score: Score
+    reserved_bound: int
+    work: float
+    ended: Ended
 
 
 class Load(ReserveLedger):
@@ -163,7 +184,6 @@ def score(problem: Problem, choices: Choices) -> Score | None:
         uncovered=sum(pod.is_uncovered(choice) for pod, choice in pairs),
         reserved=int(load.costs(load.reserved).sum()),
         moves=sum(pod.is_moved(choice) for pod, choice in pairs),
-        imbalance=round(float((load.shares() ** 2).sum()), 9),
     )
 
 
@@ -195,31 +215,3 @@ def _rank(choice: Choice, grown: int, shares: NDArray[np.float64]) -> tuple[bool
     nodes = tuple(node for node in choice if node is not None)
     fullest = max((float(shares[node]) for node in nodes), default=0.0)
     return choice.place is None, choice.backup is None, grown, fullest, nodes
-
-
-def balanced(problem: Problem, choices: Choices, rounds: int = 3) -> Choices:
-    """The choices with loads more even: no pod leaves its home for it, and no reserve grows."""
-    load, found = Load(problem, choices), list(choices)
-    for _ in range(rounds):
-        before = list(found)
-        for number, pod in enumerate(problem.pods):
-            if pod.home is None and found[number].place is not None:
-                load.add(pod, found[number], -1)
-                found[number] = _most_even(problem, load, pod, found[number])
-                load.add(pod, found[number])
-        if found == before:
-            break
-    return tuple(found)
-
-
-def _most_even(problem: Problem, load: Load, pod: PodOptions, now: Choice) -> Choice:
-    """Of the choices that reserve no more than `now`, the one with the most even loads. load: without the pod."""
-    best, best_gain = now, 1e-9
-    among = [each for each in problem.options(pod) if (each.backup is None) == (now.backup is None)]
-    offers = [each for each in load.offers(pod, among) if each[0].place is not None]
-    [(most, at_now)] = [(grown, shares) for choice, grown, shares in offers if choice == now]
-    for choice, grown, shares in offers:
-        gain = float((at_now**2 - shares**2).sum()) if choice.place != now.place else 0.0
-        if gain > best_gain and grown <= most:
-            best, best_gain = choice, gain
-    return best

@@ -23,9 +23,8 @@ from leadsman.planning.backups.backup_plan import (
     broken_promises,
 )
 from leadsman.planning.backups.reserve import reserves_of
-from leadsman.planning.optimise.choices import Choices, score
+from leadsman.planning.optimise.choices import Choices, Ended, Found, Score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem
-from leadsman.planning.optimise.search import Ended, Found
 from leadsman.planning.situation import Situation, counted
 from leadsman.runtime.text_table import align_columns
 
@@ -162,14 +161,9 @@ class PlanReport(Struct, frozen=True):
         return f"{reserved:.2%} of the cluster's {' and '.join(self.resources)}"
 
 
-def report_of(
-    modelled: ClusterProblem, plan: OptimisedPlan, start: Choices, choices: Choices, found: Found
-) -> PlanReport:
-    """start: the greedy choices. choices: those of the plan."""
-    problem, nodes = modelled.problem, modelled.situation.cluster.nodes.values()
-    at, greedy = score(problem, choices), score(problem, start)
-    if at is None or greedy is None:
-        raise ValueError("the choices do not fit on their nodes")
+def report_of(modelled: ClusterProblem, plan: OptimisedPlan, greedy: Score, found: Found) -> PlanReport:
+    """greedy: the score of the greedy plan."""
+    problem, nodes, at = modelled.problem, modelled.situation.cluster.nodes.values(), found.score
     costing = [number for number, weight in enumerate(problem.weights) if weight]
     resources = tuple(problem.room.resources[number] for number in costing)
     unit, scale = "share of the cluster", 1.0

@@ -1,17 +1,66 @@
-"""Chooses for some pods with CP-SAT. Imported by `child` alone.
+"""The problems of `plan optimise` and `plan fit` as models of CP-SAT, which reserve for failures by one rule.
 
 One worker and a limit on deterministic time make it reproducible:
 https://github.com/google/or-tools/blob/stable/ortools/sat/sat_parameters.proto
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
+import numpy as np
 from ortools.sat.python import cp_model
 
 from leadsman.planning.backups.backup_plan import FailureDomain
-from leadsman.planning.optimise.choices import Choice, Choices, Load, Problem
-from leadsman.planning.optimise.search import Solved, objective_weights
+from leadsman.planning.capacity.fit_problem import Packing, Spread
+from leadsman.planning.capacity.fit_problem import Problem as PackingProblem
+from leadsman.planning.optimise.choices import Choice, Choices, Load, PodOptions, Problem
+
+Expression = cp_model.LinearExpr | int
+
+
+def reserve(
+    model: cp_model.CpModel,
+    free: int,
+    least: int,
+    used: Expression,
+    needs: Iterable[tuple[Expression, int]],
+) -> cp_model.IntVar:
+    """What a node reserves of one resource: the most that one failure brings there, beside the pods that run.
+
+    least: what is reserved already; a node that is overcommitted takes no pod. needs: of each failure what falls there
+    by the model's choice, and in any case.
+    """
+    reserved = model.new_int_var(least, max(free, least), "")
+    model.add(used + reserved <= max(free, least))
+    for chosen, fixed in needs:
+        model.add(chosen + fixed <= reserved)
+    return reserved
+
+
+class ObjectiveWeights(NamedTuple):
+    """What a solver minimises, as one number: the reserve times `reserve`, a move, a pod without its backup times
+    `uncovered`, one without a place times `unplaced`. Each is more than all that comes after it can cost together."""
+
+    unplaced: int
+    uncovered: int
+    reserve: int
+
+    def of(self, pod: PodOptions, choice: Choice) -> int:
+        """Returns what one pod's choice costs, apart from what nodes reserve."""
+        missing = pod.is_unplaced(choice) * self.unplaced + pod.is_uncovered(choice) * self.uncovered
+        return missing + pod.is_moved(choice)
+
+
+def objective_weights(problem: Problem) -> ObjectiveWeights:
+    """Those of a problem: no plan reserves more than the nodes have, nor more than all pods ask for together."""
+    weights, room = np.array(problem.weights, np.int64), problem.room
+    asked = sum(int(weights @ np.array(pod.requests, np.int64)) for pod in problem.pods)
+    fixed = sum(int(weights @ amounts) for _, _, amounts in room.needs)
+    reserve = sum(pod.home is not None for pod in problem.pods) + 1
+    uncovered = reserve * (min(int((room.free @ weights).sum()), asked + fixed) + 1)
+    return ObjectiveWeights(uncovered * (len(problem.pods) + 1), uncovered, reserve)
+
 
 Sized = list[tuple[int, cp_model.IntVar]]
 """Pods of the problem, each with a variable that is 1 when the pod takes part."""
@@ -85,13 +134,12 @@ class PartModel:
         """Pods and reserve fit on the node, and the reserve is what the worst failure needs."""
         least, free = self._staying.reserved[node].tolist(), self._staying.free[node].tolist()
         for resource, weight in enumerate(self._problem.weights):
-            room = free[resource]
-            reserved = self.model.new_int_var(least[resource], max(room, least[resource]), "")
-            self.model.add(self._sum(self._used[node], resource) + reserved <= room)
+            needs = []
             for domain, falling in sorted(self._needs[node].items()):
                 fixed = self._staying.needs.get(domain, {}).get(node)
-                staying = 0 if fixed is None else int(fixed[resource])
-                self.model.add(self._sum(falling, resource) + staying <= reserved)
+                needs.append((self._sum(falling, resource), 0 if fixed is None else int(fixed[resource])))
+            used = self._sum(self._used[node], resource)
+            reserved = reserve(self.model, free[resource], least[resource], used, needs)
             if weight:
                 self.reserved.append((weight, reserved))
                 self._add_steps(node, resource, least[resource], reserved)
@@ -125,24 +173,178 @@ class PartModel:
         return cp_model.LinearExpr.weighted_sum([var for _, var in pods], sizes)
 
 
-class CpSat:
-    """A Solver. seconds_left: a cap on the time of the wall, asked before each solving."""
+class Solved(NamedTuple):
+    """What came of a part.
 
-    def __init__(self, seed: int, seconds_left: Callable[[], float]) -> None:
-        self._seed, self._seconds_left = seed, seconds_left
+    choices: the best that is known, of all pods. proven: none is better in this part.
+    bound: no choice of this part has a smaller objective. work: deterministic time that it took.
+    """
 
-    def __call__(self, problem: Problem, choices: Choices, pods: Sequence[int], work: float) -> Solved:
-        part = PartModel(problem, choices, pods)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = self._seed
-        solver.parameters.max_deterministic_time = work
-        solver.parameters.max_time_in_seconds = max(self._seconds_left(), 0.01)
-        solver.parameters.linearization_level = 2
-        status = solver.solve(part.model)
-        used = float(solver.response_proto.deterministic_time)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            bound = solver.best_objective_bound if status == cp_model.UNKNOWN else 0.0
-            return Solved(choices, False, bound + part.constant, used)
-        chosen = part.chosen(lambda var: bool(solver.boolean_value(var)))
-        return Solved(chosen, status == cp_model.OPTIMAL, solver.best_objective_bound + part.constant, used)
+    choices: Choices
+    proven: bool
+    bound: float
+    work: float
+
+
+def solve_part(
+    problem: Problem, choices: Choices, pods: Sequence[int], work: float, seed: int, seconds: float
+) -> Solved:
+    """Chooses for `pods` again, the others staying, from `choices` on. seconds: a cap on the time of the wall."""
+    part = PartModel(problem, choices, pods)
+    solver = _solver(work)
+    solver.parameters.random_seed = seed
+    solver.parameters.max_time_in_seconds = max(seconds, 0.01)
+    solver.parameters.linearization_level = 2
+    status = solver.solve(part.model)
+    used = float(solver.response_proto.deterministic_time)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        bound = solver.best_objective_bound if status == cp_model.UNKNOWN else 0.0
+        return Solved(choices, False, bound + part.constant, used)
+    chosen = part.chosen(lambda var: bool(solver.boolean_value(var)))
+    return Solved(chosen, status == cp_model.OPTIMAL, solver.best_objective_bound + part.constant, used)
+
+
+def _solver(work: float) -> cp_model.CpSolver:
+    """work: in deterministic time, about as many seconds on a machine of today."""
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.max_deterministic_time = work
+    solver.parameters.catch_sigint_signal = False  # Ctrl-C ends the command, not one of its questions.
+    return solver
+
+
+PACKING_WORK = 10.0
+"""For one question. Without a limit by the wall the same question has the same answer."""
+
+
+def exact_packing(
+    problem: PackingProblem, least: int, most: int, refused: Sequence[Packing] = ()
+) -> tuple[Packing | None, int]:
+    """A PackingSolver: the packing with the most sets, and how many are proven not to be exceeded."""
+    model = _PackingModel(problem, least, most)
+    for each in refused:
+        model.refuse(each)
+    solver = _solver(PACKING_WORK)
+    status = solver.solve(model.model)
+    if status == cp_model.INFEASIBLE:
+        return None, least - 1
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, most
+    return model.packing(solver), min(most, int(solver.best_objective_bound + 1e-6))
+
+
+class _PackingModel:
+    """How many pods of each template run on each node, and how many of those have each other node as their backup."""
+
+    def __init__(self, problem: PackingProblem, least: int, most: int) -> None:
+        self.model, self._problem = cp_model.CpModel(), problem
+        self._nodes = range(len(problem.room.nodes))
+        self._runs: dict[tuple[int, int], cp_model.IntVar] = {}
+        self._backups: dict[tuple[int, int], dict[int, cp_model.IntVar]] = {}
+        self._falling: dict[int, dict[FailureDomain, list[tuple[int, cp_model.IntVar]]]] = {
+            node: defaultdict(list) for node in self._nodes
+        }
+        sets = self.model.new_int_var(least, most, "sets")
+        for number, template in enumerate(problem.templates):
+            pods = most * template.per_set
+            in_domains = [each.domain_of_node >= 0 for each in template.spread]
+            for node in np.flatnonzero(np.all([template.places, *in_domains], axis=0)).tolist():
+                self._runs[number, node] = self.model.new_int_var(0, pods, "")
+                if template.scopes:
+                    self._add_backups(number, node, pods)
+            self.model.add(sum(self._on(number, self._nodes)) == template.per_set * sets)
+            for spread in template.spread:
+                self._add_spread(number, spread, pods)
+        for node in self._nodes:
+            self._add_room(node)
+        self._add_quotas()
+        self.model.maximize(sets)
+
+    def packing(self, solver: cp_model.CpSolver) -> Packing:
+        """The packing of a solution."""
+        runs = np.zeros((len(self._problem.templates), len(self._nodes)), np.int64)
+        for at, var in self._runs.items():
+            runs[at] = solver.value(var)
+        backups = {}
+        for at, taking in self._backups.items():
+            if runs[at]:
+                backups[at] = {node: taken for node, var in taking.items() if (taken := solver.value(var))}
+        return Packing(runs, backups)
+
+    def refuse(self, packing: Packing) -> None:
+        """Any other packing: at least one of its numbers is another one."""
+        differs = []
+        for at, var in self._runs.items():
+            differs.append(self._differs(var, int(packing.runs[at])))
+            for backup, taken in self._backups.get(at, {}).items():
+                differs.append(self._differs(taken, packing.backups.get(at, {}).get(backup, 0)))
+        self.model.add_bool_or(differs)
+
+    def _differs(self, var: cp_model.IntVar, value: int) -> cp_model.IntVar:
+        literal = self.model.new_bool_var("")
+        self.model.add(var != value).only_enforce_if(literal)
+        return literal
+
+    def _on(self, number: int, nodes: Sequence[int]) -> list[cp_model.IntVar]:
+        return [self._runs[number, node] for node in nodes if (number, node) in self._runs]
+
+    def _add_backups(self, number: int, node: int, pods: int) -> None:
+        """Every pod that is to survive failures has one backup outside of all of them."""
+        room, template = self._problem.room, self._problem.templates[number]
+        failing = room.survived(node, template.scopes)
+        taking = self._backups[number, node] = {}
+        for backup in np.flatnonzero(template.backups_for(failing)).tolist():
+            if not set(failing) & set(room.domains[backup]):
+                taking[backup] = self.model.new_int_var(0, pods, "")
+                for domain in failing:
+                    self._falling[backup][domain].append((number, taking[backup]))
+        self.model.add(sum(taking.values()) == self._runs[number, node])
+
+    def _add_room(self, node: int) -> None:
+        """What runs on a node and what the worst failure brings there fit, resource by resource."""
+        templates, ledger = self._problem.templates, self._problem.ledger()
+        free, reserved = ledger.free[node].tolist(), ledger.reserved[node].tolist()
+        for column in range(len(free)):
+            amounts = [int(each.amounts[column]) for each in templates]
+            asking = [(amount, self._runs.get((number, node))) for number, amount in enumerate(amounts) if amount]
+            used = sum(amount * var for amount, var in asking if var is not None)
+            needs = []
+            for domain, falling in self._falling[node].items():
+                fixed = ledger.needs.get(domain, {}).get(node)
+                needed = sum(amounts[number] * var for number, var in falling)
+                needs.append((needed, 0 if fixed is None else int(fixed[column])))
+            reserve(self.model, free[column], reserved[column], used, needs)
+
+    def _add_spread(self, number: int, spread: Spread, pods: int) -> None:
+        """Bound one after another, the least populated domain first, no pod finds its domain too full: in the end each
+        domain that got a pod has at most max_skew more than the least populated one."""
+        counts = []
+        for domain, present in enumerate(spread.present.tolist()):
+            added = sum(self._on(number, np.flatnonzero(spread.domain_of_node == domain).tolist()))
+            counts.append((present, added))
+        least: cp_model.IntVar | int = 0
+        if spread.enough_domains and spread.counted.any():
+            counted = np.flatnonzero(spread.counted).tolist()
+            least = self.model.new_int_var(0, int(spread.present.max()) + pods, "")
+            for domain in counted:
+                self.model.add(least <= counts[domain][0] + counts[domain][1])
+        for present, added in counts:
+            if not isinstance(added, int):
+                has = self.model.new_bool_var("")
+                self.model.add(added == 0).only_enforce_if(~has)
+                self.model.add(present + added <= least + spread.max_skew).only_enforce_if(has)
+
+    def _add_quotas(self) -> None:
+        """Pods can be created, and those of any failure made again while the dead ones still count."""
+        room, templates = self._problem.room, self._problem.templates
+        for quota in self._problem.quotas:
+            if not any(quota.per_pod):
+                continue
+            created = sum(quota.per_pod[number] * var for (number, _), var in self._runs.items())
+            again = defaultdict(list)
+            for (number, node), var in self._runs.items():
+                for domain in room.survived(node, templates[number].scopes):
+                    again[domain].append(quota.per_pod[number] * var)
+            self.model.add(created <= quota.left - max(quota.made_again.values(), default=0))
+            for domain, falling in again.items():
+                self.model.add(created + sum(falling) + quota.made_again.get(domain, 0) <= quota.left)

@@ -1,7 +1,6 @@
 """`leadsman plan fit`, as a user calls it."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -49,15 +48,12 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     assert answer["fitting_sets"] == answer["sets"]["fits"] == 2
 
 
-def test_what_does_not_fit_exits_1_and_says_what_to_add(
-    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "costs.json").write_text('{"edge-1": 2.5, "edge-2": 2}')
-    assert main([*files, "--sets", "4", "--node-cost", str(tmp_path / "costs.json")]) == 1
+def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*files, "--sets", "4"]) == 1
     text = capsys.readouterr().out
     assert "For 4, one of:" in text
     rows = [line.split() for line in text.splitlines() if line.startswith("+")]
-    assert rows == [["+1", "nodes", "edge-2", "2"], ["+1", "nodes", "edge-1", "2.5"]]
+    assert rows == [["+1", "nodes", "edge-1", "edge-2"]]
 
 
 def test_several_manifests_are_one_set(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,18 +64,8 @@ def test_several_manifests_are_one_set(files: list[str], tmp_path: Path, capsys:
     assert (answer["sets"]["fits"], answer["sets"]["exact"]) == (2, True)
 
 
-def test_costs_that_a_pipe_brings_are_a_file_of_costs(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    read, write = os.pipe()
-    os.write(write, b"[]")
-    os.close(write)
-    with pytest.raises(SystemExit):
-        main([*files, "--node-cost", f"/dev/fd/{read}"])
-    assert f"--node-cost: /dev/fd/{read}: " in capsys.readouterr().err
-    os.close(read)
-
-
 def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> None:
-    web = Fit("web", 1, 0, 1, False, "room on nodes", {}, None, (), {})
+    web = Fit("web", 1, 0, 1, False, "room on nodes", {}, (), {})
     text = as_text(FitReport("a cluster", 1, (web,), None))
     assert "Whether 1 fit is not known: at least 0 and at most 1 do" in text
     assert "No number of copies" not in text

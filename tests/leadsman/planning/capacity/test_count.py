@@ -13,7 +13,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.count import broken, count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
-from leadsman.simulator.solver.exact_packing import exact_packing
+from leadsman.simulator.solver.cp_sat import exact_packing
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of
 from tests.leadsman.planning.capacity.small_clusters import EveryPacking, TooManyPackings, small_case
 

@@ -17,7 +17,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
-from leadsman.simulator.solver.exact_packing import exact_packing
+from leadsman.simulator.solver.cp_sat import exact_packing
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 ITSELF = LabelSelector((Requirement("app", Operator.IN, ("web",)),))

@@ -42,13 +42,6 @@ def test_what_a_pod_has_stays_possible_and_all_options_are_few(nodes: int, pods:
     assert again.pods == smaller.pods
 
 
-def test_pods_that_are_bound_tightly_keep_all_their_options() -> None:
-    tight = PodOptions((1,), None, False, tuple(range(8)), tuple(range(8)), 1)
-    whole = problem_of(200, [tight] * 1_000)
-    smaller, cut = restricted(whole, (NO_NODE,) * 1_000)
-    assert (smaller.pods, cut) == (whole.pods, 0)
-
-
 def test_together_the_pods_still_reach_every_node_and_share_some_backups() -> None:
     whole = problem_of(200, [anywhere(200)] * 1_000)
     smaller, cut = restricted(whole, (NO_NODE,) * 1_000)

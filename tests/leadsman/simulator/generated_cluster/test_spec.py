@@ -4,11 +4,7 @@ import re
 
 import pytest
 
-from leadsman.simulator.generated_cluster import BadSpec, GeneratorSpec, Range, parse_spec
-
-
-def test_a_field_that_is_absent_keeps_its_default() -> None:
-    assert parse_spec("") == GeneratorSpec()
+from leadsman.simulator.generated_cluster import BadSpec, Range, parse_spec
 
 
 def test_every_kind_of_value_is_read() -> None:

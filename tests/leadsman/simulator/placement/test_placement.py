@@ -96,10 +96,3 @@ def test_a_pod_whose_backup_reserves_too_little_is_lost() -> None:
         plan = BackupPlan({"pod": Backup("b", (NODE,))}, {"b": Resources(memory_bytes=reserved_gib * GIB, pods=1)})
         assert lost_on_failure(Placement(cluster, inputs, plan), "a", {"pod"}) == lost
     assert lost_on_failure(Placement(cluster, inputs), "a", {"pod"}) == {"pod"}
-
-
-def test_what_is_scheduled_again_is_lost_where_its_bound_does_not_hold() -> None:
-    cluster, inputs = line(waiting("near", 1, "a", "9"), waiting("here", 1, "a", "1"))
-    cluster = cluster.with_pod(cluster.pods["near"], "a")
-    cluster = cluster.with_pod(cluster.pods["here"], "a")
-    assert lost_on_failure(Placement(cluster, inputs, reschedule=spread), "a", {"near", "here"}) == {"here"}

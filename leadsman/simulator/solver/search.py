@@ -6,22 +6,15 @@ Pisinger and Ropke, Large Neighborhood Search, in Handbook of Metaheuristics (20
 """
 
 import math
-from collections.abc import Callable, Sequence
-from enum import StrEnum
-from typing import NamedTuple, Protocol
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
+from ortools.linear_solver import pywraplp
 
-from leadsman.planning.optimise.choices import (
-    Choice,
-    Choices,
-    Load,
-    PodOptions,
-    Problem,
-    Score,
-    score,
-)
+from leadsman.planning.optimise.choices import Choices, Ended, Found, Load, Problem, Score, score
+from leadsman.simulator.solver.cp_sat import PartModel, objective_weights, solve_part
 
 JOINT_SHARE, JOINT_PODS = 0.2, 300
 """Of the work so far, for all pods at once when they are no more. With 500 pods that neither found nor proved anything
@@ -46,98 +39,26 @@ NEAREST_NODES = 6
 """A neighbourhood grows from a node to one of those that share most pods with it."""
 
 
-class Ended(StrEnum):
-    """Why a search stopped."""
-
-    PROVEN = "proven optimal"
-    WORK = "work used up"
-    SECONDS = "seconds used up"
-    NO_SEARCH = "nothing was searched"
-
-
-class Solved(Struct, frozen=True):
-    """What a solver made of a part.
-
-    choices: the best that it knows, of all pods. proven: none is better in this part.
-    bound: no choice of this part has a smaller objective. work: what it took.
-    """
-
-    choices: Choices
-    proven: bool
-    bound: float
-    work: float
-
-
-class Solver(Protocol):
-    """Chooses for `pods` again, the others staying, from `choices` on, with at most `work`."""
-
-    def __call__(self, problem: Problem, choices: Choices, pods: Sequence[int], work: float) -> Solved: ...
-
-
-class LowerBound(Protocol):
-    """No choices that leave at most as many pods unplaced, and without place or backup, as `at` reserve less."""
-
-    def __call__(self, problem: Problem, choices: Choices, at: Score) -> int: ...
-
-
-class Found(Struct, frozen=True):
-    """What a search ended with.
-
-    reserved_bound: no choices that place and cover as many pods reserve less; 0: nothing is proven.
-    """
-
-    choices: Choices
-    score: Score
-    reserved_bound: int
-    work: float
-    ended: Ended
-
-
-class ObjectiveWeights(NamedTuple):
-    """What a solver minimises, as one number: the reserve times `reserve`, a move, a pod without its backup times
-    `uncovered`, one without a place times `unplaced`. Each is more than all that comes after it can cost together."""
-
-    unplaced: int
-    uncovered: int
-    reserve: int
-
-    def of(self, pod: PodOptions, choice: Choice) -> int:
-        """Returns what one pod's choice costs, apart from what nodes reserve."""
-        missing = pod.is_unplaced(choice) * self.unplaced + pod.is_uncovered(choice) * self.uncovered
-        return missing + pod.is_moved(choice)
-
-
-def objective_weights(problem: Problem) -> ObjectiveWeights:
-    """Those of a problem: no plan reserves more than the nodes have, nor more than all pods ask for together."""
-    weights, room = np.array(problem.weights, np.int64), problem.room
-    asked = sum(int(weights @ np.array(pod.requests, np.int64)) for pod in problem.pods)
-    fixed = sum(int(weights @ amounts) for _, _, amounts in room.needs)
-    reserve = sum(pod.home is not None for pod in problem.pods) + 1
-    uncovered = reserve * (min(int((room.free @ weights).sum()), asked + fixed) + 1)
-    return ObjectiveWeights(uncovered * (len(problem.pods) + 1), uncovered, reserve)
-
-
 def search(
-    problem: Problem,
-    start: Choices,
-    solver: Solver,
-    lower_bound: LowerBound,
-    work: float,
-    rng: np.random.Generator,
-    out_of_time: Callable[[], bool],
-    progress: Callable[[Found], None],
+    problem: Problem, start: Choices, seed: int, work: float, seconds: float, progress: Callable[[Found], None]
 ) -> Found:
     """Choices never worse than `start`, which must fit: else ValueError.
 
     More work never gives worse choices: no step looks at how much there is in all, so a longer search takes the steps
     of a shorter one and then more, and the best is kept.
 
-    work: what the solver may use; the lower bound is not counted in it. progress: called with the best so far.
+    work: CP-SAT's deterministic time; the relaxation is not counted in it. seconds: a cap on the time of the wall.
+    progress: called with the best so far.
     """
+    ends_at, rng = time.monotonic() + seconds, np.random.default_rng(seed)
+
+    def seconds_left() -> float:
+        return ends_at - time.monotonic()
+
     best, at = start, score(problem, start)
     if at is None:
         raise ValueError("the first choices do not fit on their nodes")
-    relaxed_for, relaxed, objective = at[:2], lower_bound(problem, start, at), 0.0
+    relaxed_for, relaxed, objective = at[:2], relaxed_reserve(problem, start, at, seconds_left()), 0.0
     spent, joint_spent, joint_work, size = 0.0, 0.0, FIRST_JOINT_WORK, float(FIRST_PODS)
     nodes, proven = _Neighbourhoods(problem), _is_proven(at, relaxed)
 
@@ -146,11 +67,11 @@ def search(
         return Found(best, at, min(bound, at.reserved), spent, ended)
 
     progress(found(Ended.SECONDS, best, at))
-    while not proven and spent < work and not out_of_time():
+    while not proven and spent < work and seconds_left() > 0:
         jointly = len(problem.pods) <= JOINT_PODS and joint_spent <= JOINT_SHARE * spent
         pods = range(len(problem.pods)) if jointly else nodes.draw(best, int(min(size, len(problem.pods))), rng)
         most = joint_work if jointly else max(LEAST_WORK, spent * NEIGHBOURHOOD_SHARE)
-        part, before = solver(problem, best, pods, min(work - spent, most)), at
+        part, before = solve_part(problem, best, pods, min(work - spent, most), seed, seconds_left()), at
         spent += max(part.work, STEP_WORK)
         best, at = _no_worse(problem, best, at, part.choices)
         if jointly:
@@ -159,10 +80,10 @@ def search(
         else:
             size = min(size * 1.05, len(problem.pods)) if part.proven else max(size * 0.85, MIN_PODS)
         proven = (jointly and part.proven) or _is_proven(at, found(Ended.SECONDS, best, at).reserved_bound)
-        if at[:4] < before[:4]:
+        if at < before:
             progress(found(Ended.SECONDS, best, at))
     if at[:2] != relaxed_for:
-        relaxed, relaxed_for = lower_bound(problem, best, at), at[:2]
+        relaxed, relaxed_for = relaxed_reserve(problem, best, at, seconds_left()), at[:2]
     ended = Ended.PROVEN if proven else Ended.WORK if spent >= work else Ended.SECONDS
     return found(ended, best, at)
 
@@ -174,7 +95,7 @@ def _is_proven(at: Score, bound: int) -> bool:
 def _no_worse(problem: Problem, best: Choices, at: Score, other: Choices) -> tuple[Choices, Score]:
     """The other choices where they are as good: equal ones lead on to places that the first do not reach."""
     found = score(problem, other)
-    return (other, found) if found is not None and found[:4] <= at[:4] else (best, at)
+    return (other, found) if found is not None and found <= at else (best, at)
 
 
 def reserved_bound(problem: Problem, at: Score, objective: float) -> int:
@@ -220,3 +141,79 @@ class _Neighbourhoods:
                 pods.update(dict.fromkeys(by_node.get(node, ())))
                 queue.extend(other for other in self._near[node] if other not in seen)
         return sorted(pods)
+
+
+# A bound on the reserve by linear programming: pods may be split. It is computed from the dual values and is one for
+# whatever values they have, so GLOP's tolerances do not weaken it: Neumaier and Shcherbina, Safe bounds in linear and
+# mixed-integer linear programming, Math. Program. 99, 2004.
+
+_ROUNDING = 1e-6
+
+
+class Row(NamedTuple):
+    """least ≤ sum of factor * column ≤ most."""
+
+    terms: list[tuple[int, int]]
+    least: float
+    most: float
+
+
+def relaxed_reserve(problem: Problem, choices: Choices, at: Score, seconds: float) -> int:
+    """No choices that leave at most as many pods unplaced, and without place or backup, as `at` reserve less. 0 when
+    the solver does not end in time."""
+    part = PartModel(problem, choices, range(len(problem.pods)))
+    columns = [_ends(each.domain) for each in part.model.proto.variables]
+    costs = [0] * len(columns)
+    for weight, reserved in part.reserved:
+        costs[reserved.index] = weight
+    unplaced = [(var.index, 1) for var in part.unplaced]
+    lacking = [*unplaced, *((var.index, 1) for var in part.uncovered)]
+    most = [Row(unplaced, 0, at.unplaced), Row(lacking, 0, at.unplaced + at.uncovered)]
+    rows = [*rows_of(part), *most]
+    duals = _duals(columns, costs, rows, seconds)
+    return max(0, math.ceil(_safe_bound(columns, costs, rows, duals) - _ROUNDING))
+
+
+def _duals(columns: list[tuple[float, float]], costs: list[int], rows: list[Row], seconds: float) -> list[float]:
+    """One for each row; all 0 when the solver does not end in time."""
+    solver = pywraplp.Solver.CreateSolver("GLOP")
+    solver.SetTimeLimit(max(int(seconds * 1000), 1))
+    variables = [solver.NumVar(least, most, "") for least, most in columns]
+    for column, cost in enumerate(costs):
+        solver.Objective().SetCoefficient(variables[column], cost)
+    solver.Objective().SetMinimization()
+    made = []
+    for row in rows:
+        made.append(solver.Constraint(row.least, row.most))
+        for column, factor in row.terms:
+            made[-1].SetCoefficient(variables[column], factor)
+    solved = solver.Solve() == pywraplp.Solver.OPTIMAL
+    return [each.dual_value() for each in made] if solved else [0.0] * len(rows)
+
+
+def rows_of(part: PartModel) -> Iterator[Row]:
+    """The model's constraints. Only the ends of a domain count, so a literal must not be negated."""
+    for each in part.model.proto.constraints:
+        if each.has_linear():
+            terms = list(zip(each.linear.vars, each.linear.coeffs, strict=True))
+            yield Row(terms, *_ends(each.linear.domain))
+        else:
+            yield Row([(literal, 1) for literal in each.exactly_one.literals], 1, 1)
+
+
+def _ends(domain: Iterable[int]) -> tuple[float, float]:
+    """The least and the largest value. CP-SAT's domains end at the ends of int64 where they are open."""
+    least, *_, most = (math.copysign(math.inf, end) if abs(end) >= 1 << 62 else float(end) for end in domain)
+    return least, most
+
+
+def _safe_bound(columns: list[tuple[float, float]], costs: list[int], rows: list[Row], duals: list[float]) -> float:
+    """Returns what the costs are at least: the rows, each weighed by its dual, and what that leaves of the costs."""
+    bound, left = 0.0, [float(cost) for cost in costs]
+    for row, dual in zip(rows, duals, strict=True):
+        end = row.least if dual > 0 else row.most
+        if dual and math.isfinite(end):
+            bound += dual * end
+            for column, factor in row.terms:
+                left[column] -= dual * factor
+    return bound + sum(cost * (least if cost > 0 else most) for cost, (least, most) in zip(left, columns, strict=True))
