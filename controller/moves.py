@@ -222,7 +222,7 @@ class Replacement(Keeper):
         moves = {"would_move": self._proposed.values()} if self.tools.is_dry_run else {"moves": state.moves}
         return {
             **{name: list(map(_shown, each)) for name, each in moves.items()},
-            "no_fix": {f"{each.namespace}/{each.name}": str(each) for each in reports[:MAX_PODS_SHOWN]},
+            "no_fix": {f"{each.namespace}/{each.name}": each.text for each in reports[:MAX_PODS_SHOWN]},
             "waiting": dict(list(self.plan.waiting.items())[:MAX_PODS_SHOWN]),
             "departures": msgspec.to_builtins(state.departures),
             "plan": msgspec.to_builtins(state.progress),
@@ -307,7 +307,7 @@ class Replacement(Keeper):
             if self._reported.get(uid) != report.why:
                 _log.warning("pod %s/%s: no fix: %s", report.namespace, report.name, report)
                 about = ObjectReference("Pod", report.namespace, report.name, uid)
-                self.tools.tell(about, "NoFix", str(report), "Replace", warning=True)
+                self.tools.tell(about, "NoFix", report.text, "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
 
     def _tell_end(self, ended: EndedMove) -> None:

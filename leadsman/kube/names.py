@@ -115,15 +115,10 @@ READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)
 MIRROR_POD_KEY = "kubernetes.io/config.mirror"
 """The annotation of a pod that shows a static pod of a kubelet."""
 
-AUTONOMY_DURATION = "node.openyurt.io/autonomy-duration"
-"""OpenYurt: how long a node may be out of contact before its pods are evicted; 0: for as long as it takes.
-https://openyurt.io/docs/user-manuals/autonomy/node-autonomy"""
-
 FOREIGN_ANNOTATIONS = (
     MIRROR_POD_KEY,
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     EGRESS_BANDWIDTH_KEY,
-    AUTONOMY_DURATION,
     "gas-",
 )
 """Annotations of others that decide something here, by how their names begin."""

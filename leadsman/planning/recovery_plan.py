@@ -12,7 +12,6 @@ Nothing moves back when the node returns: it is only let in again. What a step r
 `leadsman.published.self_healing`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
@@ -23,7 +22,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.kube.names import AUTONOMY_DURATION, DOMAIN, FAILOVER_ANNOTATION
+from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
 from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
@@ -131,9 +130,6 @@ SHUTDOWN_TAINT = "node.cloudprovider.kubernetes.io/shutdown"
 REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
 """Owners that make a new pod at once when one is being deleted, under another name."""
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(h|m(?!s)|s|ms)")
-_UNIT_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
 
 def why_withheld(
     name: str,
@@ -141,7 +137,6 @@ def why_withheld(
     cluster: Cluster,
     spent: int,
     budget: RecoveryBudget,
-    now: float,
 ) -> str:
     """Says why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
     if not allowed_nodes(len(nodes), budget):
@@ -149,21 +144,16 @@ def why_withheld(
     node = cluster.nodes.get(name)
     if node is None:
         return f"node {name} was deleted"
-    return _node_says_no(node, nodes[name], now) or _cluster_says_no(node, nodes, cluster, spent, budget)
+    return _node_says_no(node) or _cluster_says_no(node, nodes, cluster, spent, budget)
 
 
-def _node_says_no(node: ClusterNode, observed: ObservedNode, now: float) -> str:
+def _node_says_no(node: ClusterNode) -> str:
     if node.annotations.get(FAILOVER_ANNOTATION) == "off":
         return f"annotation {FAILOVER_ANNOTATION} is off"
     if node.unschedulable:
         return "it is cordoned: somebody works on it"
     if any(taint.key == SHUTDOWN_TAINT for taint in node.taints):
         return "it is being shut down"
-    autonomy = node.annotations.get(AUTONOMY_DURATION)
-    if autonomy is not None:
-        seconds, dead_for = duration_seconds(autonomy), now - (observed.dead_at or now)
-        if seconds is None or not seconds or dead_for < seconds:
-            return f"annotation {AUTONOMY_DURATION} is {autonomy[:63]}: its pods stay for that long"
     return ""
 
 
@@ -216,16 +206,6 @@ def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str 
 def _single_node_claim(pod: ClusterPod, cluster: Cluster) -> str:
     claims = (cluster.storage.claims.get((pod.namespace, name)) for name in pod.claims)
     return next((claim.name for claim in claims if claim is not None and claim.single_node), "")
-
-
-def duration_seconds(text: str) -> float | None:
-    """A Go duration, such as `1h30m`; "0" too. None: it is none."""
-    if text in ("0", "0s"):
-        return 0.0
-    parts = _DURATION.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        return None
-    return sum(float(number) * _UNIT_SECONDS[unit] for number, unit in parts)
 
 
 class BackupsByPod(Struct, frozen=True):
@@ -323,7 +303,7 @@ def _admit_dead(
     found = [name for name, node in nodes.items() if node.condition is NodeCondition.DEAD and name not in dead]
     for name in sorted(found, key=lambda each: (nodes[each].dead_at or now, each)):
         observed = nodes[name]
-        if reason := why_withheld(name, nodes, cluster, len(spent), budget, now):
+        if reason := why_withheld(name, nodes, cluster, len(spent), budget):
             withheld[name] = reason
             continue
         spent.append(now)

@@ -4,10 +4,8 @@ How a pod moves is in `leadsman.planning.moves`. Each step is planned from what 
 and again, a plan that was interrupted goes on where it stopped. Times are Unix seconds: they outlive a process.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,14 +13,13 @@ from msgspec.structs import replace
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import amount_text
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.delay.bounds import NoTarget, valid_bounds
-from leadsman.decision.delay.evaluation import evaluate_bounds
+from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.planning.moves.mover import EndedMove, MoveAction, Mover, MoveResult, MoverSettings
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
 from leadsman.planning.moves.search import free_part, is_bystander, why_never_moved, why_not_evictable
-from leadsman.planning.situation import Situation, violation
+from leadsman.planning.situation import Situation, excess_ms, hardest, violation
 from leadsman.published.move_plan import HandedOverPlan
 from leadsman.published.moves import Move, MoverState, RunState
 
@@ -43,34 +40,13 @@ class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
 
 
 class NoFix(Struct, frozen=True):
-    """Nothing can be done for a pod.
+    """Nothing can be done for a pod. why: the same words while the cause is the same. text: with the bound, the delay,
+    the node that comes closest, what that lacks, and what would fix it."""
 
-    bound: in words: `edge-1 within 25 ms`.
-    delay_ms: from where the pod is, or for a pending pod from the nearest candidate; None: unknown.
-    source, age_seconds: of the delay; None: it does not age.
-    why: the same words while the cause is the same.
-    nearest: the node that comes closest; "": none does. misses_by: what it lacks.
-    remedy: what would fix it.
-    """
-
-    pod_uid: str
     namespace: str
     name: str
-    bound: str
-    delay_ms: float | None
-    source: str
-    age_seconds: float | None
     why: str
-    nearest: str
-    misses_by: str
-    remedy: str
-
-    def __str__(self) -> str:
-        delay = "unknown" if self.delay_ms is None else f"{self.delay_ms:.3g} ms"
-        age = "" if self.age_seconds is None else f", {self.age_seconds:.0f} s ago"
-        by = f" (by {self.source}{age})" if self.source else ""
-        nearest = f" Nearest is node {self.nearest}: {self.misses_by}." if self.nearest else ""
-        return f"bound {self.bound}, delay {delay}{by}: {self.why}.{nearest} To fix it, {self.remedy}."
+    text: str
 
 
 class Trouble(Struct, frozen=True):
@@ -115,65 +91,39 @@ class ReplacementPlan(Struct, frozen=True):
         return {uid: trouble.report for uid, trouble in troubles if trouble.report is not None}
 
 
-class _Nearest(NamedTuple):
-    node: str
-    misses_by: str
-    remedy: str
-
-
-_NONE = _Nearest("", "", "let agents measure the delays to more nodes, or loosen the bound")
-
-
-class _Excess(NamedTuple):
-    """By how much a node misses a bound. rtt_ms: measured or estimated."""
-
-    to: str
-    bound_ms: float
-    rtt_ms: float
-
-    @property
-    def over_ms(self) -> float:
-        return self.rtt_ms - self.bound_ms
-
-
 def no_fix(
     pod: ClusterPod, situation: Situation, why: str, violation: DelayEvidence | None = None, remedy: str = ""
 ) -> NoFix:
     """The report.
 
-    violation: the bound that a running pod has left.
-    remedy: of a cause that no other node would mend.
+    violation: the bound that a running pod has left; None: of a pending pod, the one that is said is that of the
+        nearest node. remedy: of a cause that no other node would mend.
     """
-    nearest = _nearest(pod, situation)
+    nearest, lacking, would_fix = _nearest(pod, situation)
     evidence = violation
-    if evidence is None and nearest.node:
-        distances = delay_evidence(PodInfo.of(pod), (nearest.node,), situation.inputs).distances
-        evidence = max(distances.get(nearest.node, ()), key=_over_ms, default=None)
-    bound = f"{evidence.to} within {evidence.bound_ms:g} ms" if evidence else _bounds_text(pod)
-    return NoFix(
-        pod_uid=pod.uid,
-        namespace=pod.namespace,
-        name=pod.name,
-        bound=bound,
-        delay_ms=evidence.rtt_ms if evidence else None,
-        source=evidence.source if evidence else "",
-        age_seconds=evidence.age_seconds if evidence else None,
-        why=why,
-        nearest=nearest.node,
-        misses_by=nearest.misses_by,
-        remedy=remedy or nearest.remedy,
-    )
+    if evidence is None and nearest:
+        evidence = hardest(delay_evidence(PodInfo.of(pod), (nearest,), situation.inputs).distances.get(nearest, ()))
+    bounds = valid_bounds(PodInfo.of(pod))
+    bound = ", ".join(f"{each.reference} within {each.ms:g} ms" for each in bounds) or "unreadable"
+    delay = "unknown"
+    if evidence is not None:
+        bound = f"{evidence.to} within {evidence.bound_ms:g} ms"
+        ms = "unknown" if evidence.rtt_ms is None else f"{evidence.rtt_ms:.3g} ms"
+        age = "" if evidence.age_seconds is None else f", {evidence.age_seconds:.0f} s ago"
+        delay = f"{ms} (by {evidence.source}{age})" if evidence.source else ms
+    closest = f" Nearest is node {nearest}: {lacking}." if nearest else ""
+    text = f"bound {bound}, delay {delay}: {why}.{closest} To fix it, {remedy or would_fix}."
+    return NoFix(pod.namespace, pod.name, why, text)
 
 
-def _nearest(pod: ClusterPod, situation: Situation) -> _Nearest:
+def _nearest(pod: ClusterPod, situation: Situation) -> tuple[str, str, str]:
+    """The node that comes closest, "": none does; what it lacks, and what would fix that."""
     refused = situation.bound_refusals(pod)
     keepers = [node for node in situation.cluster.nodes if node not in refused and node != pod.node]
-    if keepers:
-        return _lacking_least(pod, situation, keepers)
-    return _least_excess(pod, situation, (node for node in refused if node != pod.node))
+    return _lacking_least(pod, situation, keepers) if keepers else _least_excess(pod, situation, tuple(refused))
 
 
-def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) -> _Nearest:
+def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) -> tuple[str, str, str]:
     """Of the nodes that keep the bounds, the one that is refused for least."""
     cluster, verdict = situation.cluster, situation.verdict(pod)
 
@@ -183,57 +133,33 @@ def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) ->
         return len(verdict.reasons(node)), shares, node
 
     node = min(keepers, key=lacks)
-    shortfall = pod.requests.shortfall(cluster.free(node))
-    if shortfall:
+    if shortfall := pod.requests.shortfall(cluster.free(node)):
         missing = " and ".join(amount_text(each.resource, each.missing) for each in shortfall)
-        return _Nearest(node, f"it keeps the bound and lacks {missing}", f"free {missing} on node {node}")
-    reasons = verdict.reasons(node)
-    if reasons:
-        text = "; ".join(reasons)
-        return _Nearest(node, f"it keeps the bound, but {text}", f"change what keeps the pod off node {node}: {text}")
-    lost = situation.lost_bound({pod.uid: node})
-    if lost:
-        return _Nearest(node, f"it keeps the bound, but {lost}", f"move or loosen what is bound to it: {lost}")
-    return _Nearest(
-        node, "nothing, it could take the pod", f"delete the pod, so that its owner's new one goes to {node}"
-    )
+        return node, f"it keeps the bound and lacks {missing}", f"free {missing} on node {node}"
+    if why := "; ".join(verdict.reasons(node)) or situation.lost_bound({pod.uid: node}):
+        return node, f"it keeps the bound, but {why}", f"change what keeps the pod off node {node}: {why}"
+    return node, "nothing, it could take the pod", f"delete the pod, so that its owner's new one goes to {node}"
 
 
-def _least_excess(pod: ClusterPod, situation: Situation, nodes: Iterable[str]) -> _Nearest:
+def _least_excess(pod: ClusterPod, situation: Situation, nodes: Sequence[str]) -> tuple[str, str, str]:
     """Of the nodes whose delay is known, the one that is over its bound by least; one that has room comes first."""
     has_room = set(Feasibility(situation.cluster, pod).nodes)
-    excesses = {node: excess for node in nodes if (excess := _excess(pod, node, situation))}
-    if not excesses:
-        return _NONE
-    node = min(excesses, key=lambda each: (each not in has_room, excesses[each].over_ms, each))
-    excess = excesses[node]
-    over = f"its delay to {excess.to} is {excess.rtt_ms:.3g} ms, {excess.over_ms:.3g} ms over the bound"
-    remedy = f"bring a node within {excess.bound_ms:g} ms of {excess.to}, or raise the bound to {excess.rtt_ms:.3g} ms"
-    return _Nearest(node, over, remedy)
-
-
-def _excess(pod: ClusterPod, node: str, situation: Situation) -> _Excess | None:
-    """The bound that the node misses by most; None where one is unknown there, or none is missed."""
-    info = PodInfo.of(pod)
-    missed = list[_Excess]()
-    for each in evaluate_bounds(valid_bounds(info), info, situation.candidates, situation.inputs):
-        if isinstance(each, NoTarget):
-            return None
-        rtt_ms = float(each.evaluation.rtt_ms[each.evaluation.index.position(node)])
-        if math.isnan(rtt_ms):
-            return None
-        if rtt_ms > each.bound.ms:
-            missed.append(_Excess(each.target.name, each.bound.ms, rtt_ms))
-    return max(missed, key=lambda one: one.over_ms, default=None)
-
-
-def _over_ms(evidence: DelayEvidence) -> float:
-    return (evidence.rtt_ms or 0.0) - evidence.bound_ms
-
-
-def _bounds_text(pod: ClusterPod) -> str:
-    bounds = valid_bounds(PodInfo.of(pod))
-    return ", ".join(f"{bound.reference} within {bound.ms:g} ms" for bound in bounds) or "unreadable"
+    missed = dict[str, tuple[float, DelayEvidence]]()
+    for node, each in delay_evidence(PodInfo.of(pod), nodes, situation.inputs).distances.items():
+        evidence = hardest(each)
+        if node != pod.node and evidence is not None and (over_ms := excess_ms(evidence) or 0.0) > 0:
+            missed[node] = over_ms, evidence
+    if not missed:
+        return "", "", "let agents measure the delays to more nodes, or loosen the bound"
+    node = min(missed, key=lambda each: (each not in has_room, missed[each][0], each))
+    over_ms, evidence = missed[node]
+    ms = evidence.bound_ms + over_ms
+    over = f"its delay to {evidence.to} is {ms:.3g} ms, {over_ms:.3g} ms over the bound"
+    return (
+        node,
+        over,
+        f"bring a node within {evidence.bound_ms:g} ms of {evidence.to}, or raise the bound to {ms:.3g} ms",
+    )
 
 
 MINUTE_SECONDS = 60.0

@@ -5,6 +5,7 @@ extender's filters at the decision inputs, and both are told of the same suppose
 all who plan, and it is the one that kube-scheduler and the extender would give.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -267,6 +268,22 @@ def violation(situation: Situation, pod: ClusterPod) -> DelayEvidence | None:
     evidence = delay_evidence(info, (pod.node,), inputs).distances.get(pod.node, ())
     over = [each for each in evidence if _is_measured_over(each)]
     return max(over, key=lambda each: (each.rtt_ms or 0) - each.bound_ms, default=None)
+
+
+def hardest(evidence: Sequence[DelayEvidence]) -> DelayEvidence | None:
+    """The bound that decides on a node: one that is unknown, or the one that it misses by most; None: no evidence."""
+    return max(evidence, key=lambda each: math.inf if (excess := excess_ms(each)) is None else excess, default=None)
+
+
+def excess_ms(evidence: DelayEvidence) -> float | None:
+    """By how much a bound is missed; below 0: it is kept; None: that is unknown."""
+    deciding = deciding_ms(evidence)
+    return None if deciding is None else deciding - evidence.bound_ms
+
+
+def deciding_ms(evidence: DelayEvidence) -> float | None:
+    """The round trip that the bound is held against: of an estimate, the interval's upper end."""
+    return evidence.high_ms if evidence.estimated and evidence.high_ms is not None else evidence.rtt_ms
 
 
 def _is_measured_over(each: DelayEvidence) -> bool:

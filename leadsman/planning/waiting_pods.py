@@ -13,6 +13,7 @@ from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
+from leadsman.planning.situation import deciding_ms, excess_ms, hardest
 from leadsman.runtime.text_table import format_number
 
 
@@ -55,7 +56,7 @@ def _passes(bound: EvaluatedBound, node: str) -> bool:
 def _refused_otherwise(
     passing: Sequence[str], nodes: int, by_node: Mapping[str, tuple[DelayEvidence, ...]]
 ) -> WaitReason:
-    nearest = min(passing, key=lambda node: (_excess_ms(_hardest(by_node[node])) or 0.0, node))
+    nearest = min(passing, key=lambda node: (_excess_ms(by_node[node]), node))
     return WaitReason(
         f"within: {nearest}",
         f"{len(passing)} of {nodes} nodes are within its delay bounds, {nearest} is the nearest; something else refuses"
@@ -63,23 +64,28 @@ def _refused_otherwise(
     )
 
 
+def _excess_ms(evidence: Sequence[DelayEvidence]) -> float:
+    decides = hardest(evidence)
+    return (excess_ms(decides) or 0.0) if decides else 0.0
+
+
 def _all_too_far(by_node: Mapping[str, tuple[DelayEvidence, ...]]) -> WaitReason:
-    hardest = {node: _hardest(evidence) for node, evidence in by_node.items()}
-    known = {node: each for node, each in hardest.items() if _excess_ms(each) is not None}
+    decides = {node: each for node, evidence in by_node.items() if (each := hardest(evidence)) is not None}
+    known = [node for node, each in decides.items() if excess_ms(each) is not None]
     if not known:
-        one = next(iter(hardest.values()))
+        one = next(iter(decides.values()))
         return WaitReason(
             f"unknown: {one.to}",
             f"no node's delay to {one.to} is known, and its bound of {one.bound_ms:g} ms must be checked; agents"
             " measure it on request within seconds: if this stays, look whether they run on these nodes"
             " (leadsman nodes)",
         )
-    nearest = min(known, key=lambda node: (_excess_ms(known[node]) or 0.0, node))
-    return WaitReason(f"{known[nearest].to}: {nearest}", _nearest_text(nearest, known[nearest]))
+    nearest = min(known, key=lambda node: (_excess_ms(by_node[node]), node))
+    return WaitReason(f"{decides[nearest].to}: {nearest}", _nearest_text(nearest, decides[nearest]))
 
 
 def _nearest_text(node: str, evidence: DelayEvidence) -> str:
-    deciding = _deciding_ms(evidence)
+    deciding = deciding_ms(evidence)
     assert deciding is not None, "the nearest is chosen among the known"
     by = format_number(deciding - evidence.bound_ms)
     far = f"no node is within {evidence.bound_ms:g} ms of {evidence.to}: the nearest, {node}, is"
@@ -92,21 +98,3 @@ def _nearest_text(node: str, evidence: DelayEvidence) -> str:
         f"{far} {format_number(deciding)} ms away, {by} ms too far; raise the bound to {format_number(deciding)} ms or"
         f" more, or run {evidence.to} nearer to a node with room"
     )
-
-
-def _hardest(evidence: Sequence[DelayEvidence]) -> DelayEvidence:
-    """The bound that decides on a node: one that is unknown, or the one that it misses by most."""
-    return max(evidence, key=lambda each: _NEVER if (excess := _excess_ms(each)) is None else excess)
-
-
-def _excess_ms(evidence: DelayEvidence) -> float | None:
-    deciding = _deciding_ms(evidence)
-    return None if deciding is None else deciding - evidence.bound_ms
-
-
-def _deciding_ms(evidence: DelayEvidence) -> float | None:
-    """The round trip that the bound is held against: of an estimate, the interval's upper end."""
-    return evidence.high_ms if evidence.estimated and evidence.high_ms is not None else evidence.rtt_ms
-
-
-_NEVER = float("inf")
