@@ -58,17 +58,8 @@ def planner():
     return one
 
 
-def test_while_nothing_changes_no_node_is_touched(planner) -> None:
-    assert [planner.touched(now, b=81.0, c=79.0) for now in range(100, 200)] == [""] * 100
-
-
 def test_a_node_that_healed_is_touched_at_once(planner) -> None:
     assert planner.touched(100.0, b=5.0, c=80.0) == "b"
-
-
-def test_a_touch_says_for_which_pods_it_is(planner) -> None:
-    reason = planner.plan(100.0, b=5.0, c=80.0).action.reason
-    assert reason == "node b now passes the filters for pods like ns/p"
 
 
 def test_two_touches_follow_in_case_the_extender_saw_the_change_later(planner) -> None:
@@ -81,24 +72,12 @@ def test_none_follows_once_the_node_is_refused_again(planner) -> None:
     assert [planner.touched(now, b=80.0, c=80.0) for now in (101.0, 105.0, 130.0)] == [""] * 3
 
 
-def test_one_node_more_is_touched_though_others_passed_before(planner) -> None:
-    """Those may be full."""
-    for now in (100.0, 105.0, 130.0):
-        planner.plan(now, b=5.0, c=80.0)
-    assert planner.touched(131.0, b=5.0, c=5.0) == "c"
-
-
 def test_a_pod_that_is_first_seen_after_the_cause_has_gone_is_retried() -> None:
     assert Planner(pod()).touched(100.0, b=5.0) == "a"
 
 
 def test_a_pod_that_uses_nothing_of_the_extender_is_not_retried_when_first_seen() -> None:
     assert Planner(pod(app="web")).touched(100.0, b=5.0) == ""
-
-
-def test_all_signatures_that_gained_a_node_need_one_touch() -> None:
-    one = Planner(pod(), pod(delay_a="26"))
-    assert [one.touched(now, b=5.0) for now in (100.0, 101.0)] == ["a", ""]
 
 
 class Noted:
@@ -151,11 +130,6 @@ def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone() -> 
     ]
 
 
-def test_signatures_without_a_pod_are_forgotten(planner) -> None:
-    planner.pods = ()
-    assert planner.plan(100.0).memory == {}
-
-
 def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
     pods = [pod(f"p{number}", delay_a=str(number + 1)) for number in range(10)]
     turns = iter([True] * 6 + [False])
@@ -204,8 +178,3 @@ def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: Dec
     plan = plan_requeue(pods, NODES, freed, memory)
     assert plan.action is not None
     assert plan.action.node == "b"
-
-
-def test_a_pod_whose_annotation_cannot_be_read_is_not_tried_again() -> None:
-    bad = pod_for_a_card(bad_demand="leadsman.dev/device-memory: got much")
-    assert plan_requeue([bad], NODES, with_card(100.0), NO_MEMORY).action is None

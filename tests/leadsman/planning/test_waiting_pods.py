@@ -29,12 +29,6 @@ def test_the_nearest_node_is_named_with_what_it_misses_and_what_would_help() -> 
     )
 
 
-def test_of_several_bounds_the_one_that_the_nearest_node_misses_is_named() -> None:
-    subject, text = reason(edge_1="20", edge_9="5")
-    assert subject == "edge-1: edge-3"
-    assert "no node is within 20 ms of edge-1: the nearest, edge-3, is 80 ms away, 60 ms too far" in text
-
-
 def test_a_pod_with_nodes_within_its_bounds_is_refused_for_another_reason() -> None:
     subject, text = reason(edge_1="20")
     assert subject == "within: edge-2"

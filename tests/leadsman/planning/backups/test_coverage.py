@@ -6,7 +6,7 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.backup_plan import Backup, BackupPlan, Uncovered
+from leadsman.planning.backups.backup_plan import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import Coverage, CoverageState, coverage_of
 
 NODE = ClusterNode("edge-2", allocatable=Resources(4000, 2**33, 20))
@@ -35,8 +35,3 @@ def test_a_pod_is_covered_once_the_placeholder_is_bound(
     holding = [ClusterPod("hold", "x", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
     cluster = cluster_of([NODE], [] if placeholder_on is None else holding)
     assert coverage_of(cluster, PLAN, problems) == {"web": expected}
-
-
-def test_one_without_a_backup_keeps_the_plan_s_reason() -> None:
-    plan = BackupPlan({"web": Uncovered("no node is near")})
-    assert coverage_of(cluster_of([NODE], []), plan, {})["web"].reason == "no node is near"

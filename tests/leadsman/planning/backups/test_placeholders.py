@@ -15,7 +15,6 @@ from leadsman.cluster.resources import ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import (
-    LEAST_MEMORY_BYTES,
     CreatePlaceholder,
     DeletePlaceholder,
     PlaceholderAction,
@@ -25,7 +24,6 @@ from leadsman.planning.backups.placeholders import (
     placeholders_by_node,
     plan_placeholders,
     plan_release,
-    split,
 )
 
 MIB = 2**20
@@ -107,24 +105,6 @@ def test_at_no_step_is_less_held_than_both_reserves_have_in_common(
             assert both.fits(held(cluster))
 
 
-@given(amount=amounts(1), parts=st.integers(1, 7))
-def test_parts_are_together_the_whole_and_each_has_a_slot(amount: Resources, parts: int) -> None:
-    total = ZERO
-    for part in split(amount, parts):
-        assert part.pods == 1
-        total += part
-    assert replace(amount, pods=0).fits(total)
-    assert total.memory_bytes <= amount.memory_bytes + parts * LEAST_MEMORY_BYTES
-    assert (total.cpu_millis, total.extended) == (amount.cpu_millis, amount.extended)
-
-
-def test_a_reserve_for_three_pods_is_held_by_three_placeholders() -> None:
-    actions = plan_placeholders(cluster_of([NODE], ()), reserve(Resources(100, 300 * MIB, 3)), resize=True)
-    assert [action.requests.memory_bytes for action in actions if isinstance(action, CreatePlaceholder)] == [
-        100 * MIB
-    ] * 3
-
-
 def test_a_placeholder_that_waits_for_room_is_not_created_twice_and_holds_nothing_yet() -> None:
     waiting = placeholder("hold", Resources(100, 100 * MIB, 1), node="")
     cluster = cluster_of([NODE], [waiting])
@@ -145,12 +125,6 @@ def test_one_that_is_being_deleted_is_not_counted() -> None:
     leaving = placeholder("hold", Resources(100, 100 * MIB, 1), terminating=True)
     [action] = plan_placeholders(cluster_of([NODE], [leaving]), reserve(leaving.requests), resize=True)
     assert isinstance(action, CreatePlaceholder)
-
-
-def test_without_a_plan_all_are_deleted() -> None:
-    pods = [placeholder(name, Resources(100, 100 * MIB, 1)) for name in ("a", "b")]
-    actions = plan_placeholders(cluster_of([NODE], pods), BackupPlan(), resize=True)
-    assert {action.uid for action in actions if isinstance(action, DeletePlaceholder)} == {"a", "b"}
 
 
 def test_those_of_a_node_that_is_gone_are_deleted() -> None:

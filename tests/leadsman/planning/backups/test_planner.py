@@ -118,10 +118,6 @@ def test_an_uncovered_pod_says_why(fields: dict[str, Any], near: tuple[str, ...]
     assert plan.pods["web-1"] == Uncovered(reason)
 
 
-def test_a_pod_that_asks_for_none_is_not_in_the_plan() -> None:
-    assert plan_for(with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": []}), "none")) == BackupPlan()
-
-
 def test_a_pod_that_asks_for_another_zone_is_not_covered_in_its_own() -> None:
     cluster = with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []}), "zone")
     zones = {"edge-1": "a", "edge-2": "a", "edge-3": "b"}
@@ -189,15 +185,6 @@ def test_a_quota_without_room_for_another_pod_leaves_it_uncovered() -> None:
     assert len(plan.backups) == 1
     [(_, reason)] = plan.uncovered
     assert "quota room leaves 1073741824 of requests.memory, and 2147483648 would be asked for" in reason
-
-
-def test_placeholders_do_not_take_the_room_that_they_hold() -> None:
-    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": []})
-    size = Resources(4000, 8192 * MIB, 1)
-    placeholder = ClusterPod(
-        "hold", "leadsman", "hold", "edge-2", requests=size, labels={"leadsman.dev/placeholder": "x"}
-    )
-    assert plan_for(cluster.with_pod(placeholder, "edge-2")).backups["web-1"].node == "edge-2"
 
 
 def cluster_with(pods_by_node: dict[str, list[str]], near: tuple[str, ...] | None = None) -> Cluster:

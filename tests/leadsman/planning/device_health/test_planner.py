@@ -13,7 +13,7 @@ from leadsman.cluster.devices.monitored import (
     DeviceReading,
     DraDevice,
 )
-from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
+from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.planning.device_health_plan import (
     MAX_AGE_SECONDS,
     DeviceAction,
@@ -113,20 +113,6 @@ def test_a_fault_is_held_then_tainted_without_effect_then_with_the_policy_s() ->
     assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
 
 
-def test_pods_are_evicted_only_where_the_policy_says_so() -> None:
-    cluster = Cluster()
-    assert ("GPU-07", TaintEffect.NO_EXECUTE) not in effects(cluster.go_on(600.0, {"GPU-07": SICK}))
-    cluster.policy = structs.replace(POLICY, effect=DeviceTaintEffect.NO_EXECUTE)
-    assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_EXECUTE)]
-
-
-def test_a_fault_that_comes_and_goes_within_the_hold_marks_nothing() -> None:
-    cluster = Cluster()
-    for _ in range(20):
-        assert cluster.go_on(55.0, {"GPU-07": SICK}) == []
-        assert cluster.go_on(5.0, {}) == []
-
-
 def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None:
     cluster = Cluster()
     cluster.go_on(130.0, {"GPU-07": SICK})
@@ -158,14 +144,6 @@ def test_at_most_a_tenth_of_the_devices_is_marked_and_one_after_the_other() -> N
     assert "4 of 40 devices are marked; at most 4 may be" in next(iter(cluster.plan.withheld.values()))
 
 
-def test_what_is_not_measured_is_neither_marked_nor_healed() -> None:
-    cluster = Cluster()
-    cluster.go_on(130.0, {"GPU-07": SICK})
-    assert cluster.go_on(3_000.0, {}, silent=["GPU-07"]) == []
-    assert cluster.go_on(595.0, {}) == []
-    assert len(cluster.go_on(10.0, {})) == 1
-
-
 def test_while_half_of_the_devices_are_not_measured_no_mark_changes() -> None:
     cluster = Cluster()
     cluster.go_on(130.0, {"GPU-07": SICK})
@@ -183,14 +161,6 @@ def test_a_device_that_is_taken_out_leaves_no_rule_behind() -> None:
     [removed] = cluster.go_on(700.0, {}, silent=["GPU-07"])
     assert isinstance(removed, RemoveTaint)
     assert removed.reason == "neither measured nor published for 600 s"
-
-
-def test_every_part_of_a_device_is_tainted() -> None:
-    cluster = Cluster()
-    parts = [DraDevice("gpu.example.com", "n0", name) for name in ("gpu-7-mig-1", "gpu-7-mig-2")]
-    cluster.seen = structs.replace(cluster.seen, published={**cluster.seen.published, "GPU-07": parts})
-    actions = cluster.go_on(65.0, {"GPU-07": SICK})
-    assert [each.target for each in actions if isinstance(each, SetTaint)] == parts
 
 
 def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_there_are_some() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from leadsman.kube.names import CHANGES_ANNOTATION
 from leadsman.planning.labels.label_plan import (
-    HOUR_SECONDS,
     MAX_LABELS,
     MAX_TIMES,
     LabelLimits,
@@ -41,21 +40,6 @@ def test_a_new_leader_holds_back_what_the_last_one_changed_too_often(make: "Make
     assert "changed 6 times within an hour (limit 6)" in made.withheld[0].why
 
 
-def test_changes_older_than_an_hour_are_no_concern_of_the_next_leader(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LIMITS, wall_ahead=WALL)
-    assert flap(make, cluster, 6) == 6
-    cluster.change_leader(later=HOUR_SECONDS)
-    assert flap(make, cluster, 4) == 4
-
-
-def test_a_label_that_was_removed_is_remembered_too(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LIMITS, wall_ahead=WALL)
-    assert flap(make, cluster, 6) == 6
-    assert cluster.ours("a") == {}
-    cluster.change_leader()
-    assert flap(make, cluster, 1) == 0
-
-
 def test_a_wall_clock_that_went_back_makes_no_change_to_come() -> None:
     node = NodeView("a", annotations={CHANGES_ANNOTATION: f'{{"p":[{WALL - 9:.0f},{WALL + 500:.0f}]}}'})
     assert dict(parse_changes(node, WALL)) == {"p": [9.0, 0.0]}
@@ -73,7 +57,3 @@ def test_a_record_is_bounded_and_keeps_what_changed_most() -> None:
     ages = dict(parse_changes(NodeView("a", annotations={CHANGES_ANNOTATION: record}), WALL))
     assert len(ages) == MAX_LABELS
     assert len(ages["often"]) == MAX_TIMES
-
-
-def test_without_changes_there_is_no_record() -> None:
-    assert format_changes({"p": ()}) is None

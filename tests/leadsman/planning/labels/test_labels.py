@@ -21,23 +21,6 @@ def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: "Make") -> Non
     assert cluster.nodes["a"].annotations == {}
 
 
-def test_the_reason_names_rule_and_value(make: "Make") -> None:
-    (action,) = make.cluster("a").step([make.hot], {"heat": {"a": "100500m"}}).actions
-    assert (action.node, action.label, action.value) == ("a", "p", "violating")
-    assert str(action.policy) == "ns/p"
-    assert action.reason == "heat GreaterThan 100: the value is 100.5"
-
-
-def test_labels_have_the_originals_keys(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.step(
-        [make.policy("scheduling-policy", labeling=[make.rule("m", "GreaterThan", 100, "label1=foo", "label2=bar")])],
-        {"m": {"a": 101}},
-    )
-    prefix = "telemetry.aware.scheduling.scheduling-policy"
-    assert cluster.ours("a") == {f"{prefix}/label1": "foo", f"{prefix}/label2": "bar"}
-
-
 @pytest.mark.parametrize(
     ("operator", "one", "two", "kept"),
     [
@@ -100,14 +83,6 @@ def test_a_changed_value_is_one_patch_that_never_takes_the_label_away(make: "Mak
     assert patch.labels == {"telemetry.aware.scheduling.p/foo": "2"}
 
 
-def test_all_changes_of_a_node_are_one_patch(make: "Make") -> None:
-    both = make.policy(
-        deschedule=[make.rule("heat", "GreaterThan", 1)], labeling=[make.rule("heat", "GreaterThan", 1, "x=1")]
-    )
-    (patch,) = make.cluster("a").step([both], {"heat": {"a": 2}}).patches
-    assert set(patch.labels) == {"p", "telemetry.aware.scheduling.p/x"}
-
-
 def test_a_label_that_is_not_ours_is_never_touched(make: "Make") -> None:
     cluster = make.cluster("a", "b")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"})
@@ -119,33 +94,6 @@ def test_a_label_that_is_not_ours_is_never_touched(make: "Make") -> None:
         "a": "p=violating is not recorded as ours; --adopt takes it over",
         "b": "p=of somebody is somebody else's; remove that label or rename the policy",
     }
-
-
-@pytest.mark.parametrize("heat", [1, 101])
-def test_a_mark_that_the_original_left_is_said_whether_wanted_or_not(make: "Make", heat: int) -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"})
-    made = cluster.step([make.hot], {"heat": {"a": heat}})
-    assert [(each.action.value, each.foreign) for each in made.withheld] == [
-        ("violating" if heat > 100 else None, True)
-    ]
-
-
-def test_labels_that_the_original_left_for_a_policy_that_is_gone_are_said(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"telemetry.aware.scheduling.gone/x": "1", "other": "violating"})
-    (held,) = cluster.step([make.hot], {"heat": {"a": 1}}).withheld
-    assert (held.action.label, held.action.reason) == (
-        "telemetry.aware.scheduling.gone/x",
-        "the policy was deleted",
-    )
-
-
-def test_a_mark_that_the_original_left_is_not_judged_without_current_values(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"})
-    made = cluster.step([make.hot], {})
-    assert (made.withheld, made.stopped) == ((), ("policy ns/p: no node reports heat",))
 
 
 def test_a_forged_record_does_not_make_us_remove_other_labels(make: "Make") -> None:

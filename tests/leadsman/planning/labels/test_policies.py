@@ -23,26 +23,11 @@ def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: "Make") -> Non
     assert cluster.nodes["a"] == NodeView("a", {"kubernetes.io/hostname": "a"})
 
 
-def test_a_renamed_policy_takes_its_labels_with_it(make: "Make") -> None:
-    rules = [make.rule("m", "GreaterThan", 1, "x=1")]
-    cluster = make.cluster("a", limits=LabelLimits())
-    cluster.step([make.policy("old", labeling=rules)], {"m": {"a": 2}})
-    cluster.step([make.policy("new", labeling=rules)], {"m": {"a": 2}})
-    assert cluster.ours("a") == {"telemetry.aware.scheduling.new/x": "1"}
-
-
 def test_an_edit_acts_at_once_and_without_hysteresis(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 100, "x=1")])], {"m": {"a": 101}})
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 110, "x=1")])], {"m": {"a": 101}})
     assert cluster.ours("a") == {}
-
-
-def test_an_edit_that_only_renames_a_value_swaps_it_in_one_patch(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LabelLimits())
-    cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": {"a": 2}})
-    (patch,) = cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=2")])], {"m": {"a": 2}}).patches
-    assert patch.labels == {"telemetry.aware.scheduling.p/x": "2"}
 
 
 def test_two_policies_of_one_name_share_the_mark_and_do_not_fight(make: "Make") -> None:

@@ -47,16 +47,6 @@ def test_a_label_is_held_for_a_minute(make: "Make") -> None:
     assert cluster.ours("a") == {}
 
 
-def test_each_change_of_a_value_begins_a_new_minute(make: "Make") -> None:
-    rules = [make.rule("one", "GreaterThan", 0, "x=1"), make.rule("two", "GreaterThan", 0, "x=2")]
-    cluster, sharing = make.cluster("a", limits=LabelLimits()), make.policy(labeling=rules)
-    cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 1}})
-    assert cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 3}}, after=61.0).withheld
-    assert cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 3}}, after=60.0).actions
-    assert cluster.step([sharing], {"one": {"a": 4}, "two": {"a": 3}}, after=1.0).withheld
-    assert cluster.step([sharing], {"one": {"a": 4}, "two": {"a": 3}}, after=59.0).withheld
-
-
 def test_a_restarted_controller_holds_what_it_finds(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.hot], {"heat": {"a": 101}})
@@ -110,14 +100,6 @@ def test_at_most_a_tenth_of_the_nodes_is_marked(make: "Make") -> None:
     assert "3 of 30 nodes are marked; at most 3 are allowed" in {each.why for each in made.withheld}
 
 
-def test_one_node_may_always_be_marked_and_none_when_switched_off(make: "Make") -> None:
-    for ratio, marked in ((0.1, 1), (0.0, 0)):
-        cluster = make.cluster("a", "b", "c", limits=LabelLimits(max_marked_ratio=ratio))
-        for _ in range(3):
-            cluster.step([make.hot], {"heat": {"a": 101, "b": 101, "c": 101}}, after=60.0)
-        assert sum(bool(cluster.ours(node)) for node in "abc") == marked
-
-
 def test_marks_come_at_a_tenth_of_a_node_a_second(make: "Make") -> None:
     nodes = [f"n{number:03}" for number in range(200)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
@@ -152,13 +134,6 @@ def test_rules_of_all_of_have_their_hysteresis_together(make: "Make", value: int
     assert bool(cluster.ours("a")) is stays
 
 
-def test_labels_that_evict_nobody_have_no_budget(make: "Make") -> None:
-    nodes = [f"n{number:03}" for number in range(100)]
-    cluster = make.cluster(*nodes, limits=LabelLimits())
-    cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": dict.fromkeys(nodes, 2)})
-    assert all(cluster.ours(node) for node in nodes)
-
-
 def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: "Make") -> None:
     cluster = make.cluster("a", "b", "c", limits=make.free)
     cluster.step([make.hot], {"heat": {"a": 101, "b": 1, "c": 1}})
@@ -167,20 +142,6 @@ def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: "Mak
     assert made.patches == ()
     cluster.step([make.hot], {"heat": {"b": 101, "c": 1}})
     assert cluster.ours("b") == {"p": "violating"}
-
-
-def test_a_controller_that_has_heard_nothing_yet_changes_nothing(make: "Make") -> None:
-    cluster = make.cluster("a")
-    cluster.step([make.hot], {"heat": {"a": 101}})
-    cluster.memory = PlanMemory()
-    made = cluster.step([make.hot], {})
-    assert (made.patches, made.stopped) == ((), ("policy ns/p: no node reports heat",))
-
-
-def test_a_metric_that_some_nodes_only_have_is_no_want_of_data(make: "Make") -> None:
-    cluster = make.cluster(*"abcdefgh")
-    cluster.step([make.policy(labeling=[make.rule("gpu", "GreaterThan", 1, "x=1")])], {"gpu": {"a": 2}})
-    assert cluster.ours("a")
 
 
 @pytest.mark.parametrize(("mode", "stays"), [("open", False), ("closed", True)])
@@ -194,31 +155,6 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
     cluster.step([hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([hot], {"heat": {"b": 1, "c": 1}})
     assert bool(cluster.ours("a")) is stays
-
-
-@pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
-def test_a_silent_node_is_never_labelled(make: "Make", strategy: str) -> None:
-    cluster = make.cluster("a", "b", "c")
-    strategies: dict[str, Any] = {strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]}
-    closed = make.policy(fail="closed", **strategies)
-    cluster.step([closed], {"heat": {"b": 1, "c": 1}})
-    assert not cluster.ours("a")
-
-
-@pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
-def test_a_label_that_stands_stays_on_a_silent_node_when_the_policy_fails_closed(make: "Make", strategy: str) -> None:
-    cluster = make.cluster("a", "b", "c")
-    strategies: dict[str, Any] = {strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]}
-    closed = make.policy(fail="closed", **strategies)
-    cluster.step([closed], {"heat": {"a": 101, "b": 1, "c": 1}})
-    cluster.step([closed], {"heat": {"b": 1, "c": 1}})
-    assert cluster.ours("a")
-
-
-def test_values_too_old_count_as_none(make: "Make") -> None:
-    cluster = make.cluster("a")
-    made = cluster.step([make.hot], {"heat": {"a": 101}}, read_at=900.0)
-    assert made.stopped == ("policy ns/p: only 0 of 1 nodes have a current heat; its labels stay",)
 
 
 def test_a_patch_passes_on_the_version_that_it_was_made_for(make: "Make") -> None:

@@ -78,16 +78,6 @@ def three(**more: Any) -> Story:
     return Story(cluster, plan_of(cluster, ("one", "b"), ("two", "b"), ("six", "b"), **more))
 
 
-def test_a_cycle_is_carried_out_to_its_end() -> None:
-    story = swap()
-    story.run(60)
-    assert story.progress.state is RunState.DONE
-    assert story.outcomes() == [Outcome.MOVED] * 3
-    assert story.nodes_by_owner() == {"one": ["b"], "two": ["a"]}
-    assert len(story.evicted) == 3
-    assert len(story.cluster.pods) == 2, "what held room is gone"
-
-
 @pytest.mark.parametrize("seed", range(0, 200, 5))
 def test_no_pod_is_evicted_twice_and_nothing_is_overcommitted(seed: int) -> None:
     cluster, matrix, wishes = random_wishes(seed)
@@ -112,15 +102,6 @@ def test_no_more_than_the_rate_begin_within_a_minute() -> None:
     assert sum(each.began_at is not None for each in story.progress.moves) == 6
     story.run(60)
     assert story.progress.state is RunState.DONE
-
-
-def test_pods_of_one_workload_move_one_after_the_other() -> None:
-    cluster = cluster_of([node("a", 64), node("b", 64)], [pod(f"p{n}", "a", 1, owner="web") for n in range(3)])
-    story = Story(cluster, plan_of(cluster, *((f"p{number}", "b") for number in range(3))))
-    for _ in range(60):
-        story.second()
-        assert len(story.memory.state.moves) <= 1
-    assert story.nodes_by_owner() == {"web": ["b", "b", "b"]}
 
 
 def test_a_plan_goes_on_where_it_stopped_after_each_second() -> None:
@@ -158,15 +139,6 @@ def test_an_aborted_plan_ends_what_is_under_way_and_begins_nothing_more() -> Non
     assert story.progress.state is RunState.ABORTED
 
 
-def test_a_plan_whose_object_is_deleted_is_aborted() -> None:
-    story = three()
-    story.second()
-    story.handed_over = None
-    story.run(10)
-    assert story.progress.state is RunState.ABORTED
-    assert story.evicted == []
-
-
 def test_two_failures_abort_a_plan() -> None:
     story = three()
     story.steers, story.limits = False, MovePlanLimits(per_minute=2)
@@ -174,15 +146,6 @@ def test_two_failures_abort_a_plan() -> None:
     assert story.outcomes() == [Outcome.FAILED, Outcome.FAILED, Outcome.WAITING]
     assert story.progress.state is RunState.ABORTED
     assert "went back to node a" in story.progress.note
-
-
-def test_a_move_whose_pod_is_gone_is_skipped() -> None:
-    story = three()
-    story.second()
-    story.cluster = story.cluster.without_pod("two")
-    story.run(60)
-    assert story.outcomes() == [Outcome.MOVED, Outcome.SKIPPED, Outcome.MOVED]
-    assert story.progress.state is RunState.DONE
 
 
 def test_a_budget_that_allows_nothing_fails_the_move_after_a_while() -> None:

@@ -87,12 +87,6 @@ def test_nothing_moves_where_the_gain_does_not_exceed_the_cost_by_the_threshold(
     assert not planned(hot(pod("one", "a"), pod("two", "b")), settings=RebalanceSettings(threshold=9.0)).moves
 
 
-def test_the_only_ready_pod_of_an_owner_needs_more_gain() -> None:
-    settings = RebalanceSettings(threshold=7.5)
-    assert planned(hot(pod("one", "a"), pod("two", "b")), settings=settings).moves
-    assert not planned(hot(pod("one", "a")), settings=settings).moves
-
-
 def test_what_is_unknown_is_no_gain() -> None:
     cluster = cluster_of([node("a"), node("b")], [pod("one", "a")])
     assert not planned((cluster, inputs(cluster, b=COLD))).moves
@@ -124,14 +118,3 @@ def test_after_two_returns_it_gives_up_and_says_so() -> None:
     plan = planned(hot(pod("one", "a")), [Departure("rs-web", "a", NOW - 9000.0, returns=2)])
     assert not plan.moves
     assert "came back 2 times" in plan.left_out[0].why
-
-
-def test_pods_that_are_never_moved_stay() -> None:
-    safe = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
-    assert not planned(hot(pod("one", "a", annotations=safe), pod("two", "a", owner_kind="DaemonSet"))).moves
-
-
-def test_a_pod_that_is_not_ready_stays() -> None:
-    cluster, known = hot(pod("one", "a"))
-    cluster = cluster.with_pod(replace(cluster.pods["one"], ready=False), "a")
-    assert not planned((cluster, known)).moves

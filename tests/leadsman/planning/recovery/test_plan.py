@@ -15,7 +15,6 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage
 from leadsman.planning.recovery_plan import (
-    FAILOVER_OFF,
     UNREACHABLE_TAINT,
     BackupsByPod,
     DeletePod,
@@ -27,10 +26,9 @@ from leadsman.planning.recovery_plan import (
     ReleaseRoom,
     TaintNode,
     UntaintNode,
-    duration_seconds,
     plan_recovery,
 )
-from leadsman.published.self_healing import DeadNode, PodRecovery, RecoveryState
+from leadsman.published.self_healing import RecoveryState
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()
@@ -100,21 +98,6 @@ def test_once_tainted_room_is_released_and_held_and_the_pod_deleted() -> None:
     assert (hold.node, hold.owner_uid, hold.until) == ("edge-2", "rs", NOW + BUDGET.hold_seconds)
 
 
-def test_pods_go_by_priority() -> None:
-    backups = BackupsByPod(dict.fromkeys(("low", "high"), "edge-2"), {})
-    plan = after_taint(cluster(pod("low", priority=1), pod("high", priority=9)), backups)
-    assert [action.name for action in plan.actions if isinstance(action, DeletePod)] == ["high", "low"]
-
-
-def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
-    assert after_taint(cluster(pod("web-1", terminating=True))).actions == ()
-
-
-def test_a_pod_without_a_bound_is_left_to_kubernetes() -> None:
-    plan = after_taint(cluster(pod("other")))
-    assert (plan.actions, plan.stays) == ((), {})
-
-
 @pytest.mark.parametrize(
     ("stated", "reason"),
     [
@@ -140,27 +123,11 @@ def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
     assert kinds(step(there).actions) == [ReleaseRoom, DeletePod]
 
 
-def test_a_job_s_pod_goes_where_it_says_so() -> None:
-    plan = after_taint(cluster(pod("web-1", owner_kind="Job", annotations={"leadsman.dev/failover": "on"})))
-    assert kinds(plan.actions) == [ReleaseRoom, DeletePod]
-
-
-def test_an_uncovered_pod_stays_and_says_why() -> None:
-    plan = after_taint(cluster(pod("web-1")), BackupsByPod({}, {"web-1": "9 delay to edge-1 over 5 ms"}))
-    assert plan.stays == {"web-1": "it has no backup: 9 delay to edge-1 over 5 ms"}
-
-
 @pytest.mark.parametrize(
     ("stated", "reason"),
     [
         ({"unschedulable": True}, "it is cordoned"),
         ({"annotations": {"leadsman.dev/failover": "off"}}, "annotation leadsman.dev/failover is off"),
-        ({"annotations": {"node.openyurt.io/autonomy-duration": "0"}}, "annotation node.openyurt.io/autonomy-duration"),
-        (
-            {"annotations": {"node.openyurt.io/autonomy-duration": "1h"}},
-            "annotation node.openyurt.io/autonomy-duration",
-        ),
-        ({"annotations": {"node.openyurt.io/autonomy-duration": "?"}}, "annotation node.openyurt.io/autonomy-duration"),
         ({"taints": (Taint("node.cloudprovider.kubernetes.io/shutdown"),)}, "it is being shut down"),
     ],
 )
@@ -171,22 +138,11 @@ def test_a_node_that_somebody_works_on_or_that_says_no_is_left_alone(stated: dic
     assert "edge-1" in plan.state.refused
 
 
-def test_autonomy_that_has_passed_withholds_nothing() -> None:
-    there = cluster(pod("web-1"), annotations={"node.openyurt.io/autonomy-duration": "30s"})
-    assert step(there, now=NOW + 60).state.withheld == {}
-
-
 def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
     plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, edge_3=DEAD, edge_4=DEAD))
     assert kinds(plan.actions) == [TaintNode]
     assert set(plan.state.withheld) == {"edge-3", "edge-4"}
     assert plan.state.withheld["edge-3"] == "1 nodes were failed over in 600 s, and 1 may be"
-
-
-def test_the_budget_comes_back_when_its_window_has_passed() -> None:
-    first = step(cluster(), observed(edge_1=DEAD, edge_3=DEAD))
-    later = step(cluster(), observed(edge_1=DEAD, edge_3=DEAD), first.state, now=NOW + BUDGET.window_seconds)
-    assert later.state.withheld == {}
 
 
 def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
@@ -223,11 +179,6 @@ def test_no_pod_is_deleted_while_the_node_returns() -> None:
     assert step(there, observed(), dead, now=NOW + 1).actions == ()
 
 
-def test_a_taint_without_a_known_failover_is_removed() -> None:
-    plan = step(tainted(cluster()), observed())
-    assert plan.actions == (UntaintNode("edge-1", "uid-edge-1", "no failover of it is known"),)
-
-
 def test_another_node_of_the_same_name_is_let_in() -> None:
     dead = step(cluster()).state
     there = tainted(cluster())
@@ -258,12 +209,6 @@ def test_the_timeline_follows_the_replacement() -> None:
     assert steps["running"] - steps["bound"] == 1.0
 
 
-def test_a_step_counts_once_it_is_done_for_every_pod_of_the_node() -> None:
-    one = PodRecovery("shop", "web-1", "rs", "edge-2", deleted_at=12.0, newest_sibling_at=0.0, bound_at=13.0)
-    dead = DeadNode("uid", "dead", 1.0, 3.0, 11.0, pods={"1": one, "2": replace(one, deleted_at=14.0, bound_at=None)})
-    assert dead.steps == {"suspect": 2.0, "dead": 10.0, "deleted": 13.0}
-
-
 def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
     first = step(cluster(pod("web-1")))
     again = step(cluster(pod("web-1")), state=first.state, now=NOW + 1)
@@ -287,19 +232,6 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
         state = replace(plan.state, dead={})  # as if each of them returned at once
     for at in acted:
         assert sum(at <= other < at + BUDGET.window_seconds for other in acted) <= 1
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("0", 0), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("", None), ("5", None), ("1x", None)]
-)
-def test_durations_are_go_s(text: str, seconds: float | None) -> None:
-    assert duration_seconds(text) == seconds
-
-
-def test_with_failover_off_a_dead_node_is_refused_and_nothing_is_done() -> None:
-    plan = plan_recovery(observed(edge_1=DEAD), cluster(pod("web-1")), COVERED, NOTHING_DONE, FAILOVER_OFF, NOW)
-    assert (plan.actions, plan.state.withheld) == ((), {"edge-1": "failover is off"})
-    assert "edge-1" in plan.state.refused
 
 
 def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:

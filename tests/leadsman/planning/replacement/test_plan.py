@@ -13,8 +13,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveResult, ReleaseHold
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
-from leadsman.published.documents import BadDocument
-from leadsman.published.moves import MOVES, MoverState, MoveStep
+from leadsman.published.moves import MOVES
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
 
 GIB = 2**30
@@ -73,14 +72,6 @@ def nodes_of(cluster: Cluster) -> dict[str, str]:
     return {each.labels["app"]: each.node for each in staying}
 
 
-def test_a_pod_whose_delay_left_its_bound_goes_to_a_node_that_keeps_it() -> None:
-    simulated = drifted()
-    simulated.run(10)
-    assert nodes_of(simulated.cluster) == {"web": "c"}
-    assert results(simulated) == [MoveResult.REPLACED]
-    assert len(simulated.cluster.pods) == 1, "what held the room is gone"
-
-
 def test_the_room_is_held_before_the_eviction_and_released_after_it() -> None:
     simulated = drifted()
     first, second, third = simulated.second(), simulated.second(), simulated.second()
@@ -94,16 +85,6 @@ def test_nothing_is_done_before_the_hold_time_is_over() -> None:
     simulated.run(60)
     assert not any(plan.actions for plan in simulated.plans)
     assert simulated.second().actions
-
-
-def test_a_delay_that_comes_back_in_between_starts_the_hold_time_again() -> None:
-    simulated = drifted(settings=HOLD_60)
-    simulated.run(40)
-    over, simulated.matrix = simulated.matrix, matrix(a_b=4, a_c=3, a_d=7)
-    simulated.run(2)
-    simulated.matrix = over
-    simulated.run(40)
-    assert not any(plan.actions for plan in simulated.plans)
 
 
 def test_an_unknown_delay_has_not_left_its_bound() -> None:
@@ -174,21 +155,15 @@ def test_no_fix_names_the_bound_the_delay_the_nearest_candidate_and_what_would_f
     simulated.cluster = simulated.cluster.with_pod(pod("big", "a", gib=1), "a")
     simulated.run(2)
     (report,) = [each for each in simulated.plans[-1].no_fix.values() if each.name == "web"]
-    assert (report.bound, report.delay_ms, report.source) == ("a within 5 ms", 9.0, "matrix")
-    assert report.nearest == "a"
-    assert "lacks" in report.misses_by
-    assert "free" in report.remedy
-
-
-def test_where_only_the_delay_is_missing_the_report_says_by_how_many_milliseconds() -> None:
-    simulated = drifted()
-    simulated.matrix = matrix(a_b=9, a_c=6, a_d=7)
-    simulated.cluster = simulated.cluster.changed(nodes={"a": None})
+    assert report.text == (
+        "bound a within 5 ms, delay 9 ms (by matrix): no other node can take it. Nearest is node a: it keeps the bound"
+        " and lacks 6 GiB of memory. To fix it, free 6 GiB of memory on node a."
+    )
+    simulated.cluster = simulated.cluster.changed(nodes={"a": None}, pods={"big": None})
     simulated.run(2)
     (report,) = simulated.plans[-1].no_fix.values()
-    assert report.nearest == "c"
-    assert "1 ms over the bound" in report.misses_by
-    assert "raise the bound to 6 ms" in report.remedy
+    assert "Nearest is node c: its delay to a is 6 ms, 1 ms over the bound." in report.text
+    assert report.text.endswith("To fix it, bring a node within 5 ms of a, or raise the bound to 6 ms.")
 
 
 def test_a_node_that_was_left_is_not_gone_back_to_within_the_cooldown() -> None:
@@ -241,33 +216,6 @@ def test_room_is_made_for_a_pending_pod_by_moving_one_that_keeps_its_bound_elsew
     assert results(simulated) == [MoveResult.REPLACED]
 
 
-def test_what_is_free_on_the_node_is_held_for_the_pending_pod_before_the_eviction() -> None:
-    simulated = full_edge()
-    holds = [each for each in simulated.second().actions if isinstance(each, HoldRoom)]
-    assert [(each.node, each.for_uid, each.requests.memory_bytes // GIB) for each in holds] == [
-        ("edge-3", "req1", 6),
-        ("edge-1", "req3", 2),
-    ]
-
-
-def test_no_pod_is_moved_whose_bound_would_break() -> None:
-    simulated = full_edge()
-    simulated.matrix = matrix(**{"edge-1_edge-2": 10, "edge-1_edge-3": 26})
-    simulated.run(5)
-    (report,) = simulated.plans[-1].no_fix.values()
-    assert not simulated.evicted
-    assert "no single pod can be moved" in report.why
-    assert report.nearest == "edge-1"
-
-
-def test_no_pod_is_moved_where_a_survivor_would_lose_its_bound_to_it() -> None:
-    simulated = full_edge()
-    simulated.cluster = simulated.cluster.with_pod(pod("near", "edge-2", gib=1, delay={"req1": 12}), "edge-2")
-    simulated.matrix = matrix(**{"edge-1_edge-2": 10, "edge-1_edge-3": 15, "edge-2_edge-3": 20})
-    simulated.run(5)
-    assert not simulated.evicted
-
-
 def test_of_several_moves_the_pod_of_the_lowest_priority_and_then_the_smallest_goes() -> None:
     nodes = [node("a", 8), node("b", 32)]
     pods = [
@@ -281,15 +229,6 @@ def test_of_several_moves_the_pod_of_the_lowest_priority_and_then_the_smallest_g
     assert simulated.evicted == ["small"]
 
 
-def test_a_pod_that_goes_back_to_the_node_that_it_left_is_no_success() -> None:
-    simulated = full_edge()
-    simulated._may_have = lambda pod: (  # type: ignore[method-assign]
-        [pod.labels["node"]] if "node" in pod.labels else ["edge-1"] if pod.uid.startswith("req1") else []
-    )
-    simulated.run(15)
-    assert results(simulated)[0] is MoveResult.RETURNED
-
-
 def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
     simulated = full_edge()
     for _ in range(15):
@@ -298,22 +237,3 @@ def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
         simulated.memory = ReplacementMemory(MOVES.decode(text))
     assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
     assert simulated.evicted == ["req1"]
-
-
-def test_the_state_is_the_same_after_encoding_and_decoding() -> None:
-    simulated = full_edge()
-    simulated.run(3)
-    state = simulated.memory.state
-    assert state.moves[0].step is MoveStep.LANDING
-    assert state.departures
-    assert MOVES.decode(MOVES.encode(state)) == state
-
-
-@pytest.mark.parametrize("text", [b"", b"[]", b'{"moves": [{}]}', b'{"started": ["x"]}', b"\xff"])
-def test_a_state_that_cannot_be_read_is_refused_by_name(text: bytes) -> None:
-    with pytest.raises(BadDocument):
-        MOVES.decode(text)
-
-
-def test_an_empty_state_is_read_from_an_empty_object() -> None:
-    assert MOVES.decode(b"{}") == MoverState()
