@@ -8,29 +8,27 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
 from aiohttp import web
-from msgspec import structs
-from prometheus_client import CollectorRegistry
+from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
 from agent.hardware import kernel_files
 from agent.hardware.metric_plugins import metric_plugins
 from agent.hardware.monitor import HardwareMonitor, default_collectors, hardware_metrics
-from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
+from agent.peering.peer_refresh import PROBE_BUDGET, PeeringSettings, PeerRefresher
 from agent.peering.probe_requests import ProbeRequestHandler, peering_metrics
-from agent.pods.monitor import PodMonitor, pod_metrics
+from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import LoopLiveness, NodeRecords, Reporter, build_latency_record, build_reachability_record
 from agent.rtt.metrics import rtt_metrics
-from agent.rtt.peer import Locality
+from agent.rtt.peer import ProbeSettings
 from agent.rtt.prober import Prober
-from agent.settings import AgentSettings, select_peers
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
@@ -39,14 +37,51 @@ from leadsman.kube.objects import Node
 from leadsman.plugin import HostRoots
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.process import finish_within, run_tasks
-from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.scrape import counter, create_registry, gauge
 from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.keys import check_node_name
 from leadsman.state.records import Hardware, Identity, Latency, Reachability, RingEntry
+from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import StoreError
 
-# The agent's HTTP endpoints: /metrics, /healthz, /readyz, /config. Read-only, answered from memory.
+
+class AgentSettings(Struct, frozen=True):
+    """What one agent is told at its start.
+
+    node, address: the node's name and the address that its peers probe.
+    owner: the pod's UID. Two owners never write one node's records.
+    max_peers: how many are probed. An agent's cost grows with it, not with the cluster.
+    probe_budget: probes a second that all agents together may send. Each computes its share from the number of nodes,
+        so all must have the same budget.
+    own_network: as in HostRoots.
+    pods: None when the node's pods are not followed.
+    hardware_metrics: whether /metrics shows the hardware too. It is measured and reported either way.
+    metric_plugins: names of other packages' metrics.
+    """
+
+    node: str
+    address: str
+    owner: str
+    etcd: EtcdAccess
+    zone: str = ""
+    rack: str = ""
+    max_peers: int = 16
+    probe_budget: float = PROBE_BUDGET
+    probing: ProbeSettings = ProbeSettings()
+    timing: ReportTiming = ReportTiming()
+    listen: str = "0.0.0.0:9102"
+    proc_root: Path = Path("/proc")
+    sys_root: Path = Path("/sys")
+    rootfs: Path = Path("/")
+    own_network: bool = False
+    pods: PodSettings | None = None
+    hardware_metrics: bool = True
+    metric_plugins: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_node_name(self.node)
 
 
 def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]:
@@ -68,54 +103,6 @@ def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]
     )
 
 
-ENDPOINTS = (
-    "/metrics  measurements for Prometheus\n"
-    "/healthz  agent loops make progress\n"
-    "/readyz   last report was acknowledged\n"
-    "/config   settings\n"
-)
-
-
-def create_app(
-    settings: AgentSettings,
-    registry: CollectorRegistry,
-    liveness: LoopLiveness,
-    reporter: Reporter,
-) -> web.Application:
-    async def index(_: web.Request) -> web.Response:
-        return web.Response(text=f"leadsman agent on {settings.node}\n{ENDPOINTS}")
-
-    def healthz() -> Health:
-        """The process's own loops. Never depends on etcd: a restart would not bring it back."""
-        return good_unless(
-            "\n".join(
-                f"loop {name} has not completed a round for {seconds:.0f} s"
-                for name, seconds in liveness.stalled().items()
-            )
-        )
-
-    def readyz() -> Health:
-        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))
-
-    async def config(_: web.Request) -> web.Response:
-        return web.json_response(text=hide_credentials(msgspec.json.encode(redacted(settings)).decode()))
-
-    app = create_ops_app(registry, healthz, readyz)
-    app.router.add_get("/", index)
-    app.router.add_get("/config", config)
-    return app
-
-
-def redacted(settings: AgentSettings) -> dict[str, object]:
-    """The settings as JSON values, without tokens and keys."""
-    shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
-    if settings.pods is not None:
-        shown["pods"] = msgspec.to_builtins(settings.pods, enc_hook=str) | {"api": settings.pods.api.url}
-    return shown
-
-
-# The zone of the node, read once from its Node object: before Kubernetes 1.35 nobody hands it to the node's pods.
-
 log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 3.0
@@ -123,16 +110,16 @@ DEADLINE_SECONDS = 3.0
 
 
 async def read_zone(api: ApiAccess, node: str) -> str:
-    """ "": the node has none, or it cannot be read, which the log says."""
+    """Reads the zone from the Node object: before Kubernetes 1.35 nobody hands it to the node's pods.
+
+    "": the node has none, or it cannot be read, which the log says.
+    """
     async with ApiClient(api, deadline_seconds=DEADLINE_SECONDS) as client:
         try:
             return (await client.get(f"/api/v1/nodes/{node}", Node)).metadata.labels.get(ZONE_LABEL, "")
         except ApiError as error:
             log.warning("the zone of node %s is unknown until the agent's next start, or set --zone: %s", node, error)
             return ""
-
-
-# A pause that can be cut short.
 
 
 class Wakeup:
@@ -154,8 +141,6 @@ class Wakeup:
         self._woken.clear()
 
 
-# Has a report sent at once when a peer falls silent or answers again, at a limited rate.
-
 URGENT_REPORTS_PER_SECOND, URGENT_REPORTS_BURST = 0.5, 3
 """An agent reports so often out of turn. At 30 % loss, one of 16 peers falls silent or returns about once a second."""
 
@@ -165,7 +150,7 @@ URGENT_REPORTS_PER_SECOND_OF_ALL = 2_000.0
 
 
 class UrgentReports:
-    """Call `request` when a report is due at once; `run` it as one task.
+    """Has a report sent at once when a peer falls silent or answers again, at a limited rate: call `request`.
 
     report: has the report sent.
     nodes: in the cluster, about.
@@ -229,9 +214,8 @@ class AgentComponents:
         self.urgent_reports = UrgentReports(
             self.wakeup.wake, lambda: self.peer_refresher.assumed_nodes, clock, Random()
         )
-        here = Locality(settings.zone, settings.rack)
         self.refresh_wakeup = Wakeup()
-        self.prober = Prober(settings.probing, here, on_silence=self.on_silence)
+        self.prober = Prober(settings.probing, on_silence=self.on_silence)
         probing = settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
@@ -246,7 +230,7 @@ class AgentComponents:
             clock,
             pause=self.refresh_wakeup.sleep,
         )
-        self.prober.stats.on_rtt = self.peer_refresher.on_rtt
+        self.prober.stats.on_rtt = self.peer_refresher.own_coordinate.update
         self.probe_requests = ProbeRequestHandler(
             *(self.store, self.peer_refresher, self.prober, self.wakeup.wake, clock),
             timeout_seconds=probing.timeout_seconds,
@@ -282,41 +266,24 @@ class AgentComponents:
             "hardware": self.hardware.run(),
             "reports": self.reporter.run(),
             "urgent reports": self.urgent_reports.run(),
+            "peers": self.peer_refresher.run(),
+            "requests": self.probe_requests.run(),
         }
-        if self.pods is not None:
-            always["pods"] = self.pods.run()
-        if self.settings.peers is not None:
-            self.prober.set_peers(
-                select_peers(self.settings.node, self.settings.peers, self.settings.max_peers).values()
-            )
-            return always
-        return always | {"peers": self.peer_refresher.run(), "requests": self.probe_requests.run()}
+        return always if self.pods is None else always | {"pods": self.pods.run()}
 
     def on_silence(self) -> None:
         self.urgent_reports.request()
         self.refresh_wakeup.wake()
 
     def records(self) -> NodeRecords:
-        now = self.clock()
+        now, settings = self.clock(), self.settings
         first = self.peer_refresher.selection.requested
         return {
-            Latency: build_latency_record(self.prober.latencies(now), first),
-            Reachability: build_reachability_record(self.prober.reachability(now)),
+            Latency: build_latency_record(self.prober.stats.latencies(now), first),
+            Reachability: build_reachability_record(self.prober.stats.reachability(now)),
             Hardware: self.hardware.record(now),
-            RingEntry: self.ring_entry(),
+            RingEntry: self.peer_refresher.ring_entry(settings.address, settings.zone, settings.rack),
         }
-
-    def ring_entry(self) -> RingEntry | None:
-        """This node's entry; None with a static list of peers, where the ring is not used and need not be writable."""
-        settings = self.settings
-        if settings.peers is not None:
-            return None
-        return self.peer_refresher.ring_entry(settings.address, settings.zone, settings.rack)
-
-    def lasting_peers(self) -> Collection[str]:
-        """The peers that have series of their own: all of a static list."""
-        static = self.settings.peers is not None
-        return self.prober.stats.targets if static else self.peer_refresher.selection.lasting_names
 
     def _pods(self) -> PodMonitor | None:
         settings = self.settings
@@ -342,12 +309,22 @@ class AgentComponents:
 def _ops_app(parts: AgentComponents) -> web.Application:
     registry = create_registry(
         lambda: own_metrics(parts.settings, parts.reporter),
-        lambda: rtt_metrics(parts.prober, parts.clock(), parts.lasting_peers()),
+        lambda: rtt_metrics(parts.prober, parts.clock(), parts.peer_refresher.selection.lasting_names),
         lambda: hardware_metrics(parts.hardware.latest, parts.settings.hardware_metrics),
         lambda: peering_metrics(parts.peer_refresher, parts.probe_requests),
         lambda: pod_metrics(parts.pods, parts.reward_persistence) if parts.pods else (),
     )
-    return create_app(parts.settings, registry, parts.liveness, parts.reporter)
+    reporter = parts.reporter
+
+    def healthz() -> Health:
+        """The process's own loops. Never depends on etcd: a restart would not bring it back."""
+        stalled = parts.liveness.stalled().items()
+        return good_unless("\n".join(f"loop {name} has not completed a round for {age:.0f} s" for name, age in stalled))
+
+    def readyz() -> Health:
+        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))
+
+    return create_ops_app(registry, healthz, readyz)
 
 
 async def _close(parts: AgentComponents) -> None:

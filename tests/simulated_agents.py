@@ -211,7 +211,7 @@ class SimulatedAgent:
         self._world, self._counted_at = world, world.now
         self._rng = Random(world.rng.random())
         self.peer_refresher = PeerRefresher(
-            self.meter, name, world.k, world.settings, self, self._report_soon, lambda: world.now, self._rng
+            *(self.meter, name, world.k, world.settings, self, self._report_soon, lambda: world.now, self._rng)  # type: ignore[arg-type]
         )
         self._rounds, self._one_report = count(), asyncio.Lock()
         progress = LoopLiveness({"all": lambda: next(self._rounds)}, 15.0, lambda: world.now)
@@ -226,9 +226,12 @@ class SimulatedAgent:
         self._world.schedule(self._world.now + self._rng.uniform(0, push), self._report)
         await self._refresh()
 
-    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+    def set_peers(self, peers: Iterable[Peer]) -> None:
+        self.peers = {peer.name: peer for peer in peers}
+
+    def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
         self.count_probes()
-        self.peers, self.interval_seconds = {peer.name: peer for peer in peers}, interval_seconds
+        self.interval_seconds = interval_seconds
 
     def probe_now(self, name: str) -> None:
         """Its probes are figures of the network, known at any time."""
@@ -258,7 +261,7 @@ class SimulatedAgent:
     async def _receive_replies(self) -> None:
         for _ in range(MAX_USES_PER_READ):
             for name in self.measured_peers():
-                self.peer_refresher.on_rtt(name, self._rtt_ms(name))
+                self.peer_refresher.own_coordinate.update(name, self._rtt_ms(name))
         self.peer_refresher.report_new_peers()
 
     async def _report(self) -> None:

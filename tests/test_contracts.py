@@ -74,7 +74,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
             "from leadsman.planning.failover import verdicts",
             "Detection reads one way",
         ),
-        ("agent/settings.py", "from leadsman.decision import policy", "The agent measures and never decides"),
+        ("agent/run.py", "from leadsman.decision import policy", "The agent measures and never decides"),
         ("extender/decider.py", "from leadsman.planning import requeue", "The extender decides and never plans"),
         (
             "agent/pods/incidents.py",

@@ -9,9 +9,8 @@ import logging
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Mapping
 from random import Random
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -23,11 +22,10 @@ from agent.peering.peer_selection import (
     PeerSelection,
     RingMember,
     RingQuery,
-    RingReadResult,
 )
-from agent.rtt.peer import Peer
+from agent.rtt.prober import Prober
 from leadsman.network import vivaldi
-from leadsman.network.vivaldi import Coordinate, VivaldiState
+from leadsman.network.vivaldi import Coordinate
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.records import RingCoordinate, RingEntry
@@ -56,30 +54,30 @@ class OwnCoordinate:
         self.resets = 0
         self._rng = rng
         self._replies: dict[str, deque[float]] = {}
+        self._peers: Mapping[str, Coordinate | None] = {}
         self._uses: dict[str, int] = {}
 
     @property
     def current(self) -> Coordinate:
         return self.position.coordinate
 
-    def on_peers_read(self, peers: set[str]) -> None:
-        """Peers' coordinates were read again. Replies of nodes that are no longer peers are dropped."""
+    def on_peers_read(self, peers: Mapping[str, Coordinate | None]) -> None:
+        """Takes each peer's coordinate as last read; None when it has none. Replies of other nodes are dropped."""
+        self._peers = peers
         self._replies = {name: replies for name, replies in self._replies.items() if name in peers}
         self._uses.clear()
 
-    def update(self, name: str, rtt_ms: float, there: Coordinate | None) -> None:
-        """Moves the coordinate by a peer's reply. there: the peer's coordinate as last read; None when it has none."""
+    def update(self, name: str, rtt_ms: float) -> None:
+        """Moves the coordinate by a peer's reply."""
         if not vivaldi.MIN_RTT_MS <= rtt_ms <= vivaldi.MAX_RTT_MS:
             return
         replies = self._replies.setdefault(name, deque(maxlen=_MEDIAN_OF_REPLIES))
         replies.append(rtt_ms)
-        used = self._uses.get(name, 0)
+        used, there = self._uses.get(name, 0), self._peers.get(name)
         if there is None or used >= MAX_USES_PER_READ:
             return
         self._uses[name] = used + 1
-        self._move(vivaldi.update(self.position, there, sorted(replies)[len(replies) // 2], self._rng))
-
-    def _move(self, after: VivaldiState) -> None:
+        after = vivaldi.update(self.position, there, sorted(replies)[len(replies) // 2], self._rng)
         if vivaldi.is_valid(after.coordinate):
             self.position = after
         else:
@@ -130,16 +128,13 @@ def window_seconds(base_seconds: float, interval_seconds: float) -> float:
 # Reads the ring from the store: one call, and one more for each arc that wraps past the ring's end.
 
 
-async def read_ring(store: Store, query: RingQuery) -> RingReadResult:
-    """Reads both arcs and the entries that the query names. StoreError as the store raised it."""
+async def read_ring(store: Store, query: RingQuery) -> tuple[Arc, Arc, list[RingMember]]:
+    """Reads the own arc, the random one, and the entries that the query names. StoreError as the store raised it."""
     arcs = ((query.own_start, query.size), (query.random_start, RANDOM_ARC_SIZE))
     points = [KeyRange.single_key(keys.record_key(name, RingEntry)) for name in query.nodes]
     listings = await store.read_ranges([*(peer_selection.range_to_end(*arc) for arc in arcs), *points])
-    own = await _arc(store, *arcs[0], listings[0])
-    other = await _arc(store, *arcs[1], listings[1])
-    return RingReadResult(
-        own, other, tuple(peer_selection.decode_members(item for listing in listings[2:] for item in listing.items))
-    )
+    own, other = [await _arc(store, *arc, first) for arc, first in zip(arcs, listings[:2], strict=True)]
+    return own, other, peer_selection.decode_members(item for listing in listings[2:] for item in listing.items)
 
 
 async def read_entry(store: Store, name: str) -> RingMember | None:
@@ -166,22 +161,6 @@ MAX_REREAD_DELAY_SECONDS = 1.0
 """The longest random delay before the read that a silent peer causes: all that probe the node notice at once."""
 _POLL_SECONDS = 0.5
 """While a new peer on the ring has not answered."""
-
-
-class PeerProber(Protocol):
-    """A prober, as far as finding peers needs one. Simulated agents have one without packets."""
-
-    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
-        """Probes exactly these peers from now on, each once an interval."""
-
-    def probe_now(self, name: str) -> None:
-        """Sends one probe besides the regular ones, if the name is a peer's."""
-
-    def measured_peers(self) -> Collection[str]:
-        """Peers with at least one answered or lost probe in their window."""
-
-    def silent_peers(self) -> Collection[str]:
-        """Peers that stopped answering."""
 
 
 class PeeringSettings(Struct, frozen=True):
@@ -211,7 +190,7 @@ class PeerRefresher:
         own_name: str,
         k: int,
         settings: PeeringSettings,
-        probing: PeerProber,
+        probing: Prober,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
@@ -254,8 +233,7 @@ class PeerRefresher:
         """Reads the ring once and probes the peers that follow from it."""
         before = set(self.selection.ring_peers())
         query = self.selection.next_query(self._clock())
-        result = await read_ring(self._store, query)
-        self.selection.apply_result(result, query, self._clock())
+        self.selection.apply_result(query, *await read_ring(self._store, query), self._clock())
         self.assumed_nodes = assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
         self._unreported |= set(self.selection.ring_peers()) - before
         self.refreshes += 1
@@ -270,12 +248,9 @@ class PeerRefresher:
         base = self.settings.probe_interval_seconds
         interval = probe_interval_seconds(base, len(peers), self.assumed_nodes, self.settings.probe_budget)
         self.probe_interval_seconds = interval
-        self.own_coordinate.on_peers_read({peer.name for peer in peers})
-        self._probing.probe_peers(peers, interval, window_seconds(self.settings.window_seconds, interval))
-
-    def on_rtt(self, name: str, rtt_ms: float) -> None:
-        """Moves this node's coordinate by a peer's reply."""
-        self.own_coordinate.update(name, rtt_ms, self.selection.candidates.coordinate_of(name))
+        self.own_coordinate.on_peers_read({p.name: self.selection.candidates.coordinate_of(p.name) for p in peers})
+        self._probing.set_timing(interval, window_seconds(self.settings.window_seconds, interval))
+        self._probing.set_peers(peers)
 
     def report_new_peers(self) -> None:
         """Reports new peers on the ring as soon as all have answered, and not at the end of a long interval.

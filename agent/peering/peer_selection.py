@@ -29,11 +29,10 @@ MAX_SAMPLES = 32
 
 
 class RingMember(NamedTuple):
-    """A node on the ring. revision: of its entry in the store."""
+    """A node on the ring."""
 
     node: str
     entry: RingEntry
-    revision: int = 0
 
 
 class Arc(NamedTuple):
@@ -54,11 +53,8 @@ class Arc(NamedTuple):
         return (keys.ring_position(self.members[-1].node) - self.start) % keys.RING_SIZE if self.members else 0
 
 
-class DensitySample(NamedTuple):
-    """One measurement of the ring's density: `steps` members on `length` positions."""
-
-    steps: int
-    length: int
+DensitySample = tuple[int, int]
+"""One measurement of the ring's density: how many members on how many positions."""
 
 
 def range_to_end(start: int, count: int) -> KeyRange:
@@ -84,7 +80,7 @@ def estimate_nodes(samples: Sequence[DensitySample]) -> float:
     Names hash evenly, so the length of m steps is a sum of m exponential gaps of mean 1/n. (m - 1) / length has the
     mean n exactly and the standard error n / sqrt(m - 2).
     """
-    steps, length = sum(s.steps for s in samples), sum(s.length for s in samples)
+    steps, length = sum(steps for steps, _ in samples), sum(length for _, length in samples)
     return (steps - 1) * keys.RING_SIZE / length if steps > 1 and length else float(steps)
 
 
@@ -96,7 +92,7 @@ class RingSizeEstimator:
     """
 
     def __init__(self) -> None:
-        self._own = DensitySample(0, 0)
+        self._own: DensitySample = (0, 0)
         self._others: deque[DensitySample] = deque(maxlen=MAX_SAMPLES)
         self._first = True
         self._counted: int | None = None
@@ -115,15 +111,15 @@ class RingSizeEstimator:
             self._others.clear()
             return
         self._counted = None
-        self._own = DensitySample(len(own.members), own.length)
+        self._own = (len(own.members), own.length)
         self._first, first = False, self._first
         if not (other.covers_ring or first):
-            self._others.append(DensitySample(len(other.members), other.length))
+            self._others.append((len(other.members), other.length))
 
 
 def _decode_member(node: str, item: StoredItem) -> RingMember | None:
     try:
-        return RingMember(node, decode_record(RingEntry, item.value), item.mod_revision)
+        return RingMember(node, decode_record(RingEntry, item.value))
     except BadRecord:
         return None
 
@@ -176,7 +172,6 @@ class Candidate(NamedTuple):
 
     entry: RingEntry
     coordinate: Coordinate | None
-    revision: int
     seen_at_seconds: float
 
 
@@ -187,9 +182,9 @@ class Candidates:
 
     def update(self, members: Iterable[RingMember], now: float) -> None:
         """Takes entries that were read. now: monotonic seconds."""
-        for node, entry, revision in members:
+        for node, entry in members:
             if node != self._own_name:
-                self.by_name[node] = Candidate(entry, entry_coordinate(entry), revision, now)
+                self.by_name[node] = Candidate(entry, entry_coordinate(entry), now)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -258,46 +253,6 @@ def entry_coordinate(entry: RingEntry) -> Coordinate | None:
     return Coordinate(there.point, there.height, there.adjustment, there.error)
 
 
-# Which peers are peers for long, so that a metric may carry their names.
-#
-# A random peer is replaced every minute: with its name as a label, each node would make 1,480 new series in two hours.
-# The next nodes on the ring change only when nodes join or leave. Near peers change with the noise of coordinates, so
-# they have a few slots, each of which gets at most one other name a day.
-
-SETTLED_SECONDS = 3600.0
-"""A peer takes a slot after so long among the near ones; a pause shorter than this is none."""
-SLOT_SECONDS = 86400.0
-"""A peer keeps its slot until it has not been near for so long."""
-
-
-class LastingPeers:
-    """slots: near peers at most whose names last.
-
-    names: the peers whose names last, those of slots also while they are not near.
-    """
-
-    def __init__(self, slots: int) -> None:
-        self.names: frozenset[str] = frozenset()
-        self._slots = slots
-        self._near_since: dict[str, float] = {}
-        self._last_near: dict[str, float] = {}
-        self._slotted: list[str] = []
-
-    def update(self, next_on_ring: Collection[str], near: Collection[str], now: float) -> None:
-        """next_on_ring: as many as there are peers. now: monotonic seconds."""
-        for name in near:
-            self._near_since.setdefault(name, now)
-            self._last_near[name] = now
-        self._slotted = [name for name in self._slotted if now - self._last_near[name] < SLOT_SECONDS]
-        settled = (name for name in near if now - self._near_since[name] >= SETTLED_SECONDS)
-        new = [name for name in settled if name not in self._slotted and name not in next_on_ring]
-        self._slotted += new[: self._slots - len(self._slotted)]
-        for name, last in list(self._last_near.items()):
-            if now - last > SETTLED_SECONDS and name not in self._slotted:
-                del self._last_near[name], self._near_since[name]
-        self.names = frozenset((*next_on_ring, *self._slotted))
-
-
 RANDOM_ARC_SIZE = 8
 """Members read at a random position. One of them is taken at random: always the first would favour nodes behind a wide
 gap on the ring, and they would be probed by more."""
@@ -327,14 +282,6 @@ class RingQuery(NamedTuple):
     nodes: tuple[str, ...]
 
 
-class RingReadResult(NamedTuple):
-    """What was read. members: of the query's nodes, those that have an entry."""
-
-    own_arc: Arc
-    random_arc: Arc
-    members: tuple[RingMember, ...]
-
-
 class PeerSelection:
     """The peers of this node, and what is read next to keep them current."""
 
@@ -347,7 +294,6 @@ class PeerSelection:
         self._random: list[str] = []
         self._near: list[str] = []
         self._requested: dict[str, float] = {}
-        self._lasting = LastingPeers(k // 4)
         self._replace_at = float("-inf")
 
     def next_query(self, now: float) -> RingQuery:
@@ -361,18 +307,18 @@ class PeerSelection:
             keys.ring_position(self.own_name) + 1, self._rng.randrange(keys.RING_SIZE), self.k, tuple(names)
         )
 
-    def apply_result(self, result: RingReadResult, query: RingQuery, now: float) -> None:
-        """Selects by what the query read. now: monotonic seconds."""
-        self.ring_size.add_arcs(self.own_name, result.own_arc, result.random_arc)
-        present = {member.node for member in result.members}
-        self._drop([name for name in query.nodes if name not in present])
-        self.candidates.update((*result.members, *result.random_arc.members, *result.own_arc.members), now)
-        self._successors = [member.node for member in result.own_arc.members if member.node != self.own_name]
-        self._take_random(result.random_arc, now)
+    def apply_result(
+        self, query: RingQuery, own_arc: Arc, random_arc: Arc, found: Collection[RingMember], now: float
+    ) -> None:
+        """Selects by what the query read. found: of its nodes, those that have an entry. now: monotonic seconds."""
+        self.ring_size.add_arcs(self.own_name, own_arc, random_arc)
+        self._drop(set(query.nodes) - {member.node for member in found})
+        self.candidates.update((*found, *random_arc.members, *own_arc.members), now)
+        self._successors = [member.node for member in own_arc.members if member.node != self.own_name]
+        self._take_random(random_arc, now)
         own, quarter = self._own_coordinate(), self.k // 4
         self._near = self.candidates.mutually_near(own, quarter, self._near, {*self.ring_peers(), *self._random}, now)
         self.candidates.trim(own, self._all(), now)
-        self._lasting.update(self._successors[: self.k], self._near, now)
 
     def add_requested(self, member: RingMember, now: float) -> bool:
         """Makes the node a peer for REQUESTED_SECONDS; False when MAX_REQUESTED are requested already."""
@@ -389,8 +335,12 @@ class PeerSelection:
 
     @property
     def lasting_names(self) -> frozenset[str]:
-        """Names of peers that are peers for long, see agent.peering.peer_selection; some may be no peers now."""
-        return self._lasting.names
+        """The next k nodes on the ring, whose names a metric may carry: they change only when nodes join or leave.
+
+        A random peer is replaced every minute: with its name as a label, each node would make 1,480 new series in two
+        hours. Near peers change with the noise of coordinates.
+        """
+        return frozenset(self._successors[: self.k])
 
     def peers(self, now: float) -> list[Peer]:
         """The k peers and the requested ones."""
@@ -439,4 +389,4 @@ class PeerSelection:
 
 
 def _peer(name: str, entry: RingEntry) -> Peer:
-    return Peer(name, entry.address, entry.zone, entry.rack)
+    return Peer(name, entry.address)

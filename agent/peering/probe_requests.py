@@ -16,7 +16,8 @@ from prometheus_client import Metric
 
 from agent.capped_list import CappedList
 from agent.peering import peer_refresh
-from agent.peering.peer_refresh import PeerProber, PeerRefresher
+from agent.peering.peer_refresh import PeerRefresher
+from agent.rtt.prober import Prober
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge
@@ -50,7 +51,7 @@ class ProbeRequestHandler:
         self,
         store: Store,
         peer_refresher: PeerRefresher,
-        probing: PeerProber,
+        probing: Prober,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,

@@ -5,14 +5,13 @@ family for all targets, unprivileged if the kernel allows that, raw otherwise), 
 knows which probes are open.
 """
 
-import asyncio
 import errno
 import os
 import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum
 from ipaddress import ip_address
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -135,7 +134,6 @@ SocketAddress = tuple[Any, ...]
 """As getaddrinfo gives it: (host, port) or (host, port, flow, scope)."""
 
 FAMILY_BY_VERSION = {IpVersion.V4: socket.AF_INET, IpVersion.V6: socket.AF_INET6}
-VERSION_BY_FAMILY = {family: version for version, family in FAMILY_BY_VERSION.items()}
 
 # Linux' numbers, absent from the socket module: asm-generic/socket.h, linux/icmp.h, linux/icmpv6.h.
 _SO_TIMESTAMPNS = 35
@@ -278,48 +276,21 @@ def _how_to_allow(group_range: str) -> str:
     )
 
 
-# Turns a peer's address into a socket address: literal addresses at once, host names by the resolver on a thread.
-
-
 class Endpoint(NamedTuple):
     """Where a peer is probed."""
 
     version: IpVersion
     address: SocketAddress
 
-    @property
-    def family(self) -> socket.AddressFamily:
-        return FAMILY_BY_VERSION[self.version]
-
-    def at_port(self, port: int) -> SocketAddress:
-        return (self.address[0], port, *self.address[2:])
-
 
 def parse_literal(address: str) -> Endpoint | None:
-    """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for a name."""
+    """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for anything else."""
     try:
-        ip_address(address)
-        addresses = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
+        version = IpVersion(ip_address(address).version)
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
     except (ValueError, OSError):
         return None
-    return _first(addresses)
-
-
-async def resolve(name: str) -> Endpoint | None:
-    """The endpoint of a host name; None when it does not resolve now."""
-    try:
-        addresses = await asyncio.get_running_loop().getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
-    except (OSError, UnicodeError):
-        return None
-    return _first(addresses)
-
-
-def _first(addresses: Iterable[tuple[Any, ...]]) -> Endpoint | None:
-    """The first usable address, in the resolver's order of preference (RFC 6724)."""
-    for family, _kind, _protocol, _name, address in addresses:
-        if family in VERSION_BY_FAMILY:
-            return Endpoint(VERSION_BY_FAMILY[family], address)
-    return None
+    return Endpoint(version, found[0][4])
 
 
 # Sends echo requests and matches the replies.

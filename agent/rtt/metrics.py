@@ -55,7 +55,9 @@ _COUNTS: dict[str, tuple[str, Callable[[ProbeCounts], int]]] = {
 def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator[Metric]:
     """Returns all families of the prober. now: monotonic seconds. lasting: the peers that have series of their own."""
     targets = {name: target for name, target in prober.stats.targets.items() if name in lasting}
-    yield from window_families({name: window for name, window in prober.latencies(now).items() if name in lasting})
+    yield from window_families(
+        {name: window for name, window in prober.stats.latencies(now).items() if name in lasting}
+    )
     yield from count_families(targets, prober.stats.counts)
     yield from _methods(targets)
     yield gauge(
@@ -65,7 +67,7 @@ def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator
         "kind",
     )
     yield _histogram(prober)
-    yield from _prober_metrics(prober)
+    yield from _prober_metrics(prober, now)
 
 
 def window_families(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
@@ -84,11 +86,10 @@ def count_families(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iter
 def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
     yield gauge(
         "leadsman_peer_probe_info",
-        "Always 1: probe method and path class of the peer.",
-        {(name, each.method_selector.method, each.path_class): 1 for name, each in targets.items()},
+        "Always 1: probe method of the peer.",
+        {(name, each.method_selector.method): 1 for name, each in targets.items()},
         "peer",
         "method",
-        "class",
     )
     yield gauge(
         "leadsman_peer_icmp_blocked",
@@ -99,20 +100,17 @@ def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
 
 
 def _histogram(prober: Prober) -> Metric:
-    family = HistogramMetricFamily(
-        "leadsman_rtt_seconds", "Round-trip times to all peers, by class of path.", labels=("class",)
-    )
-    for path, histogram in prober.stats.histograms.items():
-        family.add_metric([path], histogram.cumulative_buckets(), histogram.sum_seconds)
-    return family
+    histogram = prober.stats.histogram
+    buckets, total = histogram.cumulative_buckets(), histogram.sum_seconds
+    return HistogramMetricFamily("leadsman_rtt_seconds", "Round-trip times to all peers.", buckets, total)
 
 
-def _prober_metrics(prober: Prober) -> Iterator[Metric]:
+def _prober_metrics(prober: Prober, now: float) -> Iterator[Metric]:
     yield counter("leadsman_prober_rounds", "Completed probe intervals.", prober.rounds)
     yield gauge(
         "leadsman_prober_fault",
         "1 while no peer answers, so that latencies are unknown.",
-        prober.local_fault is not None,
+        prober.stats.local_fault(now) is not None,
     )
     yield gauge(
         "leadsman_prober_icmp_refused",
@@ -122,7 +120,7 @@ def _prober_metrics(prober: Prober) -> Iterator[Metric]:
     yield counter(
         "leadsman_prober_strays",
         "Received ICMP messages that match no open probe, by reason.",
-        prober.unmatched_replies,
+        prober.echoes.unmatched_replies,
         "reason",
     )
 

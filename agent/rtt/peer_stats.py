@@ -1,5 +1,6 @@
-"""Keeps the outcomes of all probes, peer by peer: a window of the last ones, counts that only grow, whether the peer is
-silent, and whether a silence of all peers is a fault of this node. The report and /metrics read it.
+"""Keeps the outcomes of all probes, peer by peer: a window of the last ones, counts that only grow, the method that the
+peer answers, whether it is silent, and whether a silence of all peers is a fault of this node. The report and /metrics
+read it.
 """
 
 import math
@@ -8,24 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from agent.rtt.icmp import Endpoint, parse_literal
-from agent.rtt.peer import (
-    Answered,
-    Locality,
-    MethodSelector,
-    PathClass,
-    Peer,
-    ProbeMode,
-    ProbeResult,
-    ProbeSettings,
-    Unusable,
-    path_class,
-)
+from agent.rtt.icmp import parse_literal
+from agent.rtt.peer import Answered, Peer, ProbeMode, ProbeResult, ProbeSettings, Unusable
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, PeerSilence, ProbeMethod, Reachability
-
-# Summarises what probes to a peer came to: a window of outcomes, counts that only grow, and whose fault a silence is.
-#
-# A window and counters are kept for each peer; the detector of local faults looks at all of them together.
 
 
 class ProbeOutcome(NamedTuple):
@@ -152,13 +138,6 @@ class ProbeCounts:
 _MIN_PEERS = 2
 
 
-class SilentPeriod(NamedTuple):
-    """Between two answered probes: when each was sent, in monotonic seconds."""
-
-    after: float
-    before: float
-
-
 class LocalFaultDetector:
     def __init__(self, silence_limit_seconds: float) -> None:
         """silence_limit_seconds: a longer silence of all peers is a local fault.
@@ -167,7 +146,7 @@ class LocalFaultDetector:
         """
         self.silence_limit_seconds = silence_limit_seconds
         self._since: float | None = None
-        self._last_fault: SilentPeriod | None = None
+        self._last_fault: tuple[float, float] | None = None
         self._comparable = False
 
     def set_peer_count(self, peers: int, now: float) -> None:
@@ -176,19 +155,21 @@ class LocalFaultDetector:
         if self._since is None or not self._comparable:
             self._since = now
 
-    def record_reply(self, sent: float) -> SilentPeriod | None:
-        """Takes a reply to a probe sent at monotonic seconds. The silence that it ends, if that was a local fault."""
+    def record_reply(self, sent: float) -> tuple[float, float] | None:
+        """Takes a reply to a probe sent at monotonic seconds.
+
+        Returns the silence that it ends, if that was a local fault: when the answered probes around it were sent."""
         before = self._since
         self._since = sent if before is None else max(before, sent)
         too_long = before is not None and self._comparable and sent - before > self.silence_limit_seconds
         if not too_long or before is None:
             return None
-        self._last_fault = SilentPeriod(before, sent)
+        self._last_fault = (before, sent)
         return self._last_fault
 
     def was_fault(self, sent: float) -> bool:
         """Whether monotonic seconds `sent` are of the last local fault: what was lost then says nothing of a peer."""
-        return self._last_fault is not None and self._last_fault.after < sent < self._last_fault.before
+        return self._last_fault is not None and self._last_fault[0] < sent < self._last_fault[1]
 
     @property
     def losses_valid_until(self) -> float:
@@ -202,37 +183,83 @@ class LocalFaultDetector:
         return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"
 
 
-# One peer under probe: how it is probed and what its probes came to.
+# Selects ICMP or TCP for each peer by what it answers.
+#
+# method   next probes                                           changes when
+# ICMP     ICMP; TCP too once it has been silent for long        TCP answers while ICMP is silent → TCP
+# TCP      TCP; ICMP too now and then                            ICMP answers                     → ICMP
+
+_SILENT_IF_NEVER_ANSWERED = 5
+"""Unanswered ICMP probes before TCP is tried, when none was ever answered: ICMP is most likely blocked."""
+
+_SILENT_IF_EVER_ANSWERED = 30
+"""The same when some were answered: at 20 % loss, five in a row are lost every hour, thirty never."""
+
+_TRY_TCP_EVERY = 5
+_TRY_ICMP_EVERY = 30
+"""Turns between two tries. Each try costs a probe that enters no window."""
+
+
+class MethodSelector:
+    """The method for one peer."""
+
+    def __init__(self, mode: ProbeMode, first: ProbeMethod = ProbeMethod.ICMP) -> None:
+        """first: the method to begin with, if the mode leaves a choice."""
+        self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else first
+        self._fixed = mode is not ProbeMode.AUTO
+        self._ever_answered = False
+        self._silent = self._turn = 0
+
+    def next_methods(self) -> tuple[ProbeMethod, ...]:
+        """The methods to probe with now: the current one, and the other when it is due for a try."""
+        self._turn += 1
+        return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
+
+    def record_result(self, method: ProbeMethod, answered: bool) -> bool:
+        """Takes a result. True when it changes the method: outcomes in the window are then of the old one."""
+        if method is ProbeMethod.ICMP:
+            self._silent = 0 if answered else self._silent + 1
+            self._ever_answered = self._ever_answered or answered
+        better = answered and method is not self.method and not self._fixed
+        if not better or (method is ProbeMethod.TCP and not self._icmp_is_silent):
+            return False
+        self.method = method
+        return True
+
+    @property
+    def icmp_blocked(self) -> bool:
+        """Tells whether the peer answers TCP and not ICMP."""
+        return self.method is ProbeMethod.TCP and not self._fixed
+
+    @property
+    def _other(self) -> ProbeMethod:
+        return ProbeMethod.ICMP if self.method is ProbeMethod.TCP else ProbeMethod.TCP
+
+    @property
+    def _icmp_is_silent(self) -> bool:
+        return self._silent >= (_SILENT_IF_EVER_ANSWERED if self._ever_answered else _SILENT_IF_NEVER_ANSWERED)
+
+    def _try_other(self) -> bool:
+        if self.method is ProbeMethod.TCP:
+            return self._turn % _TRY_ICMP_EVERY == 0
+        return self._icmp_is_silent and self._turn % _TRY_TCP_EVERY == 0
 
 
 class ProbeTarget:
-    """A peer's state.
+    """A peer under probe: how it is probed and what its probes came to.
 
-    endpoint: None while the host name is not resolved.
+    endpoint: None when the address is none; the peer is then never probed.
     consecutive_losses: of probes sent since the last one that was answered.
     first_loss_seconds, last_answered_seconds: when the first of these and that one were sent, in monotonic seconds.
     """
 
-    def __init__(self, peer: Peer, here: Locality, mode: ProbeMode, window_seconds: float) -> None:
-        self.endpoint: Endpoint | None = parse_literal(peer.address)
-        self.is_hostname = self.endpoint is None
+    def __init__(self, peer: Peer, mode: ProbeMode, window_seconds: float) -> None:
+        self.peer, self.endpoint = peer, parse_literal(peer.address)
         self.method_selector = MethodSelector(mode)
         self.counts = ProbeCounts()
         self.consecutive_losses = 0
         self.first_loss_seconds = self.last_answered_seconds = float("-inf")
         self.window = ProbeWindow(window_seconds)
-        self.set_peer(peer, here)
-
-    def set_peer(self, peer: Peer, here: Locality) -> None:
-        """Takes a new zone or rack. What was measured stays valid."""
-        self.peer = peer
-        self.path_class: PathClass = path_class(here, peer.locality)
-
-    def set_endpoint(self, endpoint: Endpoint) -> None:
-        """Takes the address that the host name resolves to. Another address is another path: the window is cleared."""
-        if endpoint != self.endpoint:
-            self.endpoint = endpoint
-            self.window.clear()
 
     @property
     def is_silent(self) -> bool:
@@ -272,10 +299,7 @@ _SILENCE_LIMIT_INTERVALS = 5
 
 
 class Probe(NamedTuple):
-    """One probe. endpoint: the target's when the probe was sent."""
-
     target: ProbeTarget
-    endpoint: Endpoint
     method: ProbeMethod
 
 
@@ -283,24 +307,19 @@ class PeerStats:
     """The peers under probe.
 
     targets: peer's name → its state.
-    histograms: class of path → all RTTs since the start.
+    histogram: all RTTs since the start.
     counts: probes to all peers since the start, also to those that are peers no more.
     on_rtt: called with every round trip that counts: the peer's name, milliseconds.
     """
 
-    def __init__(
-        self,
-        settings: ProbeSettings,
-        here: Locality,
-        on_silence: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, settings: ProbeSettings, on_silence: Callable[[], None] = lambda: None) -> None:
         """on_silence: called when a peer falls silent or a silent one answers."""
-        self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
+        self._window_seconds, self._mode = settings.window_seconds, settings.mode
         self._timeout_seconds, self._on_silence = settings.timeout_seconds, on_silence
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
         self.on_rtt: Callable[[str, float], None] = lambda *_: None
-        self.histograms = {path: RttHistogram() for path in PathClass}
+        self.histogram = RttHistogram()
         self.counts = ProbeCounts()
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
@@ -310,11 +329,7 @@ class PeerStats:
         for name in removed:
             del self.targets[name]
         added = [name for name in by_name if name not in self.targets]
-        for name, peer in by_name.items():
-            if name in self.targets:
-                self.targets[name].set_peer(peer, self._here)
-            else:
-                self.targets[name] = ProbeTarget(peer, self._here, self._mode, self._window_seconds)
+        self.targets |= {name: ProbeTarget(by_name[name], self._mode, self._window_seconds) for name in added}
         return removed, added
 
     def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
@@ -354,9 +369,9 @@ class PeerStats:
     def record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
         """Takes the result of a probe sent at monotonic seconds. Results of a peer that left or moved are dropped."""
         target = probe.target
-        if self.targets.get(target.peer.name) is not target or target.endpoint != probe.endpoint:
+        if self.targets.get(target.peer.name) is not target:
             return
-        target.record_result(probe.method, answered=got_reply(result))
+        target.record_result(probe.method, answered=isinstance(result, Answered | Unusable))
         if probe.method is target.method_selector.method:
             self._record_outcome(target, sent, result)
 
@@ -386,7 +401,7 @@ class PeerStats:
         return {name for name, target in self.targets.items() if target.is_silent}
 
     def local_fault(self, now: float) -> str | None:
-        """Says why no latency is known now; None when some are. See agent.rtt.peer_stats."""
+        """Says why no latency is known now; None when some are."""
         return self._silence.fault(now)
 
     def _record_outcome(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:
@@ -397,7 +412,7 @@ class PeerStats:
         elif isinstance(result, Answered):
             target.window.add(sent, result.rtt_seconds * 1e3)
             self._with_silence(target, target.record_answer, sent)
-            self.histograms[target.path_class].observe(result.rtt_seconds)
+            self.histogram.observe(result.rtt_seconds)
             self._break_silence(sent)
             self.on_rtt(target.peer.name, result.rtt_seconds * 1e3)
         else:
@@ -421,7 +436,3 @@ class PeerStats:
         if gap:
             for target in self.targets.values():
                 target.window.forget_losses(*gap)
-
-
-def got_reply(result: ProbeResult) -> bool:
-    return isinstance(result, Answered | Unusable)

@@ -1,6 +1,6 @@
 """The prober: probes every peer once an interval, by ICMP echo or a TCP handshake, and keeps the outcomes.
 
-    set_peers ─▶ PeerStats, ProbeSchedule    run: due → probe → answered or lost → PeerStats    latencies ◀─ PeerStats
+    set_peers ─▶ PeerStats, ProbeSchedule    run: due → probe → answered or lost → PeerStats ─▶ report, /metrics
 
 One event loop; no call blocks it and no probe waits for another.
 """
@@ -12,14 +12,15 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from random import Random
 
-from agent.rtt import icmp
 from agent.rtt.icmp import (
+    FAMILY_BY_VERSION,
     DualClock,
     EchoClient,
     EchoSocket,
+    Endpoint,
     IcmpRefused,
     IpVersion,
     SendResult,
@@ -27,11 +28,11 @@ from agent.rtt.icmp import (
     open_sockets,
     read_clocks,
 )
-from agent.rtt.peer import Answered, Locality, Lost, Peer, ProbeMode, ProbeResult, ProbeSchedule, ProbeSettings
+from agent.rtt.peer import Answered, Lost, Peer, ProbeMode, ProbeResult, ProbeSchedule, ProbeSettings
 from agent.rtt.peer_stats import PeerStats, Probe, ProbeTarget
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, ProbeMethod, Reachability
+from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, ProbeMethod
 
 # A TCP handshake as a probe, for peers that answer no ICMP.
 #
@@ -59,15 +60,16 @@ _UNSENT_ERRNOS = {
 }
 
 
-async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
+async def handshake(endpoint: Endpoint, port: int, timeout_seconds: float) -> ProbeResult | None:
     """Probes once; None when this host could not send (no descriptors, buffers or ports; a firewall rule)."""
     try:
-        sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        sock = socket.socket(FAMILY_BY_VERSION[endpoint.version], socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     except OSError:
         return None
     with sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        return await _connect(sock, to, timeout_seconds)
+        host, _, *more = endpoint.address
+        return await _connect(sock, (host, port, *more), timeout_seconds)
 
 
 async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
@@ -116,41 +118,34 @@ EARLY_PROBES_PER_SECOND, EARLY_PROBES_BURST = 0.4, 16
 cluster's budget at 5,000 nodes, and less of it in a smaller cluster."""
 
 ICMP_RETRY_SECONDS = 60.0
-_RESOLVE_INTERVAL_SECONDS = 60.0
-_RESOLVE_RETRY_SECONDS = 5.0
 
 
 class Prober:
     """Probes peers and answers with their latencies.
 
-    stats: the peers' outcomes, also for `metrics`.
+    stats: the peers' outcomes. echoes: the probes by ICMP that are open.
     rounds: completed probe intervals, as they are set; it stands still when `run` hangs.
     """
 
     def __init__(
         self,
         settings: ProbeSettings,
-        here: Locality | None = None,
         clock: DualClock = read_clocks,
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
-        resolve: Callable[[str], Awaitable[icmp.Endpoint | None]] = icmp.resolve,
         on_silence: Callable[[], None] = lambda: None,
         icmp_retry_seconds: float = ICMP_RETRY_SECONDS,
     ) -> None:
-        """here: this node's zone and rack, for the classes of paths.
-
-        on_silence: called when a peer falls silent or answers again, and when a local fault begins or ends.
+        """on_silence: called when a peer falls silent or answers again, and when a local fault begins or ends.
         icmp_retry_seconds: between two tries to open ICMP sockets that the kernel refused.
         """
-        self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
+        self._settings, self._clock, self._opener = settings, clock, opener
         self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
-        self._echoes, self._icmp_retry_seconds = self._echoes_on({}), icmp_retry_seconds
-        self._peers_changed = asyncio.Event()
+        self.echoes, self._icmp_retry_seconds = self._echoes_on({}), icmp_retry_seconds
         self._handshakes = 0
         self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")
         self._group: asyncio.TaskGroup | None = None
-        self.stats = PeerStats(settings, here or Locality(), on_silence)
+        self.stats = PeerStats(settings, on_silence)
         self._on_silence, self._was_at_fault = on_silence, False
         self._early_probes = TokenBucket(EARLY_PROBES_PER_SECOND, EARLY_PROBES_BURST, lambda: self._clock().seconds)
         self.rounds = 0
@@ -164,22 +159,16 @@ class Prober:
             self._schedule.remove(name)
         for name in added:
             self._schedule.add(name, self._clock().seconds)
-        self._peers_changed.set()
 
     def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
         """Sets the interval between two probes to one peer and the span of the statistics."""
         self._schedule.interval_seconds = interval_seconds
         self.stats.set_timing(interval_seconds, window_seconds)
 
-    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
-        """Probes exactly these peers from now on, each once an interval."""
-        self.set_timing(interval_seconds, window_seconds)
-        self.set_peers(peers)
-
     def measured_peers(self) -> Collection[str]:
         """Peers with at least one answered or lost probe in their window."""
-        self._echoes.receive()  # A probe that an extender waits for is reported with no turn's delay.
-        return self.latencies(self._clock().seconds)
+        self.echoes.receive()  # A probe that an extender waits for is reported with no turn's delay.
+        return self.stats.latencies(self._clock().seconds)
 
     def silent_peers(self) -> Collection[str]:
         """Peers that stopped answering."""
@@ -191,34 +180,11 @@ class Prober:
         if target and self._group:
             self._probe(target, self._group)
 
-    def take_replies(self) -> None:
-        """Takes the replies that have arrived, which `run` does at its next turn, within half a second."""
-        self._echoes.receive()
-
-    def latencies(self, now: float) -> dict[str, PeerLatency]:
-        """Peer → its window at monotonic `now`. A peer without an outcome is absent; all are during a local fault."""
-        return self.stats.latencies(now)
-
-    def reachability(self, now: float) -> Reachability:
-        """Says which peers answer, at monotonic `now`."""
-        return self.stats.reachability(now)
-
-    @property
-    def local_fault(self) -> str | None:
-        """Says why no latency is known now; None when some are."""
-        return self.stats.local_fault(self._clock().seconds)
-
-    @property
-    def unmatched_replies(self) -> Mapping[str, int]:
-        """Received ICMP messages that match no open probe, by reason."""
-        return self._echoes.unmatched_replies
-
     async def run(self) -> None:
         """Probes until cancelled. IcmpRefused in mode icmp when the kernel allows no ICMP socket."""
         with contextlib.ExitStack() as stack:
             self._use(self._open(), stack)
             async with asyncio.TaskGroup() as self._group:
-                self._group.create_task(self._keep_resolved(), name="resolve peers")
                 if self.icmp_refusal is not None:
                     self._group.create_task(self._await_icmp(stack), name="wait for ICMP sockets")
                 await self._pace(self._group)
@@ -230,11 +196,11 @@ class Prober:
         other processes, which a raw socket gets too, could fill its buffer by then, so the event loop watches it.
         """
         loop = asyncio.get_running_loop()
-        self._echoes = self._echoes_on(sockets)
+        self.echoes = self._echoes_on(sockets)
         for sock in sockets.values():
             stack.callback(sock.close)
             if sock.raw:
-                loop.add_reader(sock.fileno(), self.take_replies)
+                loop.add_reader(sock.fileno(), self.echoes.receive)
                 stack.callback(loop.remove_reader, sock.fileno())
 
     async def _await_icmp(self, stack: contextlib.ExitStack) -> None:
@@ -277,7 +243,7 @@ class Prober:
         round_ends = self._clock().seconds + self._settings.interval_seconds
         while True:
             now = self._clock().seconds
-            self._echoes.expire()
+            self.echoes.expire()
             for name in self._schedule.due(now):
                 self._probe(self.stats.targets[name], group)
             if now >= round_ends:
@@ -294,7 +260,7 @@ class Prober:
     def _end_round(self, now: float) -> None:
         self.rounds += 1
         self.stats.start_round(now)
-        fault = self.local_fault
+        fault = self.stats.local_fault(now)
         if fault:
             self._problem.report(fault, kind="silence")
         else:
@@ -307,14 +273,14 @@ class Prober:
         if target.endpoint is None:
             return
         for method in target.method_selector.next_methods():
-            probe = Probe(target, target.endpoint, method)
+            probe = Probe(target, method)
             if method is ProbeMethod.ICMP:
-                self._echo(probe)
+                self._echo(probe, target.endpoint)
             else:
-                self._start_handshake(probe, group)
+                self._start_handshake(probe, target.endpoint, group)
 
-    def _echo(self, probe: Probe) -> None:
-        sent = self._echoes.send(probe, *probe.endpoint)
+    def _echo(self, probe: Probe, endpoint: Endpoint) -> None:
+        sent = self.echoes.send(probe, *endpoint)
         if sent is SendResult.UNSENT:
             self.stats.record_unsent(probe)
             return
@@ -322,18 +288,17 @@ class Prober:
         if sent is SendResult.UNREACHABLE:
             self._record_result(probe, self._clock().seconds, Lost())
 
-    def _start_handshake(self, probe: Probe, group: asyncio.TaskGroup) -> None:
+    def _start_handshake(self, probe: Probe, endpoint: Endpoint, group: asyncio.TaskGroup) -> None:
         if self._handshakes >= _MAX_HANDSHAKES:
             self.stats.record_unsent(probe)
         else:
             self._handshakes += 1
-            group.create_task(self._shake_hands(probe), name=f"handshake with {probe.target.peer.name}")
+            group.create_task(self._shake_hands(probe, endpoint), name=f"handshake with {probe.target.peer.name}")
 
-    async def _shake_hands(self, probe: Probe) -> None:
+    async def _shake_hands(self, probe: Probe, endpoint: Endpoint) -> None:
         sent = self._clock().seconds
-        to = probe.endpoint.at_port(self._settings.tcp_port)
         try:
-            result = await handshake(probe.endpoint.family, to, self._settings.timeout_seconds)
+            result = await handshake(endpoint, self._settings.tcp_port, self._settings.timeout_seconds)
         finally:
             self._handshakes -= 1
         if result is None:
@@ -341,23 +306,3 @@ class Prober:
         else:
             self.stats.record_sent(probe)
             self._record_result(probe, sent, result)
-
-    async def _keep_resolved(self) -> None:
-        """Resolves new host names at once, unresolved ones every 5 s, and all every minute. Sleeps without any."""
-        look_up_all_at = 0.0
-        while True:
-            self._peers_changed.clear()
-            now = self._clock().seconds
-            everyone = now >= look_up_all_at
-            look_up_all_at = now + _RESOLVE_INTERVAL_SECONDS if everyone else look_up_all_at
-            unresolved = [t for t in self.stats.targets.values() if t.is_hostname and (everyone or t.endpoint is None)]
-            await asyncio.gather(*(self._look_up(target) for target in unresolved))
-            named = any(target.is_hostname for target in self.stats.targets.values())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_RESOLVE_RETRY_SECONDS if named else None):
-                    await self._peers_changed.wait()
-
-    async def _look_up(self, target: ProbeTarget) -> None:
-        endpoint = await self._resolve(target.peer.address)
-        if endpoint:
-            target.set_endpoint(endpoint)

@@ -3,11 +3,9 @@
 import argparse
 import gc
 import os
-import re
 import socket
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
-from pathlib import Path
 from uuid import uuid4
 
 from agent.node_ownership import NodeAlreadyOwned
@@ -15,13 +13,11 @@ from agent.peering.peer_refresh import PROBE_BUDGET
 from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
 from agent.pods.monitor import PodSettings
 from agent.rtt.icmp import IcmpRefused, parse_literal
-from agent.rtt.peer import Peer, ProbeMode, ProbeSettings
-from agent.run import run
-from agent.settings import AgentSettings, InvalidPeerList, parse_peers
+from agent.rtt.peer import ProbeMode, ProbeSettings
+from agent.run import AgentSettings, run
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import (
-    existing_file,
     existing_folder,
     listen_address,
     member_of,
@@ -61,7 +57,7 @@ def options(add: Options) -> None:
     report.flag("call-timeout-seconds", "time limit of one call to etcd", 3.0, positive_number)
     report.flag(
         "listen",
-        "address of /metrics, /healthz, /readyz and /config",
+        "address of /metrics, /healthz and /readyz",
         "0.0.0.0:9102",
         listen_address,
         variable="LEADSMAN_AGENT_LISTEN",
@@ -91,7 +87,6 @@ def options(add: Options) -> None:
 
 
 def probing_options(add: Options) -> None:
-    add.flag("peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file)
     add.flag("max-peers", "largest number of peers to probe", 16, positive_int, metavar="K")
     add.flag(
         "probe-budget",
@@ -149,7 +144,6 @@ def settings(args: argparse.Namespace) -> AgentSettings:
     """Returns what the agent runs with. ValueError, with what to do, when the flags do not fit together."""
     if not args.address:
         raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
-    require_known_host(args.address)
     metrics, rewards = (_named_in(group, args.plugins) for group in (METRICS_GROUP, REWARDS_GROUP))
     if missing := set(args.plugins) - {*metrics, *rewards}:
         raise ValueError(
@@ -163,7 +157,6 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         etcd=process_flags.etcd_access(args, args.call_timeout_seconds),
         zone=args.zone,
         rack=args.rack,
-        peers=static_peers(args.peers) if args.peers else None,
         max_peers=args.max_peers,
         probe_budget=args.probe_budget,
         probing=probe_settings(args),
@@ -180,31 +173,12 @@ def settings(args: argparse.Namespace) -> AgentSettings:
 
 
 def own_address(text: str) -> str:
-    """An address of one host, or a host's name by its form (RFC 1123, section 2.1)."""
-    if literal := parse_literal(text):
-        ip = ip_address(literal.address[0].partition("%")[0])
-        is_usable = not (ip.is_unspecified or ip.is_multicast)
-    else:
-        is_usable = len(text) <= 253 and re.fullmatch(HOST_NAME, text) is not None
-    if not is_usable:
-        raise argparse.ArgumentTypeError(f"{text!r}: want an IP address, or a host name that other nodes can look up")
+    """An address of one host, at which others can probe it."""
+    literal = parse_literal(text)
+    ip = ip_address(literal.address[0].partition("%")[0]) if literal else None
+    if ip is None or ip.is_unspecified or ip.is_multicast:
+        raise argparse.ArgumentTypeError(f"{text!r}: want an IP address of this node")
     return text
-
-
-HOST_NAME = r"(?i:([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?\.)*(?!\d+$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)"
-"""The last label is no number: 10.0.0.256 is a mistake and no name."""
-
-
-def require_known_host(address: str) -> None:
-    """ValueError for a name that the resolver says does not exist. While it cannot say, the name is taken: an agent
-    must start without DNS too."""
-    try:
-        socket.getaddrinfo(address, None)
-    except socket.gaierror as error:
-        if error.errno == socket.EAI_NONAME:
-            raise ValueError(
-                f"--address {address}: no host has this name; want an IP address, or one that other nodes can look up"
-            ) from error
 
 
 def has_own_network(environ: Mapping[str, str]) -> bool:
@@ -248,13 +222,6 @@ def probe_settings(args: argparse.Namespace) -> ProbeSettings:
         window_seconds=args.window_seconds,
         tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
     )
-
-
-def static_peers(path: Path) -> tuple[Peer, ...]:
-    try:
-        return tuple(parse_peers(path.read_text()))
-    except InvalidPeerList as error:
-        raise InvalidPeerList(f"--peers {path}: {error}") from error
 
 
 def main(args: argparse.Namespace) -> int:

@@ -31,11 +31,9 @@ EDGE_FILES = ("delays.txt", "rows.json")
 _MEASURES_NOTHING = """\
   - target: {kind: DaemonSet, name: leadsman-agent}
     patch: |-
-      - {op: add, path: /spec/template/spec/volumes/-, value: {name: files, configMap: {name: leadsman-policy}}}
-      - {op: add, path: /spec/template/spec/containers/0/volumeMounts/-, value: {name: files, mountPath: /etc/files}}
-      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --peers=/etc/files/peers.txt}
+      - {op: add, path: /spec/template/spec/nodeSelector, value: {kubernetes.io/hostname: none}}
 """
-"""The nodes here are 0.1 ms apart, and what agents measure comes before a file: so they are given no peers."""
+"""The nodes here are 0.1 ms apart, and what agents measure comes before a file: so no agent runs."""
 
 
 class DemoFailed(RuntimeError):
@@ -107,9 +105,7 @@ def telemetry(cluster: Cluster, rollout: Rollout) -> str:
 def edge_scheduler(cluster: Cluster, rollout: Rollout) -> str:
     """The four requests: the third one's room is made by moving the first one's pod within its bound."""
     demo = DATA / "edge_scheduler_demo"
-    no_peers = rollout.folder / "peers.txt"
-    no_peers.write_text("# none\n")
-    files = {name: demo / name for name in EDGE_FILES} | {"peers.txt": no_peers}
+    files = {name: demo / name for name in EDGE_FILES}
     settings = {
         "LEADSMAN_DELAY_MATRIX": "/etc/leadsman/delays.txt",
         "LEADSMAN_DELAY_METADATA": "/etc/leadsman/rows.json",

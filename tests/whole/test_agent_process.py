@@ -1,7 +1,6 @@
 """One agent as a process: what it serves, what it writes, how it leaves, and what it survives."""
 
 import base64
-import json
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,12 +99,6 @@ def test_a_frozen_agent_goes_when_its_lease_ends_and_comes_back_when_thawed(
     until(lambda: stored(etcd, "edge-1") == [], "no records of a frozen agent", 4 + 3)
     process.child.send_signal(signal.SIGCONT)
     until(lambda: stored(etcd, "edge-1") == ALL, "all records again", 8)
-
-
-def test_config_shows_the_settings(agent: "Start", until: "Until") -> None:
-    process = agent("edge-1", 1)
-    until(lambda: process.get("/config")[0] == 200, "/config")
-    assert json.loads(process.get("/config")[1])["node"] == "edge-1"
 
 
 def test_a_port_that_is_taken_is_one_clear_line(agent: "Start", until: "Until") -> None:

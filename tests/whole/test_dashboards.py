@@ -33,8 +33,8 @@ NEED_NO_TRAFFIC = (
     "Memory",
     "CPU",
     "Round trips, p50",
-    "Round trips, median by class of path",
-    "Farthest nodes: median to lasting peers",
+    "Round trips, median",
+    "Farthest nodes: median to ring peers",
     "Lost probes, all nodes",
     "Peers under probe",
 )

@@ -11,7 +11,7 @@ from leadsman.testbed.fake_api_server import ApiServerThread
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until
 
-PAGES = ("/metrics", "/healthz", "/readyz", "/config", "/plan", "/api/v1/overview", "/api/v1/health", "/api/v1/policy")
+PAGES = ("/metrics", "/healthz", "/readyz", "/plan", "/api/v1/overview", "/api/v1/health", "/api/v1/policy")
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 RULES = {"rules": [{"metricname": "up", "operator": "GreaterThan", "target": 0}]}
 
@@ -26,7 +26,7 @@ def with_credentials(url: str) -> str:
         (
             ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--kube-api", "{away}"],
             ["cannot watch pods"],
-            ["/config"],
+            ["/metrics"],
         ),
         (["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--etcd", "{away}"], ["etcd"], ["/readyz"]),
         (

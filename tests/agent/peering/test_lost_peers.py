@@ -12,12 +12,6 @@ def test_a_peer_that_fell_silent_before_it_left_is_probed_on_for_a_while() -> No
     assert lost.update([ONE], {"two"}, 10.0 + LOST_PEER_SECONDS) == []
 
 
-def test_a_peer_that_left_while_it_answered_is_not() -> None:
-    lost = LostPeers()
-    lost.update([ONE, TWO], (), 0.0)
-    assert lost.update([ONE], (), 10.0) == []
-
-
 def test_a_lost_peer_that_is_selected_again_is_lost_no_longer() -> None:
     lost = LostPeers()
     lost.update([ONE, TWO], {"two"}, 0.0)

@@ -50,7 +50,7 @@ class Day:
             self.clock,
             self.rng,
         )
-        self.prober.stats.on_rtt = self.refresher.on_rtt
+        self.prober.stats.on_rtt = self.refresher.own_coordinate.update
         self.reporter = Reporter(
             self.store,
             NODE,
@@ -96,7 +96,7 @@ class Day:
         await self.refresher.refresh()
         self.prober._schedule.due(self.now)
         for target in list(self.prober.stats.targets.values()):
-            probe = Probe(target, target.endpoint, target.method_selector.method)  # type: ignore[arg-type]  # not resolved
+            probe = Probe(target, target.method_selector.method)
             result = Answered(self.rng.uniform(0.001, 0.02)) if self.rng.random() > 0.1 else Lost()
             self.prober.stats.record_sent(probe)
             self.prober.stats.record_result(probe, self.now, result)
@@ -132,8 +132,8 @@ class Day:
 
     def _records(self) -> Any:
         return {
-            Latency: Latency(self.prober.latencies(self.now)),
-            Reachability: self.prober.reachability(self.now),
+            Latency: Latency(self.prober.stats.latencies(self.now)),
+            Reachability: self.prober.stats.reachability(self.now),
             RingEntry: self.refresher.ring_entry("10.0.0.1", "", ""),
         }
 

@@ -16,6 +16,7 @@ from agent.rtt.icmp import (
     decode_reply,
     encode_request,
     open_sockets,
+    parse_literal,
 )
 
 LOOPBACK = {IpVersion.V4: ("127.0.0.1", 0), IpVersion.V6: ("::1", 0, 0, 0)}
@@ -64,26 +65,11 @@ def test_a_raw_socket_is_given_echo_replies_only(icmp) -> None:
         sock.close()
 
 
-def test_nothing_arrived_is_nothing_and_does_not_block(icmp) -> None:
-    assert [list(sock.drain()) for sock in icmp.values()] == [[]] * len(icmp)
-
-
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
 def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code) -> None:
     opener = refusing(code, socket.SOCK_DGRAM, socket.SOCK_RAW)
     with pytest.raises(IcmpRefused, match=r'net\.ipv4\.ping_group_range is "\d+ \d+".*sysctl -w .*"0 2147483647"'):
         open_sockets(opener)
-
-
-def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp) -> None:
-    def opener(family, kind, protocol):
-        if family == socket.AF_INET6:
-            raise OSError(errno.EAFNOSUPPORT, "no such family")
-        return socket.socket(family, kind, protocol)
-
-    sockets = open_sockets(opener)
-    assert list(sockets) == [IpVersion.V4]
-    sockets[IpVersion.V4].close()
 
 
 def test_too_many_open_files_is_no_refusal() -> None:
@@ -131,3 +117,17 @@ def test_a_send_error_is_lost_or_not_sent(code, expected) -> None:
 
 def test_errors_of_the_network_do_not_end_the_draining() -> None:
     assert list(refused_with(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN).drain()) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("10.0.0.1", (IpVersion.V4, "10.0.0.1")),
+        ("2001:DB8:0:0::1", (IpVersion.V6, "2001:db8::1")),
+        *((name, None) for name in ("", "node-1", "10.0.0", "10.0.0.256", "fe80::1%no-such-device")),
+    ],
+)
+def test_an_address_is_written_as_the_kernel_writes_it(address: str, found) -> None:
+    """The source of a reply is compared with it as text."""
+    endpoint = parse_literal(address)
+    assert (endpoint and (endpoint.version, endpoint.address[0])) == found

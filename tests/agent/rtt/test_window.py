@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.peer_stats import ProbeWindow, jitter, nearest_rank
+from agent.rtt.peer_stats import BUCKET_BOUNDS_SECONDS, ProbeWindow, RttHistogram, jitter, nearest_rank
 from leadsman.state.records import Latency, ProbeMethod, decode_record, encode_record
 
 rtts = st.floats(0.001, 1000)
@@ -36,13 +36,6 @@ def filled(*rtts_ms, span=30.0):
 def test_what_a_window_knows_of_one_probe_a_second(outcomes, now, known) -> None:
     found = filled(*outcomes).latency(now, ProbeMethod.ICMP)
     assert {name: getattr(found, name) for name in known} == known
-
-
-def test_outcomes_count_in_the_order_of_sending() -> None:
-    window = ProbeWindow(30)
-    for sent, rtt_ms in [(2.0, 3.0), (1.0, 1.0), (3.0, 3.0)]:
-        window.add(sent, rtt_ms)
-    assert window.latency(3, ProbeMethod.ICMP).jitter_ms == 1.0
 
 
 def test_a_loss_later_than_the_last_proof_of_life_does_not_count_yet() -> None:
@@ -81,3 +74,14 @@ def test_jitter_is_at_most_the_range(values) -> None:
     found = jitter(values)
     assert (found is None) is (len(values) < 2)
     assert found is None or found <= (max(values) - min(values)) * (1 + 1e-9)
+
+
+@given(st.lists(st.floats(1e-6, 60) | st.sampled_from(BUCKET_BOUNDS_SECONDS)))
+def test_a_bucket_counts_what_is_at_most_its_bound(values) -> None:
+    """Prometheus' `le` means less or equal."""
+    histogram = RttHistogram()
+    for value in values:
+        histogram.observe(value)
+    counts = [sum(value <= bound for value in values) for bound in BUCKET_BOUNDS_SECONDS]
+    assert [count for _, count in histogram.cumulative_buckets()] == [*counts, len(values)]
+    assert histogram.sum_seconds == sum(values)

@@ -69,7 +69,7 @@ MUTATIONS = (
         "agent/rtt/peer_stats.py",
         "if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:",
         "if True:",
-        "agent/rtt/test_local_fault.py::test_a_silence_of_all_peers_is_a_fault_after_the_patience_and_says_how_long",
+        "agent/rtt/test_peer_stats.py::test_a_silence_of_all_peers_is_a_fault_after_the_patience_and_says_how_long",
     ),
     Mutation(
         "a loss of a local fault that is known late is none of the peer",
