@@ -95,7 +95,7 @@ QUERIES = PrometheusQueries(
         "free_share": f"{MEMORY} / leadsman_memory_total_bytes",
         "one": "1",
         "bad": "sum(",
-        "rtts": "leadsman_rtt_seconds_count",
+        "collectors": "leadsman_collector_success",
     },
 )
 
@@ -110,6 +110,10 @@ async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus: str
         assert all(sample.nanos > 10**6 * 10**9 for sample in by_name.values())
         assert all(0 < sample.nanos < 10**9 for sample in by_query.values())
         assert await source.query("no_such_metric") == {}
-        for metric, why in (("one", "returned scalar"), ("bad", "Invalid.*400"), ("rtts", "is the only one of a node")):
+        for metric, why in (
+            ("one", "returned scalar"),
+            ("bad", "Invalid.*400"),
+            ("collectors", "is the only one of a node"),
+        ):
             with pytest.raises(MetricUnavailable, match=why):
                 await source.query(metric)

@@ -26,7 +26,7 @@ def with_credentials(url: str) -> str:
         (
             ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--kube-api", "{away}"],
             ["cannot watch pods"],
-            ["/metrics"],
+            [],
         ),
         (["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--etcd", "{away}"], ["etcd"], ["/readyz"]),
         (

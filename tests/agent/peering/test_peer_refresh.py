@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -42,11 +42,18 @@ class World:
     """falls_silent: (at, peer) of the next peer that falls silent during a pause, which ends then."""
 
     def __init__(self, ring, rhythm: PeeringSettings) -> None:
-        self.ring, self.told = ring, 0
-        self.prober: Any = Prober()
+        self.ring, self.prober, self.told = ring, Prober(), 0
         self.falls_silent: tuple[float, str] | None = None
         self.neighbours = PeerRefresher(
-            *(ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1)), pause=self.pause
+            ring.store,
+            "own",
+            16,
+            rhythm,
+            self.prober,  # type: ignore[arg-type]
+            self.tell,
+            lambda: ring.now,
+            Random(1),
+            pause=self.pause,
         )
 
     def tell(self) -> None:
