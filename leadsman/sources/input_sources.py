@@ -1,18 +1,18 @@
 """Gathers what a decision is made on, at the moment of a request."""
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from leadsman.decision.inputs import DecisionInputs, TelemetryInputs, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import Views
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.delay.delay_sources import DelaySources
+from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
 
@@ -20,18 +20,6 @@ T = TypeVar("T")
 
 _ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
 """What decisions know of a source that is not there."""
-
-
-class PolicySource(Protocol):
-    """Has the policy in use: the policy file, or a benchmark's.
-
-    problem: why the newest policy is not the one in use.
-    """
-
-    @property
-    def current(self) -> Policy: ...
-    @property
-    def problem(self) -> ProblemLog: ...
 
 
 class InputSources(Struct, frozen=True):
@@ -43,7 +31,7 @@ class InputSources(Struct, frozen=True):
     """
 
     state: Source[Snapshot]
-    policy: PolicySource
+    policy: PolicyFile
     delays: DelaySources
     clock: Callable[[], float]
     views: Views = field(default_factory=Views)

@@ -12,7 +12,7 @@ from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.source import ListedSource
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.report_timing import stale_seconds
-from leadsman.state.snapshot import Freshness, Snapshot
+from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Store
 
 STATE = "the state in etcd"
@@ -42,8 +42,6 @@ async def take_snapshot(
     store: Store | None,
     settings: SourceSettings,
     limits: LiveLimits = LiveLimits(),  # noqa: B008 -- frozen
-    clock: Callable[[], float] = time.monotonic,
-    unix_clock: Callable[[], float] = time.time,
 ) -> ClusterSnapshot:
     """The cluster, and the inputs of the extender's next decision, as they are now.
 
@@ -54,15 +52,15 @@ async def take_snapshot(
     in the snapshot.
     """
     taken: ClusterSnapshot | CannotRead
-    followed = FollowedSources(store, settings, clock)
+    followed = FollowedSources(store, settings)
     assert followed.cluster is not None, "the API server is named"
     async with followed:
-        cluster = ClusterFollower(followed.cluster.client, clock)
+        cluster = ClusterFollower(followed.cluster.client)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(loop, name=name) for name, loop in followed.tasks()]
             tasks.append(group.create_task(cluster.run(), name="watch the cluster"))
             try:
-                taken = await _taken(followed, cluster, store is not None, limits, clock, unix_clock)
+                taken = await _taken(followed, cluster, store is not None, limits)
             except CannotRead as error:
                 taken = error
             for task in tasks:
@@ -73,76 +71,57 @@ async def take_snapshot(
 
 
 async def _taken(
-    followed: FollowedSources,
-    cluster: ClusterFollower,
-    has_store: bool,
-    limits: LiveLimits,
-    clock: Callable[[], float],
-    unix_clock: Callable[[], float],
+    followed: FollowedSources, cluster: ClusterFollower, has_store: bool, limits: LiveLimits
 ) -> ClusterSnapshot:
     required: dict[str, ListedSource] = {STATE: followed.state} if has_store else {}
     required |= {f"the cluster's {each.list_options.resource.plural}": each for each in cluster.reflectors.values()}
     optional = {name: each for name, each in followed.listed_sources.items() if name != STATE}
-    await _listed(required.values(), limits.failing_seconds, limits, clock)
+    await _listed(required.values(), limits.failing_seconds, limits)
     if unread := _unread(required):
         raise CannotRead("; ".join(f"{name} could not be read: {why}" for name, why in unread.items()))
-    await _listed(optional.values(), limits.optional_seconds, limits, clock)
-    absent = _unread(optional)
-    silent = await _provisional_nodes(followed, clock)
-    await _polled(followed, limits, clock)
-    missing = {**absent, **_not_polled(followed)}
+    await _listed(optional.values(), limits.optional_seconds, limits)
+    missing = _unread(optional)
+    # What a listing shows may be of any age, so each agent must report once.
+    beats = [state.heartbeat for state in followed.state.current.nodes.values() if state.heartbeat]
+    longest = max((stale_seconds(each.push_interval_seconds) for each in beats), default=0.0)
+    await _wait(lambda: not _count_provisional(followed), lambda: longest)
+    await _wait(lambda: not _unanswered(followed), lambda: limits.failing_seconds)
+    missing |= _not_polled(followed)
     if not has_store:
         missing[STATE] = NO_ETCD
-    if silent:
+    if silent := _count_provisional(followed):
         missing["fresh reports"] = f"{silent} agents did not report while they were waited for"
     assert cluster.current is not None
     inputs = replace(followed.input_sources.current_inputs(), estimates=None)
-    return ClusterSnapshot(cluster.current, inputs, round(unix_clock(), 3), missing)
+    return ClusterSnapshot(cluster.current, inputs, round(time.time(), 3), missing)
+
+
+async def _wait(is_done: Callable[[], bool], longest_seconds: Callable[[], float]) -> None:
+    began = time.monotonic()
+    while not is_done() and time.monotonic() - began < longest_seconds():  # noqa: ASYNC110 -- sources have no event
+        await asyncio.sleep(_STEP_SECONDS)
+
+
+async def _listed(sources: Iterable[ListedSource], failing_seconds: float, limits: LiveLimits) -> None:
+    """Until each is listed, or was waited for long enough."""
+    waiting = list(sources)
+    await _wait(
+        lambda: all(each.loaded.is_set() for each in waiting),
+        lambda: max(
+            failing_seconds if each.problem.text else limits.listing_seconds
+            for each in waiting
+            if not each.loaded.is_set()
+        ),
+    )
 
 
 def _unread(sources: Mapping[str, ListedSource]) -> dict[str, str]:
     return {name: each.problem.text or "no answer yet" for name, each in sources.items() if not each.loaded.is_set()}
 
 
-async def _listed(
-    sources: Iterable[ListedSource], failing_seconds: float, limits: LiveLimits, clock: Callable[[], float]
-) -> None:
-    """Until each is listed, or was waited for long enough."""
-    began = clock()
-    for source in sources:
-        while not source.loaded.is_set():
-            longest = failing_seconds if source.problem.text else limits.listing_seconds
-            if clock() - began >= longest:
-                break
-            await asyncio.sleep(_STEP_SECONDS)
-
-
-async def _provisional_nodes(followed: FollowedSources, clock: Callable[[], float]) -> int:
-    """Waits until each agent has reported once, as what a listing shows may be of any age; those that did not."""
-    began = clock()
-    longest = max(map(stale_seconds, _push_intervals(followed.state.current)), default=0.0)
-    while count := _count_provisional(followed.state.current, clock()):
-        if clock() - began >= longest:
-            return count
-        await asyncio.sleep(_STEP_SECONDS)
-    return 0
-
-
-def _push_intervals(snapshot: Snapshot) -> Iterable[float]:
-    return (state.heartbeat.push_interval_seconds for state in snapshot.nodes.values() if state.heartbeat)
-
-
-def _count_provisional(snapshot: Snapshot, now: float) -> int:
-    return sum(state.freshness(now) is Freshness.PROVISIONAL for state in snapshot.nodes.values())
-
-
-async def _polled(followed: FollowedSources, limits: LiveLimits, clock: Callable[[], float]) -> None:
-    """Until Goldpinger and the sources of metrics have answered or failed."""
-    until = clock() + limits.failing_seconds
-    while _unanswered(followed):
-        if clock() >= until:
-            return
-        await asyncio.sleep(_STEP_SECONDS)
+def _count_provisional(followed: FollowedSources) -> int:
+    now, nodes = time.monotonic(), followed.state.current.nodes
+    return sum(state.freshness(now) is Freshness.PROVISIONAL for state in nodes.values())
 
 
 def _unanswered(followed: FollowedSources) -> bool:

@@ -25,8 +25,6 @@ from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, Tele
 from leadsman.state.follower import Follower
 from leadsman.state.store import Store
 
-# Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked.
-
 # Metrics of what is followed on the API server. A scrape reads memory only.
 
 _RESOURCE = ("resource",)
@@ -71,33 +69,49 @@ def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> I
     yield from (held, age, relists, reconnects, problems, cut, errors)
 
 
+class SourceSettings(Struct, frozen=True):
+    """Which sources to follow.
+
+    policy: the policy file; None: the default policy.
+    api: the API server; None: workloads and node roles stay unknown.
+    delays: delay sources besides the agents.
+    telemetry: None: no telemetry policies are followed.
+    self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
+    devices: whether to follow the devices of nodes and pods.
+    claims: with devices, whether to follow ResourceSlices and ResourceClaims too, by which nodes are scored.
+    """
+
+    policy: Path | None = None
+    api: ApiAccess | None = None
+    delays: DelaySettings = DelaySettings()
+    telemetry: TelemetrySettings | None = None
+    self_healing_namespace: str = ""
+    devices: bool = False
+    claims: bool = True
+
+
 class ClusterSources:
     """The sources on the API server. Enter `client`, then run the tasks.
 
     client: entering it raises ApiAccessError when the access cannot be used.
-    addresses: whether to follow the nodes' addresses too.
-    self_healing_namespace: of the published state of self-healing; "": it is not followed.
-    devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
     reserved_uids: the pods that devices were reserved for, as DeviceFollower has it.
     """
 
     def __init__(
         self,
         access: ApiAccess,
-        addresses: bool = False,
-        self_healing_namespace: str = "",
-        devices: bool = False,
-        claims: bool = True,
+        settings: SourceSettings = SourceSettings(),  # noqa: B008 -- frozen
         reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
-        self.client = ApiClient(access)
-        self.node_addresses = NodeAddressFollower(self.client) if addresses else None
-        self.workloads = WorkloadFollower(self.client)
-        self.nodes = NodeFollower(self.client)
-        self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
-        self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
+        self.client, namespace = ApiClient(access), settings.self_healing_namespace
+        self.node_addresses = NodeAddressFollower(self.client) if settings.delays.goldpinger_url else None
+        self.workloads, self.nodes = WorkloadFollower(self.client), NodeFollower(self.client)
+        self.self_healing = SelfHealingFollower(self.client, namespace) if namespace else None
+        self.backups = BackupFollower(self.client, namespace) if namespace else None
         self.devices = (
-            DeviceFollower(self.client, follows_claims=claims, reserved_uids=reserved_uids) if devices else None
+            DeviceFollower(self.client, follows_claims=settings.claims, reserved_uids=reserved_uids)
+            if settings.devices
+            else None
         )
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
@@ -135,27 +149,6 @@ class ClusterSources:
         yield from reflector_metrics(self.reflectors, time.monotonic())
 
 
-class SourceSettings(Struct, frozen=True):
-    """Which sources to follow.
-
-    policy: the policy file; None: the default policy.
-    api: the API server; None: workloads and node roles stay unknown.
-    delays: delay sources besides the agents.
-    telemetry: None: no telemetry policies are followed.
-    self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
-    devices: whether to follow the devices of nodes and pods.
-    claims: with devices, whether to follow ResourceSlices and ResourceClaims too, by which nodes are scored.
-    """
-
-    policy: Path | None = None
-    api: ApiAccess | None = None
-    delays: DelaySettings = DelaySettings()
-    telemetry: TelemetrySettings | None = None
-    self_healing_namespace: str = ""
-    devices: bool = False
-    claims: bool = True
-
-
 class FollowedSources:
     """All sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
@@ -168,26 +161,27 @@ class FollowedSources:
     def __init__(
         self, store: Store | None, settings: SourceSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._clock, self._stack = clock, contextlib.AsyncExitStack()
+        self._stack = contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
-        self.cluster = (
-            ClusterSources(
-                settings.api,
-                bool(settings.delays.goldpinger_url),
-                settings.self_healing_namespace,
-                settings.devices,
-                settings.claims,
-                partial(reserved_uids, store),
-            )
-            if settings.api
-            else None
-        )
+        self.cluster = ClusterSources(settings.api, settings, partial(reserved_uids, store)) if settings.api else None
         addresses = self.cluster.node_addresses if self.cluster else None
         self.delays = DelaySources(
             settings.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
         )
         self.telemetry = TelemetrySources(settings.telemetry, clock) if settings.telemetry else None
-        self.input_sources = self._input_sources()
+        cluster = self.cluster
+        self.input_sources = InputSources(
+            self.state,
+            self.policy_file,
+            self.delays,
+            clock,
+            workloads=cluster.workloads if cluster else None,
+            nodes=cluster.nodes if cluster else None,
+            telemetry=self.telemetry,
+            self_healing=cluster.self_healing if cluster else None,
+            backups=cluster.backups if cluster else None,
+            devices=cluster.devices if cluster else None,
+        )
 
     async def __aenter__(self) -> Self:
         """ApiAccessError when the API server's access cannot be used."""
@@ -235,17 +229,3 @@ class FollowedSources:
             yield from self.cluster.families()
         if self.telemetry:
             yield from self.telemetry.families()
-
-    def _input_sources(self) -> InputSources:
-        return InputSources(
-            self.state,
-            self.policy_file,
-            self.delays,
-            self._clock,
-            workloads=self.cluster.workloads if self.cluster else None,
-            nodes=self.cluster.nodes if self.cluster else None,
-            telemetry=self.telemetry,
-            self_healing=self.cluster.self_healing if self.cluster else None,
-            backups=self.cluster.backups if self.cluster else None,
-            devices=self.cluster.devices if self.cluster else None,
-        )

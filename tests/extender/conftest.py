@@ -100,7 +100,7 @@ async def _started(
     metrics, workers = ExtenderMetrics(), settings.pop("workers", None) or WorkerPool()
     draining = settings.pop("draining", lambda: False)
     readiness = settings.pop("readiness", lambda: Health(True))
-    source = policy if policy is not None else Fixed(Policy())
+    source: Any = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
     more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
     delays, journal = DelaySources(DelaySettings(), state, source), Journal()

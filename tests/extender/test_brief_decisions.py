@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
@@ -94,7 +94,7 @@ async def test_a_snapshot_serves_for_a_moment_that_grows_with_its_nodes() -> Non
     nodes, seconds = [f"n{at}" for at in range(1_000)], [100.0]
     first, second = (Snapshot(dict.fromkeys(nodes, NodeState()), revision=revision) for revision in (1, 2))
     state, journal, workers = _Replaced(first), Journal(), WorkerPool()
-    policy = _Replaced(Policy())
+    policy: Any = _Replaced(Policy())
     sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), lambda: seconds[0])
     decider = Decider(sources, journal=journal, metrics=ExtenderMetrics(), workers=workers)
     revisions = []

@@ -241,20 +241,6 @@ def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
     assert json.loads(capsys.readouterr().out) == followed
 
 
-def test_a_damaged_byte_costs_a_part_of_a_small_recording(
-    start: "Start", etcd: Etcd, until: "Until", recording: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record(start, etcd, until, recording, 300)
-    (segment,) = recording.glob("segment-*")
-    data = bytearray(segment.read_bytes())
-    data[100] ^= 1
-    segment.write_bytes(data)
-    assert main(["replay", str(recording), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    assert report["requests"] > 100
-    assert "damaged at byte 0" in report["notes"][0]
-
-
 def test_a_folder_without_a_recording_is_one_clear_line(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["replay", str(recording)])

@@ -152,12 +152,12 @@ def _block_at(file: BinaryIO, at: int) -> tuple[bytes, int] | None:
     mark, length = HEAD.unpack(head)
     if mark != MARK or length > LARGEST_BLOCK_BYTES:
         return None
-    unpacker = zlib.decompressobj()
+    unpacker, packed = zlib.decompressobj(), file.read(length)
     try:
-        block = unpacker.decompress(file.read(length), LARGEST_BLOCK_BYTES)
+        block = unpacker.decompress(packed, LARGEST_BLOCK_BYTES)
     except zlib.error:
         return None
-    if not unpacker.eof or unpacker.unused_data:
+    if not unpacker.eof or unpacker.unused_data or len(packed) < length:
         return None
     return block, at + HEAD.size + length
 

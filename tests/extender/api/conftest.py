@@ -135,7 +135,8 @@ async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = No
     if lost is not None:
         snapshot = with_lost(snapshot, lost)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
-    state, policy = Fixed(snapshot), Fixed(Policy())
+    state: Any = Fixed(snapshot)
+    policy: Any = Fixed(Policy())
     delays = DelaySources(DelaySettings(), state, policy)
     delays.estimator.current = fitted
     inputs = InputSources(state, policy, delays, lambda: NOW)

@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -120,14 +119,6 @@ def judged(judge: Judge, inputs: DecisionInputs, pod: PodInfo = POD) -> list[Jud
     return [judge.judge(each) for each in scheduled(pod, CANDIDATES, inputs)]
 
 
-def test_the_reason_names_the_plugin_its_weights_and_what_it_says_of_both_nodes(inputs: DecisionInputs) -> None:
-    *_, judgement = judged(Judge(parse("scores: {pressure: {weight: 20}}")), inputs)
-    assert judgement.why.startswith(f"pressure: weight 1, 33% of the score ({FAR_AND_IDLE} 1.00, {NEAR_AND_BUSY} "), (
-        judgement.why
-    )
-    assert "now weight 20, 91% of the score" in judgement.why
-
-
 def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) -> None:
     *_, judgement = judged(Judge(parse("scores: {nearest: {weight: 0}}")), inputs)
     assert judgement.why.startswith("nearest: weight 2, 67% of the score")
@@ -163,25 +154,6 @@ def test_an_answer_without_a_decision_is_not_compared(inputs: DecisionInputs) ->
     )
     judgement = Judge(Policy()).judge(late)
     assert (judgement.result, judgement.why) == (Result.UNDECIDED, "decision exceeded its deadline")
-
-
-def test_a_plugin_s_error_is_a_result(inputs: DecisionInputs) -> None:
-    class Broken(dict[str, Any]):
-        def get(self, *_: object) -> Any:
-            raise OSError("broken")
-
-    broken = structs.replace(inputs, node_roles=Broken(node="cloud"))
-    request = DecidedRequest("prioritize", PodInfo("shop", "web"), CANDIDATES, broken, dict.fromkeys(CANDIDATES, 5))
-    judgement = Judge().judge(request)
-    assert (judgement.result, judgement.why) == (Result.FAILED, "OSError: broken")
-
-
-def test_an_answer_that_this_version_would_not_give_is_told(inputs: DecisionInputs) -> None:
-    """As after an upgrade: a recording is also a test of the next version."""
-    request = DecidedRequest("prioritize", POD, CANDIDATES, inputs, dict(zip(CANDIDATES, (0, 10, 0), strict=True)))
-    judgement = Judge().judge(request)
-    assert judgement.result is Result.OTHER_NODE
-    assert judgement.first_before == (FAR_AND_IDLE,)
 
 
 def test_behind_a_damaged_block_only_what_still_gives_its_own_answer_counts(inputs: DecisionInputs) -> None:

@@ -51,7 +51,8 @@ async def _started(decided: bool = False, policy: Policy | None = None) -> Async
     metrics, workers, journal = ExtenderMetrics(), WorkerPool(), Journal()
     snapshot, now = measured(), time.monotonic()
     # The clock stands still, so that no node grows stale while a busy machine takes its time.
-    state, policies = Fixed(snapshot), Fixed(policy or Policy())
+    state = Fixed(snapshot)
+    policies: Any = Fixed(policy or Policy())
     sources = InputSources(state, policies, DelaySources(DelaySettings(), state, policies), lambda: now)
     app = create_app(sources, metrics=metrics, workers=workers, journal=journal)
     people = ApiServer(ApiSources(sources, journal, metrics, workers, time.time, "extender-0"))

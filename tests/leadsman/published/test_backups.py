@@ -1,13 +1,11 @@
 """What a leader remembers of backups comes back as it was; anything else is refused with the field."""
 
-import gzip
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
-from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
+from leadsman.published.documents import MAX_BYTES, DocumentTooLarge
 
 names = st.text("abc-.", max_size=8)
 rtts = st.dictionaries(names, st.floats(0, 1e6), max_size=3)
@@ -17,17 +15,6 @@ backups = st.dictionaries(names, st.builds(RememberedBackup, names, names, rtts)
 @given(st.builds(BackupMemory, st.floats(0, 1e12), backups))
 def test_it_comes_back_as_it_was(memory: BackupMemory) -> None:
     assert BACKUPS.decode(BACKUPS.encode(memory)) == memory
-
-
-@given(st.binary(max_size=200))
-def test_other_bytes_are_refused(data: bytes) -> None:
-    with pytest.raises(BadDocument):
-        BACKUPS.decode(data)
-
-
-def test_a_wrong_field_is_named() -> None:
-    with pytest.raises(BadDocument, match="pods"):
-        BACKUPS.decode(gzip.compress(b'{"pods": 7}'))
 
 
 def test_ten_thousand_backups_fit() -> None:

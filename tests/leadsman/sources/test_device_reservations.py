@@ -158,15 +158,6 @@ async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
     assert await other.filter("c") == ("edge-1",), "b may be on edge-0"
 
 
-async def test_a_replica_that_has_not_seen_the_bind_still_counts_the_reservation() -> None:
-    store = MemoryStore()
-    quick, slow = Replica(store), Replica(store)
-    for uid in ("a", "b"):
-        assert await quick.filter(uid)
-        quick.devices.bind(uid, "edge-0")
-    assert not await slow.filter("c")
-
-
 async def test_a_pod_that_ended_is_released() -> None:
     one = Replica(MemoryStore())
     await one.filter("a")
@@ -203,12 +194,6 @@ async def test_without_the_store_such_pods_are_refused_with_the_reason_and_other
     assert await one.filter("whole", DeviceDemand(({I915: 1},)))
     store.heal()
     assert await one.filter("a")
-
-
-async def test_a_view_that_is_too_old_refuses() -> None:
-    one = Replica(MemoryStore())
-    one.devices.text = "the view of pods is older than 90 s"
-    assert not await one.filter("a")
 
 
 async def test_a_slow_store_costs_no_more_than_its_timeout() -> None:

@@ -1,7 +1,5 @@
 """What a process decides on, wired as it was asked for."""
 
-from pathlib import Path
-
 import pytest
 
 from leadsman.kube.access import ApiAccess
@@ -36,12 +34,6 @@ async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, mor
     assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
 
 
-async def test_addresses_are_followed_for_goldpinger_only() -> None:
-    both = SourceSettings(api=API, delays=DelaySettings(goldpinger_url="http://gp"))
-    assert "watch node addresses" in tasks(FollowedSources(MemoryStore(), both))
-    assert "watch node addresses" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
-
-
 @pytest.mark.parametrize(
     ("asked", "more"),
     [
@@ -59,27 +51,3 @@ async def test_addresses_are_followed_for_goldpinger_only() -> None:
 )
 async def test_each_source_that_is_followed_is_one_to_wait_for(asked, more) -> None:
     assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | more
-
-
-async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 9}}\n")
-    async with FollowedSources(MemoryStore(), SourceSettings(tmp_path / "policy.yaml")) as gathering:
-        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 9
-        (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 8.5}}\n")
-        gathering.policy_file.poll()
-        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 8.5
-
-
-async def test_metrics_tell_of_every_source(tmp_path: Path) -> None:
-    telemetry = TelemetrySettings(("agents",), API)
-    async with FollowedSources(MemoryStore(), SourceSettings(None, API, DelaySettings(), telemetry)) as gathering:
-        names = {family.name for family in gathering.families()}
-    wanted = {
-        "leadsman_state_relists",
-        "leadsman_state_reconnects",
-        "leadsman_policy_load_success",
-        "leadsman_apiserver_objects",
-        "leadsman_telemetry_policies",
-    }
-    assert names >= wanted
-    assert any(name.startswith("leadsman_estimates") for name in names)

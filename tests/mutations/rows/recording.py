@@ -8,7 +8,7 @@ MUTATIONS = (
     Mutation(
         "a damaged block is left out",
         "leadsman/sources/recording/reader.py",
-        "if not unpacker.eof or unpacker.unused_data:",
+        "if not unpacker.eof or unpacker.unused_data or len(packed) < length:",
         "if False:",
         f"{SEGMENTS}::test_a_damaged_byte_costs_its_block_alone",
     ),

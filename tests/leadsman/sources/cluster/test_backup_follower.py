@@ -58,10 +58,3 @@ async def test_what_cannot_be_read_leaves_what_was_read_before(until: "Until") -
         publish(api, b"no gzip")
         await until(lambda: one.reflector.current and one._published == b64encode(b"no gzip").decode())
         assert str(one.of_pod("uid-a")) == "covered by node edge-2"
-
-
-async def test_when_the_config_map_is_deleted_nothing_is_known(until: "Until") -> None:
-    async with following(until) as (api, one):
-        assert one.of_pod("uid-a") is not None
-        api.delete(PATH)
-        await until(lambda: one.of_pod("uid-a") is None)

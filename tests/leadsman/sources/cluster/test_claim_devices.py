@@ -69,11 +69,6 @@ def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> N
     assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 5)}}
 
 
-def test_of_a_pool_the_newest_generation_counts() -> None:
-    found = drivers([resource_slice("edge-1", 8, 1), resource_slice("edge-1", 4, 2)], [])
-    assert found == {"edge-1": {"gpu.example.com": DeviceCount(4, 4)}}
-
-
 def test_access_for_administration_takes_no_device() -> None:
     given = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
     results = [{**given, "adminAccess": True}, {**given, "device": "gpu-1", "adminAccess": False}]

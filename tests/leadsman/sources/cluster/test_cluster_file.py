@@ -137,14 +137,6 @@ def test_constraints_of_a_pod() -> None:
     assert constraints.host_ports == (HostPort(80, "TCP", "10.0.0.1"),)
 
 
-def test_pods_of_one_template_share_labels_constraints_and_requests() -> None:
-    spec = {"nodeSelector": {"disk": "ssd"}}
-    one, other = read(*(pod(name, spec, labels={"app": "web"}) for name in "pq")).pods.values()
-    assert one.labels is other.labels
-    assert one.constraints is other.constraints
-    assert one.requests is other.requests
-
-
 def test_a_pod_with_too_many_labels_says_that_some_are_unknown() -> None:
     many = {f"label-{number}": "x" * 60 for number in range(1000)} | {"delay_db": "5"}
     one = only_pod(labels=many)
@@ -157,10 +149,6 @@ def test_volumes_of_a_pod() -> None:
     one = only_pod(spec={"volumes": [claim, ephemeral, {"name": "c", "configMap": {}}]})
     assert (one.claims, one.local_volumes) == (("data", "p-e"), False)
     assert only_pod(spec={"volumes": [{"name": "d", "emptyDir": {}}]}).local_volumes
-
-
-def test_finished_pods_are_left_out() -> None:
-    assert not read(pod(status={"phase": "Succeeded"}), pod("q", status={"phase": "Failed"})).pods
 
 
 def test_claims_volumes_and_classes() -> None:

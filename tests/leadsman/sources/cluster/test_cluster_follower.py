@@ -138,16 +138,6 @@ async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServe
         assert follower.age_seconds(time.monotonic()) == float("inf")
 
 
-async def test_the_cluster_stays_while_the_api_server_is_away(api: FakeApiServer, until: "Until") -> None:
-    api.put("/api/v1/nodes/a", node("a"))
-    async with loaded(api, until) as follower:
-        before = now(follower)
-        api.fail("watch", 503, times=100)
-        api.end_watches()
-        await until(lambda: follower.problem)
-        assert follower.current is before
-
-
 @pytest.mark.slow
 async def test_against_kubernetes_the_follower_sees_what_a_list_says(
     kubernetes_binaries: Path, tmp_path: Path, until: "Until"

@@ -104,21 +104,6 @@ async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(
     assert settled == {"waits": False, "gone": True, "reserved-later": False}
 
 
-async def test_a_bound_pod_with_a_value_that_cannot_be_read_keeps_its_resources(
-    api: FakeApiServer, until: "Until"
-) -> None:
-    node(api, "edge-1", **{"nvidia.com_gpu": "2"})
-    pod(api, "one", "edge-1", bandwidth="2GB")
-    async with following(api, until) as devices:
-        asked = devices.current.nodes["edge-1"].pods["one"]
-        assert (asked.amount(GPU), asked.bandwidth_bits) == (1, None)
-
-
-async def test_before_the_first_list_nothing_can_be_reserved() -> None:
-    devices = DeviceFollower(ApiClient(ApiAccess("http://127.0.0.1:1")))
-    assert "were not listed yet" in devices.problem()
-
-
 async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer, until: "Until") -> None:
     dra = "/apis/resource.k8s.io/v1"
     api.group_versions.add(dra)

@@ -54,12 +54,6 @@ def test_a_bad_value_of_the_matrix_is_named_with_file_row_and_column(tmp_path: P
         read_delays(matrix, metadata)
 
 
-def test_a_bad_row_of_the_metadata_is_named_with_its_file(tmp_path: Path) -> None:
-    matrix, metadata = written(tmp_path / "m.txt", "0 1\n1 0\n"), written(tmp_path / "m.json", '{"a": 0, "b": 7}')
-    with pytest.raises(BadEdgeFile, match=r'm\.json: metadata field "b": got 7; must be a row'):
-        read_delays(matrix, metadata)
-
-
 @pytest.mark.parametrize(
     ("nodes", "reason"),
     [

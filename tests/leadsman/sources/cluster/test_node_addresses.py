@@ -23,11 +23,6 @@ def followed(*changes):
     return dict(nodes.current)
 
 
-def test_an_address_is_known_by_its_node() -> None:
-    found = followed((ChangeType.ADDED, node("a", "10.0.0.1", "fd00::1")), (ChangeType.ADDED, node("b")))
-    assert found == {"10.0.0.1": "a", "fd00::1": "a"}
-
-
 def test_a_changed_address_replaces_the_old() -> None:
     before, after = node("a", "10.0.0.1"), node("a", "10.0.0.2")
     assert followed((ChangeType.ADDED, before), (ChangeType.MODIFIED, after, before)) == {"10.0.0.2": "a"}
@@ -43,11 +38,3 @@ def test_an_address_that_another_node_has_by_now_stays_the_others() -> None:
     assert followed((ChangeType.ADDED, old), (ChangeType.ADDED, new), (ChangeType.DELETED, old, old)) == {
         "10.0.0.1": "b"
     }
-
-
-def test_a_heartbeat_makes_no_new_table() -> None:
-    nodes = NodeAddressFollower(NO_CLIENT)
-    nodes.apply_changes([ObjectChange(ChangeType.ADDED, node("a", "10.0.0.1"))])
-    before = nodes.current
-    nodes.apply_changes([ObjectChange(ChangeType.MODIFIED, node("a", "10.0.0.1"), node("a", "10.0.0.1"))])
-    assert nodes.current is before

@@ -63,11 +63,6 @@ async def test_without_the_config_map_nothing_is_refused(api: FakeApiServer, unt
         assert one.current.read_at == NOW
 
 
-async def test_before_the_first_list_the_state_was_never_read() -> None:
-    one = SelfHealingFollower(ApiClient(ApiAccess("http://127.0.0.1:1")), "leadsman")
-    assert one.current.read_at is None
-
-
 async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: "Until") -> None:
     async with following(api, until) as one:
         publish(api, SelfHealingState(DEAD, UNIX_NOW, backup_owners={"edge-2": ("rs-web", "rs-cam")}))
@@ -131,14 +126,3 @@ async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
         assert samples(one)["leadsman_extender_unreadable_states_total"] == 1
         publish(api, SelfHealingState())
         await until(lambda: one.current.refused == {})
-
-
-async def test_while_the_api_server_refuses_the_last_state_stands(api: FakeApiServer, until: "Until") -> None:
-    publish(api, SelfHealingState(DEAD))
-    async with following(api, until) as one:
-        await until(lambda: api.watches == 2)
-        api.deny("configmaps")
-        api.end_watches()
-        await until(lambda: one.state.problem.text)
-        assert one.current.refused == DEAD.refused
-        assert samples(one)["leadsman_extender_refused_nodes"] == 1

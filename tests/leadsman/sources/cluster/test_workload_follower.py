@@ -73,14 +73,6 @@ def found(one, name):
 WEB = {"deployment": {PlacedPod("web-5d-x", "n1")}}
 
 
-async def test_before_the_first_list_nothing_is_known(api) -> None:
-    api.silence()
-    async with following(api) as one:
-        await until(lambda: len(api.requests) == 3)
-        assert one.current.loaded is False
-        assert one.current.age_seconds(0.0) is None
-
-
 async def test_whose_pod_it_is(api) -> None:
     """Each by its own names, on one API server."""
     replica_set(api)
@@ -150,23 +142,6 @@ async def test_places_follow_a_pod_through_its_life(api) -> None:
         await until(lambda: found(one, "db") == {})
 
 
-async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api) -> None:
-    pod(api, "db-0", "n1", "StatefulSet", "db")
-    pod(api, "db-1", "n2", "StatefulSet", "db")
-    async with places(api) as one:
-        api.drop_node("n1")
-        await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-1", "n2")}})
-
-
-async def test_a_pod_that_is_adopted_changes_its_workload(api) -> None:
-    pod(api, "web-5d-x", "n1")
-    replica_set(api)
-    async with places(api) as one:
-        pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
-        await until(lambda: found(one, "web") == WEB)
-        assert found(one, "web-5d-x") == {}
-
-
 async def test_the_last_view_stays_while_the_api_server_is_away(api) -> None:
     pod(api, "alone", "n1")
     async with places(api) as one:
@@ -176,25 +151,6 @@ async def test_the_last_view_stays_while_the_api_server_is_away(api) -> None:
         await until(lambda: one.pods.errors["Unavailable"] >= 2)
         assert found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
         assert one.current.loaded is True
-
-
-async def test_the_view_says_when_it_was_last_confirmed(api) -> None:
-    now = 10.0
-    async with following(api, WorkloadFollower, lambda: now) as one:
-        await until(lambda: one.current.loaded and api.watches == 3)
-        now = 17.0
-        assert one.current.age_seconds(now) == 7.0
-        api.send_bookmarks()
-        await until(lambda: one.current.age_seconds(now) == 0.0)
-
-
-async def test_the_same_view_is_the_same_object(api) -> None:
-    """Caches are kept by it."""
-    async with places(api) as one:
-        first = one.current
-        assert one.current is first
-        pod(api, "alone", "n1")
-        await until(lambda: one.current is not first)
 
 
 async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) -> None:

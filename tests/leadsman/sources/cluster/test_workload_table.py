@@ -19,26 +19,6 @@ def test_a_table_that_was_taken_does_not_change() -> None:
     assert taken == {("ns", "web"): {"deployment": (PlacedPod("a", "n1"),)}}
 
 
-def test_nothing_new_is_the_same_table() -> None:
-    workloads = WorkloadTable()
-    workloads.put("ns", ("pod", "a"), [WEB], None)
-    workloads.publish()
-    taken = workloads.table
-    workloads.publish()
-    assert workloads.table is taken
-
-
-def test_only_what_was_touched_is_made_anew() -> None:
-    workloads = WorkloadTable()
-    for name in ("a", "b"):
-        workloads.put("ns", ("pod", name), [("ns", "pod", name)], PlacedPod(name, "n1"))
-    workloads.publish()
-    before = workloads.table
-    workloads.put("ns", ("pod", "a"), [("ns", "pod", "a")], PlacedPod("a", "n2"))
-    workloads.publish()
-    assert workloads.table["ns", "b"] is before["ns", "b"]
-
-
 pods, nodes = st.sampled_from("abcd"), st.sampled_from([None, "n1", "n2"])
 owners = st.lists(st.tuples(st.just("ns"), st.sampled_from(["job", "cronjob"]), st.sampled_from("xy")), max_size=2)
 puts = st.tuples(pods, owners.map(lambda some: tuple(dict.fromkeys(some))), nodes)

@@ -5,11 +5,8 @@ from msgspec.structs import replace
 
 from leadsman.decision.inputs import DecisionInputs, EstimatedRow
 from leadsman.simulator.generated_cluster import generate, parse_spec
-from leadsman.sources.delay import fitted_estimates
 from leadsman.sources.delay.fitted_estimates import (
     EstimatesOnDemand,
-    FittedEstimates,
-    Measurements,
     fit_estimates,
     gather_measurements,
 )
@@ -27,23 +24,6 @@ def test_they_are_those_of_the_first_fit_of_an_extender(inputs: DecisionInputs) 
     fitted, on_demand = fit_estimates(measured, inputs.now), EstimatesOnDemand(inputs)
     assert all(on_demand.row(node) == fitted.row(node) for node in inputs.snapshot.nodes)
     assert on_demand.made_at == fitted.made_at
-
-
-def test_nothing_is_fitted_until_a_row_is_asked_for_and_then_once(
-    inputs: DecisionInputs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fits: list[float] = []
-
-    def counted(measured: Measurements, made_at: float) -> FittedEstimates:
-        fits.append(made_at)
-        return fit_estimates(measured, made_at)
-
-    monkeypatch.setattr(fitted_estimates, "fit_estimates", counted)
-    on_demand = EstimatesOnDemand(inputs)
-    assert fits == []
-    for node in inputs.snapshot.nodes:
-        on_demand.row(node)
-    assert len(fits) == 1
 
 
 def test_without_fresh_measurements_there_are_none(inputs: DecisionInputs) -> None:

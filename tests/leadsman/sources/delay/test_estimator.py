@@ -1,10 +1,6 @@
 """The background loop: when it works, what it leaves alone, and what a failure costs."""
 
-import asyncio
 import logging
-import threading
-from collections.abc import Callable
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +12,7 @@ from leadsman.network.fitting import FitBudget
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay import delay_sources
 from leadsman.sources.delay import estimator as module
-from leadsman.sources.delay.estimator import Estimator, FitSchedule
+from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import Snapshot
@@ -53,25 +49,12 @@ async def fits(estimator: Estimator) -> int:
     return estimator.fits
 
 
-async def test_before_the_first_round_nothing_is_known(world: World) -> None:
-    estimator = world.estimator()
-    assert (estimator.current, estimator.groups) == (None, None)
-
-
 async def test_a_round_makes_estimates_dated_when_their_data_were_read(world: World) -> None:
     estimator = world.estimator()
     assert await fits(estimator) == 1
     assert estimator.current
     assert estimator.current.made_at == 1.0
     assert len(estimator.current.row("n-00").nodes) == 20
-
-
-async def test_the_same_data_are_not_fitted_again(world: World) -> None:
-    estimator = world.estimator()
-    await estimator.run_once()
-    before = estimator.current
-    assert await fits(estimator) == 1
-    assert estimator.current is before
 
 
 async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: "Make") -> None:
@@ -139,13 +122,6 @@ async def test_when_nothing_fresh_is_left_the_old_estimates_stay_with_their_age(
     assert estimator.current is before
 
 
-async def test_without_any_measurement_there_are_no_estimates(world: World) -> None:
-    world.state.current = Snapshot()
-    estimator = world.estimator()
-    await estimator.run_once()
-    assert (estimator.current, estimator.problem.text) == (None, "")
-
-
 async def test_switched_off_it_makes_groups_only(world: World) -> None:
     estimator = world.estimator(estimates=False, initial_layers_ms=[50.0])
     await estimator.run_once()
@@ -162,51 +138,6 @@ async def test_the_policys_layers_count_before_the_command_lines(world: World) -
     assert estimator.groups.named().keys() == {"5 ms", "70 ms"}
 
 
-async def test_the_loop_goes_on_while_a_fit_works(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    began, release = threading.Event(), threading.Event()
-
-    def slow(*_: object) -> None:
-        began.set()
-        release.wait(5)
-
-    monkeypatch.setattr(module, "fit_estimates", slow)
-    work = asyncio.create_task(world.estimator().run_once())
-    await asyncio.to_thread(began.wait, 5)
-    assert not work.done()
-    release.set()
-    await work
-
-
-async def test_it_rests_ten_times_as_long_as_it_works(
-    world: World, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
-) -> None:
-    naps: list[float] = []
-    sleep = asyncio.sleep
-
-    async def nap(seconds: float) -> None:
-        naps.append(seconds)
-        await sleep(3600)
-
-    class Ticking(World):
-        """Every look at the clock takes 2 s."""
-
-        def estimator(self, **more: Any) -> Estimator:
-            return Estimator(self.state, self.policy, clock=self.tick, **more)
-
-        def tick(self) -> float:
-            self.now += 2.0
-            return self.now
-
-    estimator = Ticking(Snapshot(), world.quick).estimator(schedule=FitSchedule(min_pause_seconds=1.0))
-    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=nap))
-    task = asyncio.create_task(estimator.run())
-    while not naps:
-        await sleep(0.001)
-    assert naps[0] >= 20.0
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-
-
 def shown(found: list[Metric]) -> dict[str, float]:
     return {sample.name: sample.value for metric in found for sample in metric.samples}
 
@@ -221,29 +152,3 @@ async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
     assert found["leadsman_estimates_failures_total"] == 0
     assert 0 < found["leadsman_estimates_expected_error_ratio"] < 1
     assert found["leadsman_estimates_pairs"] > 60
-
-
-async def test_an_error_that_is_not_known_is_not_told(make: "Make", quick: FitBudget) -> None:
-    """Two nodes: no pair can be left out."""
-    estimator = World(make.plane(nodes=2, peers=1), quick).estimator()
-    await estimator.run_once()
-    found = shown(list(delay_sources.estimate_metrics(estimator, 31.0)))
-    assert found["leadsman_estimates_pairs"] == 1
-    assert "leadsman_estimates_expected_error_ratio" not in found
-
-
-async def test_without_a_fit_metrics_tell_counts_only(world: World) -> None:
-    assert shown(list(delay_sources.estimate_metrics(world.estimator(), 0.0))).keys() == {
-        "leadsman_estimates_fits_total",
-        "leadsman_estimates_failures_total",
-    }
-
-
-def test_sources_are_up_while_they_have_no_problem() -> None:
-    refused = ProblemLog(logging.getLogger(__name__), "", "")
-    refused.report("refused")
-    good, bad = Standing(parse_matrix("0", '{"x": 0}')), Standing(None, refused, "goldpinger")
-    up, nodes, age = delay_sources.source_metrics([good, bad], 0.0)
-    assert [sample.value for sample in up.samples] == [1.0, 0.0]
-    assert [sample.value for sample in nodes.samples] == [1, 0]
-    assert age.samples == []

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from leadsman.decision.inputs import EstimatedRow
 from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module
@@ -37,23 +36,11 @@ def test_a_row_has_every_node_with_an_interval_and_its_source(plane: FittedEstim
     assert plane.made_at == 7.0
 
 
-def test_a_measured_pair_stands_in_the_row_as_measured(plane: FittedEstimates, make: "Make") -> None:
-    peer, window = next(iter(make.plane().nodes["n-00"].latency.peers.items()))
-    row = plane.row("n-00")
-    at = row.nodes.index(peer)
-    assert (row.source[at], row.rtt_ms[at]) == ("measured", pytest.approx(window.p50_ms, rel=1e-5))
-
-
 def test_estimates_are_near_the_truth(plane: FittedEstimates, make: "Make") -> None:
     """Distances on a plane, which the model can be exactly."""
     row, truth = plane.row("n-00"), medians_ms(make.plane(peers=39), "n-00")
     errors = [abs(ms / truth[n] - 1) for n, ms in zip(row.nodes, row.rtt_ms, strict=True) if n in truth]
     assert np.median(errors) < 0.1
-
-
-@pytest.mark.parametrize("node", ["n-99", "n-0", ""])
-def test_a_node_that_the_fit_has_not_seen_has_no_estimates(plane: FittedEstimates, node: str) -> None:
-    assert plane.row(node) == EstimatedRow()
 
 
 def test_a_node_that_measured_nobody_is_in_nobodys_row(make: "Make") -> None:
@@ -70,10 +57,6 @@ def test_nodes_join_and_leave(plane: FittedEstimates, make: "Make") -> None:
     row = after.row("new")
     assert set(row.nodes) == states.keys() | ({"n-05"} if "n-05" in after.measured.nodes else set())
     assert "coordinates" in row.source
-
-
-def test_a_fit_goes_on_from_the_one_before(plane: FittedEstimates, make: "Make") -> None:
-    assert fit(make.plane(), plane).estimates.calibration is plane.estimates.calibration
 
 
 def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: FittedEstimates, make: "Make") -> None:

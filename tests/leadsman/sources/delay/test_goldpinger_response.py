@@ -33,10 +33,6 @@ def test_a_reading_is_rounded_down_and_counts_with_its_upper_end() -> None:
     assert one({"gp-2": peer(2, 12)}).rtt_ms == {"edge-2": 13.0}
 
 
-def test_a_missing_response_time_is_less_than_1_ms() -> None:
-    assert one({"gp-2": peer(2)}).rtt_ms == {"edge-2": 1.0}
-
-
 @pytest.mark.parametrize("ms", [0, None])
 def test_a_response_time_of_0_or_null_is_less_than_1_ms(ms: object) -> None:
     assert one({"gp-2": peer(2) | {"response-time-ms": ms}}).rtt_ms == {"edge-2": 1.0}
@@ -45,10 +41,6 @@ def test_a_response_time_of_0_or_null_is_less_than_1_ms(ms: object) -> None:
 def test_a_peer_that_is_not_ok_is_no_delay_however_long_it_took() -> None:
     report = one({"gp-2": peer(2, 300, ok=False, error="deadline exceeded"), "gp-3": peer(3, 5)})
     assert (report.rtt_ms, report.no_reply) == ({"edge-3": 6.0}, {"edge-2"})
-
-
-def test_a_peer_that_does_not_say_ok_is_no_delay() -> None:
-    assert one({"gp-2": {"HostIP": "10.0.0.2"}}).rtt_ms == {}
 
 
 def test_a_pod_whose_check_failed_reports_nothing() -> None:
@@ -65,10 +57,6 @@ def test_a_pod_missing_from_the_responses_is_still_measured_by_others() -> None:
 def test_a_pod_without_results_is_survived(response: object) -> None:
     found = parsed({"gp-1": {"OK": True, "HostIP": "10.0.0.1", "response": response}, "gp-2": reporter(2, {})})
     assert found.reports.keys() == {"edge-2"}
-
-
-def test_a_peer_without_a_result_is_survived() -> None:
-    assert one({"gp-2": None, "gp-3": peer(3, 5)}).rtt_ms == {"edge-3": 6.0}
 
 
 def test_a_value_that_cannot_be_read_is_named_and_costs_its_pair_alone() -> None:
@@ -123,11 +111,6 @@ def test_of_two_pods_on_a_node_the_worst_delay_counts() -> None:
     assert parsed({"gp-1": old, "gp-1b": new}).reports["edge-1"] == GoldpingerReport({"edge-2": 8.0}, set(), "")
 
 
-def test_a_node_that_answered_one_of_two_pods_has_answered() -> None:
-    silent, heard = reporter(1, {"gp-2": peer(2, ok=False)}), reporter(1, {"gp-2": peer(2, 7)})
-    assert parsed({"gp-1": silent, "gp-1b": heard}).reports["edge-1"].no_reply == set()
-
-
 def test_the_stamp_is_the_newest_ping_and_an_unset_time_is_none() -> None:
     earlier, later = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:03.000Z"
     assert one({"gp-2": peer(2, PingTime=later), "gp-3": peer(3, PingTime=earlier)}).last_pinged == later
@@ -140,7 +123,3 @@ def test_the_stamp_is_the_newest_ping_and_an_unset_time_is_none() -> None:
 def test_anything_else_is_no_answer(body: bytes) -> None:
     with pytest.raises(BadCheckAll, match="not a response to GET /check_all"):
         parse_check_all(body, NAMES)
-
-
-def test_a_cluster_without_pods_is_an_answer() -> None:
-    assert parsed({}) == CheckAllResponse({}, {})

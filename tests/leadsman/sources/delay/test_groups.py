@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
-from leadsman.sources.delay import estimator
 from leadsman.sources.delay.estimator import DelayGroups, group_nodes
 from leadsman.sources.delay.fitted_estimates import fit_estimates, gather_measurements
 from leadsman.sources.delay.matrix import DelayMatrix, parse_matrix
@@ -58,12 +56,6 @@ def test_what_agents_measured_counts_before_the_matrix(make: "Make") -> None:
     assert found(make.snapshot(a=make.state({"b": 9.0})), [5], matrix).named() == {"5 ms": []}
 
 
-def test_the_first_of_two_matrices_counts(make: "Make") -> None:
-    near, far = (parse_matrix(f"0 {ms}\n{ms} 0", '{"a": 0, "b": 1}') for ms in (1, 9))
-    assert found(make.snapshot(), [5], near, far).named() == {"5 ms": [["a", "b"]]}
-    assert found(make.snapshot(), [5], far, near).named() == {"5 ms": []}
-
-
 def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: "Make", quick: FitBudget) -> None:
     measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
     estimates = fit_estimates(measured, 0.0, budget=quick)
@@ -99,15 +91,6 @@ def test_groups_stay_while_they_hold_when_a_node_joins(make: "Make") -> None:
 def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: "Make") -> None:
     groups = found(make.snapshot(a=make.state({"b": 1.0, "c": 9.0}), c=make.state({"d": 1.0})), [5])
     assert groups.among(["d", "a", "c", "unknown"]) == {"5 ms": [["a"], ["c", "d"]]}
-
-
-def test_without_layers_there_are_no_groups(make: "Make") -> None:
-    assert found(make.snapshot(a=make.state({"b": 1.0})), []).named() == {}
-
-
-def test_above_a_number_of_nodes_there_are_none(make: "Make", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimator, "MAX_NODES", 1)
-    assert found(make.snapshot(a=make.state({"b": 1.0})), [5]).named() == {}
 
 
 def test_a_bound_finds_every_node_in_reach_and_no_other() -> None:

@@ -63,16 +63,6 @@ def test_a_pair_that_was_probed_in_vain_is_not_estimated(
     assert kept(facts(snapshot, estimates=fit, delay_views=(view,)), high_ms + 0.01, node) == ()
 
 
-def test_goldpinger_counts_while_it_is_fresh() -> None:
-    view = GoldpingerView(
-        {"n-00": GoldpingerReport({"b": 13.0}, set(), "")}, {"n-00", "b"}, read_at=0.0, fresh_until=0.5
-    )
-    fresh = GoldpingerView(view.reports, view.nodes, read_at=0.0, fresh_until=1.5)
-    assert kept(facts(Snapshot(), delay_views=(fresh,)), 13, "b") == ("b",)
-    assert kept(facts(Snapshot(), delay_views=(fresh,)), 12, "b") == ()
-    assert kept(facts(Snapshot(), delay_views=(view,)), 13, "b") == ()
-
-
 def test_a_matrix_alone_decides() -> None:
     matrix = parse_matrix("0 5 50\n6 0 9\n50 9 0", '{"n-00": 0, "b": 1, "c": 2}')
     assert kept(facts(Snapshot(), delay_views=(matrix,)), 6, "b", "c", "d") == ("b",)

@@ -38,12 +38,6 @@ def test_the_policys_statistic_counts(make: "Make", statistic: Statistic, ms: fl
     assert pairs_ms(gather_measurements(make.snapshot(a=make.state({"b": 4.0})), 0.0, statistic)) == {("a", "b"): ms}
 
 
-def test_a_delay_of_0_ms_is_one(make: "Make") -> None:
-    assert pairs_ms(gather_measurements(make.snapshot(a=make.state({"b": 0.0})), 0.0, Statistic.P50)) == {
-        ("a", "b"): 0.001
-    }
-
-
 def test_what_others_measured_counts_while_it_is_fresh(make: "Make") -> None:
     """Goldpinger's readings in the middle of what it rounded away."""
     view = GoldpingerView({"a": GoldpingerReport({"b": 13.0}, set(), "")}, {"a", "b"}, read_at=0.0, fresh_until=50.0)
@@ -70,8 +64,3 @@ def test_a_racks_name_counts_within_its_zone(make: "Make") -> None:
     )
     racks, zones = (groups.tolist() for groups in found.groups)
     assert (racks, zones) == ([0, 0, 1, -1, -1], [0, 0, 1, 1, -1])
-
-
-def test_nothing_at_all_is_an_answer(make: "Make") -> None:
-    found = gather_measurements(make.snapshot(), 0.0, Statistic.P50)
-    assert (found.nodes, len(found.pairs.log_ms)) == ((), 0)

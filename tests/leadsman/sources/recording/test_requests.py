@@ -15,7 +15,7 @@ from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_n
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
 from leadsman.runtime.decode_errors import UNREADABLE
-from leadsman.sources.recording.messages import FORMAT, Change, DecidedRequest, Head, RequestEncoder
+from leadsman.sources.recording.messages import FORMAT, DecidedRequest, Head, RequestEncoder
 from leadsman.sources.recording.reader import BadRecording, NotRecorded, RequestDecoder
 from leadsman.state.records import Heartbeat
 from tests.changing_inputs import NODES, changing_inputs, random_pod
@@ -113,19 +113,6 @@ def _table(table: Any) -> Any:
     }, table.max_age_seconds
 
 
-def test_every_field_of_the_inputs_is_recorded_or_known_not_to_matter() -> None:
-    assert set(COMPARED) == set(DecisionInputs.__struct_fields__)
-
-
-def test_what_did_not_change_is_not_written_again() -> None:
-    rng = random.Random(1)
-    request = next(decided_requests(rng))
-    encoder = RequestEncoder()
-    encoder.begin()
-    assert len(list(encoder.encode(request))) > 5
-    assert len(list(encoder.encode(request))) == 1, "the request alone"
-
-
 def test_a_heartbeat_writes_a_heartbeat_and_no_windows() -> None:
     [*_, inputs] = changing_inputs(random.Random(1), 3)
     encoder = RequestEncoder()
@@ -167,13 +154,6 @@ def test_whatever_a_block_holds_it_is_read_or_refused(seed: int, data: st.DataOb
         list(RequestDecoder().decode(bytes(block)))
 
 
-def test_a_change_that_does_not_follow_is_left_out_and_counted() -> None:
-    encoder, decoder = RequestEncoder(), RequestDecoder()
-    encoder.begin()
-    assert not list(decoder.decode(encoder.block([msgspec.msgpack.encode(Change("rows/3", {"a": {}}))], 1.0, 2.0)))
-    assert (decoder.left_out, "a change does not follow" in decoder.why) == (1, True)
-
-
 @given(st.integers(0, 10**6), st.integers(0, 20))
 def test_a_lost_block_costs_its_requests_and_what_comes_back_is_what_was_decided(seed: int, lost: int) -> None:
     """Each request is a block; those behind the lost one come back, and differ at most in inputs that it changed."""
@@ -192,13 +172,6 @@ def test_a_lost_block_costs_its_requests_and_what_comes_back_is_what_was_decided
             one.nodes,
             one.answer,
         )
-
-
-def test_of_a_pod_s_labels_those_are_recorded_that_are_read() -> None:
-    request = next(decided_requests(random.Random(1)))
-    pod = structs.replace(request.pod, labels={"app": "web", "secret": "x"})
-    (read,) = through_a_recording(iter([structs.replace(request, pod=pod)]))
-    assert read.pod.labels == {"app": "web"}
 
 
 def test_names_that_a_lost_block_brought_are_in_the_next_one() -> None:

@@ -2,9 +2,6 @@
 
 import os
 import random
-import signal
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,17 +75,6 @@ def test_the_oldest_go_and_the_size_is_kept(tmp_path: Path) -> None:
     kept = read(tmp_path)
     assert kept == list(range(kept[0], 200))
     assert writer.ring.total_bytes > 0.9 * (1 << 20), "no more goes than must"
-
-
-def test_a_second_run_appends_and_drops_the_first_one_s_oldest(tmp_path: Path) -> None:
-    for number in (0, 100, 200):
-        writer = Writer(tmp_path, noise_bytes=10_000)
-        writer.number = number
-        writer.write(40)
-        writer.ring.close()
-    kept = read(tmp_path)
-    assert kept == [*range(100, 140), *range(200, 240)][-len(kept) :]
-    assert kept[0] < 200
 
 
 @pytest.fixture(scope="module")
@@ -181,32 +167,12 @@ def test_what_is_written_meanwhile_is_read_through_all_segments_and_the_end_ends
     assert not recording.torn
 
 
-def test_a_block_that_is_half_written_is_waited_for(tmp_path: Path, written: bytes) -> None:
-    path, cuts = tmp_path / "segment-00000001.rec", iter([5, 400, 2_000, len(written)])
-    path.write_bytes(b"")
-
-    def wait() -> bool:
-        cut = next(cuts, None)
-        if cut is not None:
-            path.write_bytes(written[:cut])
-        return cut is not None
-
-    recording = Recording(tmp_path)
-    assert len(list(recording.requests(wait))) == REQUESTS
-    assert not recording.torn
-
-
 def test_a_state_that_fills_the_ring_alone_is_an_error_that_names_the_flag(tmp_path: Path) -> None:
     ring = SegmentRing(tmp_path, 1 << 20)
     ring.begin_segment()
     ring.write(NOISE[:1_000_000])
     with pytest.raises(RingTooSmall, match="raise --record-bytes"):
         ring.write(NOISE[:100_000])
-
-
-def test_a_folder_that_is_not_there_is_an_error_that_says_what_would_do(tmp_path: Path) -> None:
-    with pytest.raises(RingFolderError, match="needs a folder that exists"):
-        SegmentRing(tmp_path / "absent")
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -218,30 +184,3 @@ def test_two_processes_do_not_share_a_folder(tmp_path: Path) -> None:
 def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     Writer(tmp_path).write()
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
-
-
-WRITES_FOR_EVER = """
-import sys
-from pathlib import Path
-from tests.leadsman.sources.recording.test_segments import Writer
-writer = Writer(Path(sys.argv[1]), noise_bytes=1000)
-while True:
-    writer.write()
-    print(writer.number, flush=True)
-"""
-
-
-def test_after_kill_9_all_that_was_written_is_read(tmp_path: Path) -> None:
-    root = Path(__file__).parents[4]
-    writer = subprocess.Popen([sys.executable, "-c", WRITES_FOR_EVER, tmp_path], stdout=subprocess.PIPE, cwd=root)
-    assert writer.stdout
-    for _ in range(300):
-        written = int(writer.stdout.readline())
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
-    writer.stdout.close()
-    recording = Recording(tmp_path)
-    kept = numbers(recording)
-    assert kept == list(range(kept[0], kept[-1] + 1))
-    assert kept[-1] >= written - 1
-    assert len(recording.torn) <= 1

@@ -86,23 +86,6 @@ def test_a_bad_rule_is_refused_by_the_api_server_by_its_path(kubectl: Kubectl, f
     assert f"spec.strategies.dontschedule.rules[0].{field}" in done.stderr
 
 
-def test_our_own_fields_are_kept(kubectl: Kubectl) -> None:
-    policy = f"""
-apiVersion: telemetry.intel.com/v1alpha1
-kind: TASPolicy
-metadata: {{name: ours, namespace: {NAMESPACE}}}
-spec:
-  metrics: {{maxAgeSeconds: 2.5, failMode: closed}}
-  strategies: {{scheduleonmetric: {{scoring: rank, rules: [{{metricname: m, operator: LessThan}}]}}}}
-"""
-    assert kubectl("apply", "-f", "-", given=policy).returncode == 0
-    shown = kubectl("get", "tasp", "ours", "-n", NAMESPACE, "-o", "jsonpath={.spec.metrics}{.spec.strategies}").stdout
-    assert '"failMode":"closed"' in shown
-    assert '"maxAgeSeconds":2.5' in shown
-    assert '"scoring":"rank"' in shown
-    kubectl("delete", "tasp", "ours", "-n", NAMESPACE)
-
-
 async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServer, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED)).returncode == 0
     key = PolicyKey(NAMESPACE, "scheduling-policy")

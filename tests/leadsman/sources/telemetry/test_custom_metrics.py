@@ -46,15 +46,6 @@ async def test_each_version_is_read_exactly(server: Any, served: Any, version: s
     assert server.asked == [GROUP, f"{GROUP}/{version}/nodes/*/m"]
 
 
-async def test_the_version_is_looked_for_once(server: Any) -> None:
-    server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": V1BETA2}
-    async with ApiClient(ApiAccess(server.url)) as client:
-        source = CustomMetricsSource(client)
-        await source.query("m")
-        await source.query("m")
-    assert server.asked.count(GROUP) == 1
-
-
 async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
     items = [value("a", "nonsense"), value("b", "7"), value("c", None)]
     server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": {"items": items}}

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from agent.hardware import nvidia
 from leadsman.cluster.devices.monitored import METRICS, XID, DeviceReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -54,16 +53,6 @@ async def test_an_agent_s_reading_counts_as_the_exporter_s(server: Any) -> None:
     poller = await polled(server, vector(agent, xid("0", UUID="GPU-a", Hostname="n1")))
     assert poller.current == {"GPU-a": DeviceReading("n1", {XID: 79.0}, 100.0)}
     assert all(metric in server.queries[0] for metric in AGENT_METRICS)
-
-
-def test_the_agents_names_are_those_that_agents_export() -> None:
-    health = (nvidia.XID, nvidia.ROW_REMAP_FAILURE, nvidia.UNCORRECTABLE_ERRORS, nvidia.THROTTLE_REASONS)
-    assert set(AGENT_METRICS) == {f"leadsman_{each.name}" for each in health}
-
-
-async def test_what_has_no_device_node_or_number_is_left_out(server: Any) -> None:
-    answer = vector(xid("1", node="n1"), xid("1", UUID="GPU-a"), xid("NaN", UUID="GPU-b", node="n1"))
-    assert (await polled(server, answer)).current == {}
 
 
 async def test_a_device_that_is_missing_keeps_its_reading_which_ages(server: Any) -> None:

@@ -5,8 +5,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from leadsman.sources.telemetry.polling import (
     RETENTION_SECONDS,
     MetricPoller,
@@ -87,11 +85,6 @@ def test_a_measurement_that_did_not_change_its_stamp_is_no_new_one() -> None:
     assert dict(merge_samples(column, first, second, 105.0).read_at or {}) == {"a": 100.0, "b": 105.0}
 
 
-def test_without_a_stamp_each_answer_is_new() -> None:
-    first = {"a": Sample(1)}
-    assert merge_samples(merge_samples(None, {}, first, 100.0), first, first, 105.0).oldest_read_at == 105.0
-
-
 def test_a_node_that_is_missing_keeps_its_value_until_it_is_forgotten() -> None:
     first = {"a": Sample(1), "b": Sample(2)}
     column = merge_samples(None, {}, first, 100.0)
@@ -121,11 +114,3 @@ async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
-
-
-async def test_a_fault_that_is_no_answer_ends_the_task() -> None:
-    """Only what is expected is survived."""
-    polled = poller(Source(m=RuntimeError("ours")), lambda: ["m"], Clock())
-    with pytest.raises(ExceptionGroup) as raised:
-        await polled.poll()
-    assert isinstance(raised.value.exceptions[0], RuntimeError)

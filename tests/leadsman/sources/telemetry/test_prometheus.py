@@ -77,15 +77,7 @@ async def test_what_cannot_be_used_says_why(server: Any, answer: Any, said: str)
         await asked(server, answer)
 
 
-async def test_an_empty_result_is_an_answer(server: Any) -> None:
-    assert await asked(server, vector()) == {}
-
-
 @pytest.mark.parametrize("text", ["queries: [a]", "nodelabel: x", "nodeLabel: 'a b'", "[", "queries: {m: 7}"])
 def test_a_bad_file_of_queries_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadQueries, match=r"queries.yaml: .*write nodeLabel: LABEL"):
         parse_queries(text, "queries.yaml")
-
-
-def test_an_empty_file_is_one() -> None:
-    assert parse_queries("", "f") == PrometheusQueries()

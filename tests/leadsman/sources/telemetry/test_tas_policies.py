@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.inputs import PolledMetrics, SnapshotMetrics
 from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube.access import ApiAccess
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
@@ -45,16 +44,6 @@ async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
             task.cancel()
 
 
-async def test_before_the_first_listing_none_is_not_known_to_be_none(api: FakeApiServer) -> None:
-    async with TelemetrySources(TelemetrySettings(("agents",), ApiAccess(api.url)), time.monotonic) as unstarted:
-        assert not unstarted.current.policies.loaded
-
-
-async def test_without_a_policy_they_are_loaded_and_none(sources: TelemetrySources) -> None:
-    await until(lambda: sources.current.policies.loaded)
-    assert sources.current.policies.used == {}
-
-
 async def test_a_policy_comes_changes_and_goes_within_a_second(api: FakeApiServer, sources: TelemetrySources) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec())
@@ -80,14 +69,6 @@ async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
     assert str(sources.current.policies.used[P].dontschedule) == "m Equals 1"
 
 
-async def test_a_bad_policy_costs_only_itself(api: FakeApiServer, sources: TelemetrySources) -> None:
-    api.put(f"{BASE}/ns/taspolicies/bad", {"spec": 7})
-    api.put(f"{BASE}/ns/taspolicies/p", spec())
-    await until(lambda: len(sources.current.policies.used) == len(sources.current.policies.refused) == 1)
-    api.delete(f"{BASE}/ns/taspolicies/bad")
-    await until(lambda: not sources.current.policies.refused)
-
-
 async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: FakeApiServer, sources: TelemetrySources) -> None:
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used)
@@ -101,7 +82,3 @@ async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, so
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
     await until(lambda: "brand-new" in sources.pollers["custom-metrics"].errors, 1.0)
-
-
-async def test_tables_stand_in_the_order_of_the_settings(sources: TelemetrySources) -> None:
-    assert [type(table) for table in sources.current.tables] == [PolledMetrics, SnapshotMetrics]
