@@ -117,7 +117,7 @@ class ClusterSources:
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
-        yield "watch nodes", self.nodes.reflector.run()
+        yield "watch labels of nodes", self.nodes.reflector.run()
         if self.node_addresses:
             yield "watch node addresses", self.node_addresses.reflector.run()
         if self.self_healing:

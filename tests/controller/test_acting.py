@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,9 +10,7 @@ import pytest
 
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
-from leadsman.kube.names import OWNERSHIP_ANNOTATION
-from leadsman.planning.labels.limits import MAX_RECORD_BYTES
-from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES, parse_path
+from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -27,36 +24,6 @@ COOL = {"heat": {"n1": 10, "n2": 10}}
 @pytest.fixture
 def mark(make: "Make") -> TasPolicy:
     return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
-
-
-async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(
-    acting: "Act", mark: TasPolicy, labels: Callable[[str], dict[str, str]]
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        await controller.step([mark], HOT)
-        assert (labels("n1"), labels("n2")) == ({"hot": "violating"}, {})
-        await controller.step([mark], COOL)
-        assert labels("n1") == {}
-
-
-async def test_a_label_that_is_not_ours_is_logged_once_while_it_stays(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"hot": "violating"}}})
-    async with acting() as controller:
-        for metrics in (COOL, COOL, COOL):
-            await controller.step([mark], metrics)
-    said = [each.message for each in caplog.records if each.name == "controller.labels"]
-    assert said == ["a label of node n1 is left alone: hot=violating is not recorded as ours; --adopt takes it over"]
-
-
-async def test_nothing_to_do_is_no_call(acting: "Act", mark: TasPolicy, api: FakeApiServer) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        await controller.step([mark], HOT)
-        before = len(api.requests)
-        for _ in range(3):
-            await controller.step([mark], HOT)
-        assert "patch" not in api.verbs()[before:]
 
 
 async def test_each_action_is_told_in_an_event_with_its_reason(
@@ -84,17 +51,6 @@ async def test_labels_of_others_stay(
     assert patches == [{"hot": "violating"}, {"hot": None}]
 
 
-async def test_a_node_deleted_in_mid_plan_costs_only_itself(
-    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
-    both = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
-    async with acting(["n1", "n2"]) as controller:
-        api.delete("/api/v1/nodes/n1")
-        await controller.step([both], HOT)
-        assert labels("n2") == {"telemetry.aware.scheduling.p/hot": "yes"}
-        assert controller.writer.results == Counter(gone=1, done=1)
-
-
 async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(
     acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
 ) -> None:
@@ -106,29 +62,6 @@ async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands
         await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
         await controller.step([mark], HOT)
         assert labels("n1") == {"other": "x", "hot": "violating"}
-
-
-async def test_retry_after_is_obeyed(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        api.fail("patch", 429, retry_after_seconds=1)
-        began = time.monotonic()
-        await controller.step([mark], HOT)
-        assert time.monotonic() - began >= 1
-        assert labels("n1") == {"hot": "violating"}
-
-
-@pytest.mark.parametrize("status", [500, 503, 403])
-async def test_a_failed_patch_is_planned_again(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], status: int
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        api.fail("patch", status)
-        await controller.step([mark], HOT)
-        assert labels("n1") == {}
-        await controller.step([mark], HOT)
-        assert labels("n1") == {"hot": "violating"}
 
 
 async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(
@@ -176,28 +109,6 @@ async def test_a_node_with_too_many_labels_is_left_alone_and_named(
         assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
 
 
-async def test_an_api_server_that_is_away_ends_the_round(acting: "Act", make: "Make", api: FakeApiServer) -> None:
-    every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
-    nodes = [f"n{number}" for number in range(200)]
-    async with acting(nodes) as controller:
-        api.fail("patch", 503, times=200)
-        await controller.step([every], {"heat": dict.fromkeys(nodes, 9)})
-        assert controller.writer.results["failed"] < 40
-
-
-async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        await until(lambda: api.watches)
-        api.reset_watches(b'{"type":')
-        api.compact()
-        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "y"}}})
-        await until(lambda: controller.nodes.current["n1"].metadata.labels.get("other") == "y")
-        await controller.step([mark], HOT)
-        assert labels("n1") == {"other": "y", "hot": "violating"}
-
-
 async def test_who_leads_no_longer_writes_no_more(
     acting: "Act", make: "Make", api: FakeApiServer, until: "Until"
 ) -> None:
@@ -210,15 +121,6 @@ async def test_who_leads_no_longer_writes_no_more(
         controller.leads = False
         await step
         assert 20 <= api.verbs().count("patch") < 90
-
-
-async def test_a_second_controller_finds_nothing_to_do(acting: "Act", mark: TasPolicy, api: FakeApiServer) -> None:
-    """Actions do no harm twice: a lease is no fence."""
-    async with acting(["n1", "n2"]) as first:
-        await first.step([mark], HOT)
-    async with acting([]) as second:
-        plan = await second.step([mark], HOT)
-        assert plan.patches == ()
 
 
 async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(
@@ -242,16 +144,3 @@ async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(
             wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
             wrong = {node: labels(node) for node in nodes if labels(node) != wanted}
             assert not wrong, controller.writer.results
-
-
-async def test_the_record_of_owned_labels_of_a_node_never_outgrows_what_is_read(
-    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
-) -> None:
-    rules = [make.rule("heat", "GreaterThan", 80, *(f"{number:02}{'l' * 60}=x" for number in range(60)))]
-    policies = [make.policy(f"p{number:02}{'n' * 100}", labeling=rules) for number in range(10)]
-    async with acting(["n1", "n2"]) as controller:
-        plan = await controller.step(policies, HOT)
-        record = api.objects.get(parse_path("/api/v1/nodes/n1"))["metadata"]["annotations"][OWNERSHIP_ANNOTATION]
-        assert 40 << 10 < len(record) <= MAX_RECORD_BYTES
-        assert len(labels("n1")) + len(plan.withheld) == 600
-        assert "may have 49,152 bytes" in plan.withheld[0].why

@@ -81,22 +81,6 @@ def test_when_the_one_that_leads_is_killed_the_other_goes_on(cluster: KubeApiSer
     assert holder(cluster) not in ("", leader)
 
 
-def test_what_was_done_is_seen_with_kubectl(cluster: KubeApiServer, start) -> None:
-    marked_node(cluster, "n3")
-    policy = {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}
-    body = {
-        "apiVersion": "telemetry.intel.com/v1alpha1",
-        "kind": "TASPolicy",
-        "metadata": {"name": "hot"},
-        "spec": policy,
-    }
-    kubectl(cluster, "create", "-n", "leadsman", "-f", "-", given=json.dumps(body))
-    start()
-    until(lambda: "NodeUnmarked" in kubectl(cluster, "describe", "node", "n3"), "the Event at the node", 40)
-    shown = until(lambda: conditions(cluster), "the policy's status")
-    assert shown == {"Accepted": "True", "Active": "False"}, "no node reports its metric"
-
-
 def conditions(cluster: KubeApiServer) -> dict[str, str]:
     found = json.loads(kubectl(cluster, "get", "tasp", "hot", "-n", "leadsman", "-o", "json"))
     return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", [])}

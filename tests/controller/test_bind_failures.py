@@ -65,11 +65,6 @@ def test_what_a_real_scheduler_writes_has_its_cause(pod: str, cause) -> None:
     assert bind_failure_cause(BY_POD[pod]["message"]) is cause
 
 
-@pytest.mark.parametrize("message", ["", "0/3 nodes are available: 3 Insufficient cpu.", "running Bind plugins failed"])
-def test_other_messages_are_no_failed_bind(message: str) -> None:
-    assert bind_failure_cause(message) is None
-
-
 async def test_a_failure_is_counted_once_however_often_it_is_read(look: Looking) -> None:
     look.written("refused")
     for minute in range(5):
@@ -96,27 +91,3 @@ async def test_events_of_another_pod_and_of_an_extender_count_nowhere(look: Look
     look.written("timesout")
     look.written("extbind")
     assert await look.at(0, waiting("refused"), waiting("extbind")) == {}
-
-
-async def test_an_api_server_that_refuses_is_asked_again_later(look: Looking, caplog: pytest.LogCaptureFixture) -> None:
-    look.written("refused")
-    look.api.fail("list", 403)
-    assert await look.at(0, waiting()) == {}
-    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 1}
-    assert caplog.text.count("cannot read Events of pods that failed to bind") == 1
-
-
-async def test_a_pod_that_waits_no_more_is_forgotten(look: Looking) -> None:
-    look.written("refused")
-    await look.at(0, waiting())
-    await look.at(1)
-    assert (look.unbound._read_at, look.unbound._counted) == ({}, {})
-
-
-async def test_the_metric_has_all_causes_from_the_start(look: Looking) -> None:
-    (family,) = look.unbound.families()
-    assert {sample.labels["cause"]: sample.value for sample in family.samples} == {
-        "bind_refused": 0,
-        "bind_timeout": 0,
-        "claim_unbound": 0,
-    }

@@ -47,24 +47,6 @@ async def test_the_leader_acts_and_the_other_replicas_forget() -> None:
     assert keeper.calls == ["keep", "forget"]
 
 
-async def test_a_keeper_of_all_replicas_acts_on_each() -> None:
-    keeper = EverywhereAMinuteApart()
-    keeper.leads = False
-    await keeper.turn()
-    assert keeper.calls == ["keep"]
-
-
-async def test_a_keeper_waits_for_what_it_needs() -> None:
-    listed: Any = asyncio.Event()
-    reflector: Any = type("Reflector", (), {"loaded": listed})()
-    keeper = Recorded(needs=[reflector])
-    await keeper.turn()
-    assert keeper.calls == []
-    listed.set()
-    await keeper.turn()
-    assert keeper.calls == ["keep"]
-
-
 async def test_it_acts_no_more_often_than_it_says_unless_it_is_hurried() -> None:
     keeper = EverywhereAMinuteApart()
     for keeper.now in (100.0, 130.0, 160.0, 161.0):
@@ -102,15 +84,6 @@ async def test_a_keeper_whose_turn_does_not_end_is_stalled(until: "Until") -> No
     keeper.may_end.set()
     await until(lambda: loops.stalled() == [])
     loop.cancel()
-
-
-async def test_what_a_turn_raises_ends_its_loop() -> None:
-    class Broken(Recorded):
-        async def keep(self) -> None:
-            raise RuntimeError("broken")
-
-    with pytest.raises(RuntimeError, match="broken"):
-        await KeeperLoops([Broken()]).loops()["a keeper"]
 
 
 async def test_a_turn_that_the_api_server_fails_is_said_once_and_made_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,7 +1,5 @@
 """Pods that name a telemetry policy which does not exist get one Event."""
 
-import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -92,34 +90,6 @@ async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_mis
     )
 
 
-async def test_a_policy_that_comes_and_is_refused_is_told_under_another_name(looked: Rounds) -> None:
-    await looked([pod()])
-    missing, refused = await looked([pod()], REFUSED)
-    assert missing.name != refused.name
-
-
-async def test_a_policy_of_another_namespace_is_not_the_pod_s(looked: Rounds) -> None:
-    assert (
-        len(await looked([pod()], TasPolicies({PolicyKey("other", "gone"): TasPolicy("other", "gone")}, loaded=True)))
-        == 1
-    )
-
-
-async def test_a_pod_that_is_being_deleted_is_left_alone(looked: Rounds) -> None:
-    assert await looked([pod(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))]) == []
-
-
-async def test_an_empty_label_names_nothing(looked: Rounds) -> None:
-    assert await looked([pod(policy="")]) == []
-
-
-async def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked: Rounds) -> None:
-    await looked([pod()])
-    await looked([pod(policy="gone-2")])
-    events = await looked([pod(uid="u2")])
-    assert len({event.name for event in events}) == len(events) == 3
-
-
 async def test_more_than_the_rate_waits(looked: Rounds) -> None:
     assert len(await looked([pod(uid=f"u{n}") for n in range(10)])) == 3
 
@@ -142,8 +112,3 @@ async def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
 
 def counts(looked: Rounds) -> dict[str, float]:
     return {family.name: family.samples[0].value for family in looked.missing.families()}
-
-
-async def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked: Rounds) -> None:
-    (event,) = await looked([pod(name="a" * 199 + "-" + "b" * 53)])
-    assert re.fullmatch(r"a{199}\.[0-9a-f]{16}", event.name)

@@ -182,20 +182,6 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     return start
 
 
-async def test_a_plan_that_is_handed_over_is_carried_out(started: Start, until: "Until") -> None:
-    async with started() as one:
-        await one.object.write(HandedOverPlan(PLAN))
-        for _ in range(10):
-            await one.step(until)
-        assert one.state() is RunState.DONE
-        assert one.outcomes() == [Outcome.MOVED, Outcome.MOVED]
-        assert sorted(one.pods("shop")) == ["db-2", "web-2"]
-        assert not one.pods("leadsman-placeholders")
-        reasons = [event["reason"] for event in one.recorder._pending]
-        assert reasons.count("Replaced") == 2
-        assert [reason for reason in reasons if reason.startswith("MovePlan")] == ["MovePlanRunning", "MovePlanDone"]
-
-
 @pytest.mark.parametrize("number", range(1, 11))
 async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_once(
     number: int, started: Start, until: "Until"
@@ -209,20 +195,6 @@ async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_
         assert one.state() is RunState.DONE
         assert Counter(each.path.split("/")[-2] for each in one.evictions()) == {"web": 1, "db": 1}
         assert not one.pods("leadsman-placeholders")
-
-
-async def test_room_is_held_before_each_eviction(started: Start, until: "Until") -> None:
-    async with started() as one:
-        await one.object.write(HandedOverPlan(PLAN))
-        for _ in range(10):
-            await one.step(until)
-        asked = [
-            each.body["metadata"]["name"]
-            for each in one.api.requests
-            if each.verb == "create" and (each.path.endswith("/eviction") or each.path == HOLDS)
-        ]
-        for name in ("web", "db"):
-            assert asked.index(f"hold-{name}-uid") < asked.index(name)
 
 
 async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, until: "Until") -> None:
@@ -247,16 +219,6 @@ async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: "
             await one.step(until)
         assert one.state() is None
         assert not one.pods("leadsman-placeholders")
-
-
-async def test_a_replica_that_does_not_lead_carries_nothing_out(started: Start, until: "Until") -> None:
-    async with started() as one:
-        await one.object.write(HandedOverPlan(PLAN))
-        one.leads = False
-        for _ in range(3):
-            await one.step(until)
-        assert not one.pods("leadsman-placeholders")
-        assert not one.evictions()
 
 
 async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start, until: "Until") -> None:

@@ -28,10 +28,3 @@ def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watch
     assert nodes.views()[0].labels == {"other": "x"}
     watched.current = {("", "n1"): node("1")}
     assert nodes.views()[0].labels == {}, "it is forgotten for good"
-
-
-def test_a_node_that_is_gone_stays_gone(watched: Any) -> None:
-    nodes = NodeCache(watched)
-    nodes.record_patch("n1", node("2"))
-    watched.current = {}
-    assert nodes.views() == []

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from controller.node_health import EVENT_OF, STATUS_OF, NodeConditions
+from controller.node_health import NodeConditions
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.failover import verdicts
-from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
+from leadsman.planning.failover.node_verdict import NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
@@ -77,20 +77,6 @@ async def publisher(api: FakeApiServer) -> AsyncIterator[Publisher]:
             await task
 
 
-async def test_a_node_that_was_never_suspected_has_no_condition(publisher: Publisher) -> None:
-    await publisher.publish(REACHABLE)
-    assert publisher.condition == {}
-
-
-@pytest.mark.parametrize(("signs", "status", "reason"), [(DEAD, "True", "NodeDead"), (SUSPECT, "Unknown", "LeaseRene")])
-async def test_a_verdict_is_a_condition(publisher: Publisher, signs: str, status: str, reason: str) -> None:
-    await publisher.publish(signs)
-    assert publisher.condition["status"] == status
-    assert publisher.condition["reason"].startswith(reason)
-    assert publisher.condition["message"] == "who says what"
-    assert publisher.condition["lastTransitionTime"].endswith("Z")
-
-
 async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, until: "Until") -> None:
     for signs in (SUSPECT, SUSPECT, DEAD, DEAD, REACHABLE, REACHABLE):
         await publisher.publish(signs)
@@ -114,24 +100,3 @@ async def test_the_next_leader_goes_on_from_the_condition(publisher: Publisher, 
         assert successor.patches == 1, "of the first leader"
         await successor.publish(REACHABLE)
     assert successor.condition["status"] == "False"
-
-
-async def test_a_replica_that_lost_its_lead_writes_nothing(publisher: Publisher) -> None:
-    publisher.leads = False
-    await publisher.publish(DEAD)
-    assert publisher.patches == 0
-
-
-async def test_what_the_api_server_refuses_is_written_later_and_the_log_names_the_component(
-    publisher: Publisher, api: FakeApiServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    api.fail("patch", 403)
-    await publisher.publish(DEAD)
-    assert publisher.condition == {}
-    assert "is the component self-healing installed?" in caplog.text
-    await publisher.publish(DEAD)
-    assert publisher.condition["status"] == "True"
-
-
-def test_every_verdict_has_a_status() -> None:
-    assert set(STATUS_OF) == set(EVENT_OF) == set(NodeHealth)

@@ -47,10 +47,6 @@ async def followed(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Follo
         await task
 
 
-async def test_a_lease_that_was_listed_may_be_of_any_age(followed: Followed) -> None:
-    assert followed.view == LeaseView(40.0, 100.0, is_new=True)
-
-
 async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
     followed: Followed, api: FakeApiServer, until: "Until"
 ) -> None:
@@ -80,18 +76,7 @@ async def test_a_direct_read_of_a_newer_version_confirms_nothing(
     assert followed.view.confirmed_at is None
 
 
-async def test_a_read_that_fails_confirms_nothing(followed: Followed, api: FakeApiServer) -> None:
-    api.fail("get", 500)
-    await followed.leases.confirm(["n1"])
-    assert followed.view == LeaseView(40.0, 100.0, is_new=True)
-
-
 async def test_reads_are_limited(followed: Followed, api: FakeApiServer) -> None:
     for _ in range(5):
         await followed.leases.confirm(["n1"])
     assert api.verbs().count("get") == 2
-
-
-async def test_a_lease_that_is_deleted_is_forgotten(followed: Followed, api: FakeApiServer, until: "Until") -> None:
-    api.delete(f"{PATH}/n1")
-    await until(lambda: followed.view is None)

@@ -60,11 +60,3 @@ async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses: St
         await statuses.writer.turn()
         statuses.now += 1
     assert api.verbs() == ["patch"] * 2
-
-
-async def test_a_policy_that_nobody_has_read_yet_has_no_status(
-    statuses: Statuses, api: FakeApiServer, make: "Make"
-) -> None:
-    statuses.facts = make.known([], {})
-    await statuses.writer.turn()
-    assert api.verbs() == []

@@ -106,25 +106,7 @@ async def test_a_plan_that_is_carried_out_is_left_alone(balanced: Balanced, stat
     assert await balanced.object.read() is None
 
 
-async def test_a_finished_plan_is_replaced(balanced: Balanced) -> None:
-    await balanced.after_a_while()
-    first = await balanced.object.read()
-    assert first is not None
-    balanced.carrier.plan = last_plan(progress=PlanProgress(first.plan.id, RunState.DONE))
-    await balanced.after_a_while()
-    second = await balanced.object.read()
-    assert second is not None
-    assert second.plan.id != first.plan.id
-
-
 async def test_what_was_moved_before_counts(balanced: Balanced) -> None:
     balanced.carrier.plan = last_plan(departures=(Departure("rs", "edge-2", 5000.0, landed_on="edge-1"),))
     await balanced.after_a_while()
     assert await balanced.object.read() is None
-
-
-async def test_a_pod_that_came_back_twice_is_given_up_and_said(balanced: Balanced) -> None:
-    balanced.carrier.plan = last_plan(departures=(Departure("rs", "edge-1", 0.0, returns=2),))
-    await balanced.after_a_while()
-    assert await balanced.object.read() is None
-    assert "came back 2 times" in balanced.rebalancer.page()["left_out"]["shop/web"]

@@ -195,13 +195,6 @@ async def test_a_move_that_stays_refused_is_rolled_back(started: Start, until: "
         assert "within 30 s" in one.events()["ReplacementRolledBack"]
 
 
-async def test_a_replica_that_does_not_lead_writes_nothing(started: Start) -> None:
-    async with started() as one:
-        one.leads = False
-        await one.step()
-        assert one.writes() == []
-
-
 async def test_nothing_is_done_before_the_state_is_written(started: Start) -> None:
     async with started() as one:
         one.api.fail("create", 503)

@@ -49,13 +49,6 @@ async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: 
     assert set(api.requests[-1].body["metadata"]) == {"annotations"}
 
 
-async def test_the_log_says_which_node_was_touched_and_why(requeuer, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO")
-    one, *_ = requeuer
-    await one.turn()
-    assert "annotated node a so that kube-scheduler retries: node a now passes the filters for" in caplog.text
-
-
 async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
     one, state, _ = requeuer
     await one.turn()
@@ -76,13 +69,6 @@ async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -
     await one.turn()
     assert touched(api) == ["a", "a"]
     assert one.touched == 1
-
-
-async def test_without_waiting_pods_nothing_is_done(requeuer, api: FakeApiServer) -> None:
-    one, _, pods = requeuer
-    pods.clear()
-    await one.turn()
-    assert api.requests == []
 
 
 async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(

@@ -55,16 +55,6 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
 
 
-async def test_the_log_says_what_goes_and_what_comes(
-    api: FakeApiServer, running: "Run", until: "Until", caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with running():
-        await until(lambda: node_labels(api) == {"other": "x"})
-    assert any(said.startswith("remove label hot from node n1: ") for said in caplog.messages), caplog.messages
-
-
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running(dry_run=True) as port:
@@ -128,15 +118,6 @@ def of_lease(api: FakeApiServer) -> Any:
         return ""
 
 
-async def test_metrics_say_who_leads_and_what_was_done(api: FakeApiServer, running: "Run", until: "Until") -> None:
-    api.put(NODES.path("", "n1"), {"metadata": MARKED})
-    async with running() as port:
-        await until(lambda: node_labels(api) == {"other": "x"})
-        _, text = await page(port, "/metrics")
-    assert "leadsman_controller_leader 1.0" in text
-    assert 'leadsman_controller_patches_total{result="done"} 1.0' in text
-
-
 async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.fail("list", 503, times=100)
     async with running() as port:
@@ -145,16 +126,3 @@ async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, ru
         assert status == 503
         assert "nodes are not listed" in text
         assert (await page(port, "/healthz"))[0] == 200
-
-
-async def test_it_is_ready_where_no_telemetry_policies_are_served(
-    api: FakeApiServer, running: "Run", until: "Until"
-) -> None:
-    api.put(NODES.path("", "n1"), {"metadata": {}})
-    api.not_served.add(TASPOLICY_RESOURCE.plural)
-    async with running() as port:
-        async with asyncio.timeout(60):
-            status = 0
-            while status != 200:
-                await asyncio.sleep(0.05)
-                status = (await page(port, "/readyz"))[0]

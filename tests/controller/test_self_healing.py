@@ -171,17 +171,6 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     return start
 
 
-async def test_a_bounded_pod_is_covered_once_its_placeholder_is_bound(started: Start, until: "Until") -> None:
-    async with started() as cluster:
-        await cluster.step()
-        [waiting] = cluster.healing.backups.status.coverage.values()
-        assert waiting.state is CoverageState.WAITING
-        [pod] = cluster.placeholders()
-        assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": str(2**30)}
-        assert await cluster.cover(until) in ("edge-2", "edge-3")
-        assert len(cluster.placeholders()) == 1
-
-
 async def test_a_dead_node_is_refused_then_tainted_then_its_pod_deleted(started: Start, until: "Until") -> None:
     async with started() as cluster:
         await cluster.cover(until)
@@ -283,17 +272,6 @@ async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_anothe
         assert cluster.api.requests[-1].path == POD
 
 
-async def test_a_stateful_pod_stays_with_an_event(started: Start, until: "Until") -> None:
-    async with started(owner={"kind": "StatefulSet", "name": "db"}) as cluster:
-        await cluster.cover(until)
-        cluster.die("edge-1")
-        await cluster.step()
-        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
-        await cluster.step()
-        assert "delete" not in cluster.api.verbs()
-        assert "must not run twice" in cluster.events()["NotFailedOver"]
-
-
 async def test_a_node_that_returns_loses_our_taint_and_no_other(started: Start, until: "Until") -> None:
     async with started(RecoveryBudget(return_seconds=0.0)) as cluster:
         await cluster.cover(until)
@@ -332,27 +310,6 @@ async def test_nothing_is_done_before_the_state_is_written(started: Start, until
         assert cluster.taints("edge-1") == []
         await cluster.healing.recovery.turn()
         assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
-
-
-async def test_a_replica_that_does_not_lead_writes_nothing(started: Start, until: "Until") -> None:
-    async with started() as cluster:
-        cluster.leads = False
-        cluster.die("edge-1")
-        await cluster.step()
-        assert {"create", "update", "patch", "delete"}.isdisjoint(cluster.api.verbs())
-
-
-async def test_a_cordoned_node_gives_its_placeholders_up_so_that_it_can_be_drained(
-    started: Start, until: "Until"
-) -> None:
-    async with started() as cluster:
-        backup = await cluster.cover(until)
-        node = cluster.api.objects.get(ObjectPath("/api/v1/nodes", name=backup))
-        cluster.api.put(f"/api/v1/nodes/{backup}", {**node, "spec": {"unschedulable": True}})
-        await until(lambda: cluster.healing.cluster.current.nodes[backup].unschedulable)
-        await cluster.step()
-        cluster.bind_placeholders()
-        assert {pod["spec"]["nodeName"] for pod in cluster.placeholders()} == set(NODES) - {"edge-1", backup}
 
 
 async def test_a_placeholder_that_others_deleted_is_counted_and_made_again(started: Start, until: "Until") -> None:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec import structs
 
 from controller.bounded_pods import UncheckedPodReporter
 from controller.watched_pods import BoundedPod
@@ -110,22 +109,6 @@ async def test_pods_over_their_bound_are_counted_as_long_as_they_are(sweeping: S
     assert sweeping.reporter.over_bound is None
 
 
-async def test_another_leader_writes_it_no_second_time(sweeping: Sweeping, until: "Until") -> None:
-    for _ in range(2):
-        await sweeping.after(0.0)
-        await sweeping.after(HOLD_SECONDS)
-        sweeping.reporter.forget()
-    await until(lambda: sweeping.api.verbs().count("create") == 2)
-    assert len(sweeping.events()) == 1
-
-
-async def test_a_dry_run_counts_and_writes_nothing(sweeping: Sweeping, client: ApiClient) -> None:
-    sweeping.reporter.tools = structs.replace(sweeping.given, events=None)
-    await sweeping.after(0.0)
-    assert (await sweeping.after(HOLD_SECONDS))[BoundResult.UNCHECKED] == 1
-    assert "create" not in sweeping.api.verbs()
-
-
 def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
     kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundedPod)
     assert (kept.model.name, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (
@@ -134,8 +117,3 @@ def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
         {},
         {},
     )
-
-
-def test_a_pod_that_is_being_deleted_is_not_looked_at() -> None:
-    gone = pod("far", {"delay_edge-1": "25"}, name="p", deletionTimestamp="2026-11-22T10:00:00Z")
-    assert decode_json(json.dumps(gone).encode(), BoundedPod).model.node == ""

@@ -111,18 +111,6 @@ async def test_another_leader_writes_it_no_second_time(
     assert len(waiting.events()) == 1
 
 
-async def test_events_are_limited_in_rate_and_a_pod_left_out_comes_later(
-    api: FakeApiServer, recorder: EventWriter, until: "Until"
-) -> None:
-    waiting = Waiting(api, recorder, burst=1)
-    waiting.pods = [pending(name, {"delay_edge-1": "10"}) for name in ("one", "two")]
-    await waiting.after(0.0)
-    await waiting.after(PATIENCE_SECONDS)
-    await until(lambda: recorder.written == 1)
-    said = [bool(report.said) for report in waiting.reporter._reports.values()]
-    assert sorted(said) == [False, True]
-
-
 async def test_metrics_count_bounded_pods_that_wait_and_the_longest_wait(api: FakeApiServer) -> None:
     waiting = Waiting(api, None)
     assert waiting.metrics() == {}

@@ -88,36 +88,6 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(
         await until(lambda: touched(api) == ["n2"])
 
 
-async def test_a_pod_bound_to_a_site_is_woken_by_new_static_delays(
-    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None, tmp_path: Path
-) -> None:
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("delay: {sites: [n1]}\n")
-    api.delete("/api/v1/nodes/n1")
-    waiting(api, delay_n1="5")
-    async with running(policy=policy, delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
-        await rounds(port)
-        assert touched(api) == []
-        files[0].write_text("0 4\n4 0\n")
-        await until(lambda: touched(api) == ["n2"])
-
-
-async def test_a_pod_is_woken_by_a_policy_file_that_changed(
-    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None, tmp_path: Path
-) -> None:
-    """n1 is no node of the cluster until the policy declares it a site."""
-    policy = tmp_path / "policy.yaml"
-    policy.write_text("delay: {sites: []}\n")
-    files[0].write_text("0 4\n4 0\n")
-    api.delete("/api/v1/nodes/n1")
-    waiting(api, delay_n1="5")
-    async with running(policy=policy, delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
-        await rounds(port)
-        assert touched(api) == []
-        policy.write_text("delay: {sites: [n1]}\n")
-        await until(lambda: touched(api) == ["n2"])
-
-
 class World:
     """Agents' reports on a line of nodes 2 ms apart, n00 behind a link of its own; n00 and n05 never measured each
     other."""
@@ -175,15 +145,3 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
         assert touched(api) == [], "about 70 ms"
         await settled(1.0)
         assert touched(api) == ["n05"], "about 11 ms"
-
-
-async def test_a_pod_whose_policy_is_missing_gets_an_event(api: FakeApiServer, running: "Run", until: "Until") -> None:
-    api.put(f"{PODS}/p", {"metadata": {"uid": "u", "labels": {"telemetry-policy": "gone"}}, "spec": {"nodeName": "n1"}})
-    api.put(f"{PODS}/other", {"metadata": {"labels": {}}, "spec": {}})
-
-    def events():
-        return [asked.body for asked in api.requests if asked.path.endswith("/events")]
-
-    async with running():
-        await until(events)
-    assert [(one["reason"], one["regarding"]["name"]) for one in events()] == [("TelemetryPolicyMissing", "p")]

@@ -23,7 +23,7 @@ def tasks(gathering):
     ("asked", "more"),
     [
         (SourceSettings(), set()),
-        (SourceSettings(api=API), {"watch workload pods", "watch nodes"}),
+        (SourceSettings(api=API), {"watch workload pods", "watch labels of nodes"}),
         (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"read delays from goldpinger"}),
         (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}),
     ],
