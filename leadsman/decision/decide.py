@@ -4,7 +4,7 @@ kube-scheduler makes the two halves two calls (/filter, /prioritize), so each ca
 passes through.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import filterfalse
 from typing import NamedTuple, Protocol
@@ -67,18 +67,19 @@ SCORES: tuple[ScorePlugin, ...] = (
     GainScore(),
 )
 
-_IS_IDLE: Mapping[type, Callable[[PodInfo, DecisionInputs], bool]] = {
-    HealingFilter: lambda _, inputs: not (inputs.self_healing.refused or inputs.self_healing.holds),
-    BreakerFilter: lambda _, inputs: not inputs.policy.breaker.failures,
-    **dict.fromkeys((TelemetryFilter, TelemetryScore), lambda pod, _: POLICY_LABEL not in pod.labels),
-    **dict.fromkeys((DeviceFilter, FitScore, GainScore), lambda _, inputs: not inputs.devices.followed),
-}
-"""When a plugin has nothing to say, and is not asked: most pods and clusters use few of them."""
 
-
-def _has_a_say(plugin: FilterPlugin | ScorePlugin, pod: PodInfo, inputs: DecisionInputs) -> bool:
-    is_idle = _IS_IDLE.get(type(plugin))
-    return is_idle is None or not is_idle(pod, inputs)
+def _idle(pod: PodInfo, inputs: DecisionInputs) -> set[type]:
+    """The plugins that have nothing to say, and are not asked: most pods and clusters use few of them."""
+    idle = set[type]()
+    if not (inputs.self_healing.refused or inputs.self_healing.holds):
+        idle.add(HealingFilter)
+    if not inputs.policy.breaker.failures:
+        idle.add(BreakerFilter)
+    if POLICY_LABEL not in pod.labels:
+        idle |= {TelemetryFilter, TelemetryScore}
+    if not inputs.devices.followed:
+        idle |= {DeviceFilter, FitScore, GainScore}
+    return idle
 
 
 MAX_SCORE = 10
@@ -119,9 +120,9 @@ def filter_nodes(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
     """Says which nodes may take the pod, in the order given, and why the others may not."""
-    result = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS)
+    result, idle = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS), _idle(pod, inputs)
     for each in filters:
-        refusals = each.refusals(pod, result.kept, inputs) if _has_a_say(each, pod, inputs) else _NO_REFUSALS
+        refusals = _NO_REFUSALS if type(each) in idle else each.refusals(pod, result.kept, inputs)
         if refusals:
             result = inputs.view().once("kept", partial(_refuse, result, refusals), *result, refusals)
     return result
@@ -139,11 +140,11 @@ def score_nodes(
     pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
 ) -> ScoreResult:
     """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
-    nodes = CandidateNodes.of(kept)
+    nodes, idle = CandidateNodes.of(kept), _idle(pod, inputs)
     plugin_scores = tuple(
         _neutral_if_unknown(score, nodes, inputs)
         for each in scores
-        if _has_a_say(each, pod, inputs) and (score := each.score(pod, nodes, inputs)) is not None
+        if type(each) not in idle and (score := each.score(pod, nodes, inputs)) is not None
     )
     return inputs.view().once("scores", lambda: _total(nodes, plugin_scores), nodes, *plugin_scores)
 

@@ -52,14 +52,8 @@ ACCELERATOR_ANNOTATION = f"{DOMAIN}/accelerator"
 GAS_CARDS_KEY = "gas-container-cards"
 """On a pod, the cards of its containers, by GPU Aware Scheduling: `card0,card1|card2`."""
 
-GAS_ALLOW_KEY, GAS_DENY_KEY = "gas-allow", "gas-deny"
-"""On a pod, by GPU Aware Scheduling: the cards that alone it may have, and those that it may not: `card0,card1`."""
-
-GAS_SINGLE_NUMA_KEY = "gas-allocate-single-numa"
-"""On a pod, by GPU Aware Scheduling, with any value: each container's cards are those of one NUMA node."""
-
-DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.", "telemetry.aware.scheduling.")
-"""On a node, what its devices are and which of them to avoid (gas-disable-card0, ...)."""
+DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.")
+"""On a node, what its devices are."""
 
 UNHEALTHY_DEVICES_KEY = f"{DOMAIN}/unhealthy-devices"
 """On a node, a label: how many of its devices are unhealthy; and an annotation: their UUIDs, with commas. Only of
@@ -119,7 +113,7 @@ FOREIGN_ANNOTATIONS = (
     MIRROR_POD_KEY,
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     EGRESS_BANDWIDTH_KEY,
-    "gas-",
+    GAS_CARDS_KEY,
 )
 """Annotations of others that decide something here, by how their names begin."""
 

@@ -215,19 +215,9 @@ def _record(demand: DeviceDemand, nodes: tuple[str, ...] | None, order: int) -> 
         demand.memory_bytes,
         nodes,
         order,
-        demand.allowed,
-        demand.denied,
-        demand.single_numa,
     )
 
 
 def _reservation(uid: str, record: DeviceReservation) -> Reservation:
-    demand = DeviceDemand(
-        record.containers,
-        record.memory_bytes,
-        record.bandwidth_bits,
-        allowed=record.allowed,
-        denied=record.denied,
-        single_numa=record.single_numa,
-    )
+    demand = DeviceDemand(record.containers, record.memory_bytes, record.bandwidth_bits)
     return Reservation(uid, demand, None if record.nodes is None else frozenset(record.nodes))

@@ -237,8 +237,6 @@ class DeviceReservation(Record, frozen=True):
     bandwidth_bits: per second. memory_bytes: of each single device.
     nodes: that were kept for it; None: any.
     order: the revision that first wrote it, when this is not the first; 0: it is.
-    allowed: the cards that alone it may have; (): any. denied: those that it may not have.
-    single_numa: whether each container's cards must be those of one NUMA node.
     """
 
     containers: tuple[dict[ShortText, Count], ...] = ()
@@ -246,9 +244,6 @@ class DeviceReservation(Record, frozen=True):
     memory_bytes: Count | None = None
     nodes: tuple[ShortText, ...] | None = None
     order: Count = 0
-    allowed: tuple[ShortText, ...] = ()
-    denied: tuple[ShortText, ...] = ()
-    single_numa: bool = False
 
 
 class CountedTotalsShard(Record, frozen=True):

@@ -18,29 +18,14 @@ from leadsman.cluster.devices.node_devices import NodeDevices
 
 INTEL_PREFIX = "gpu.intel.com/"
 INTEL_MEMORY = f"{INTEL_PREFIX}memory.max"
-INTEL_TILES = f"{INTEL_PREFIX}tiles"
 NVIDIA_MEMORY = "nvidia.com/gpu.memory"
-
-_MOST_TILES = 64
-"""Of a card; real ones have up to two."""
-
-_TAS_PREFIX = "telemetry.aware.scheduling."
 
 
 class Card(Struct, frozen=True):
-    """A card with what is left of it.
-
-    left: resource → amount, the card's own resource among them (1 unless it is shared).
-    usable: a label gas-disable-<card> or gas-deschedule-pods-<card> keeps new pods off.
-    preferred: a label gas-prefer-gpu names it.
-    numa: the NUMA node that it is on; "": the node's labels do not say.
-    """
+    """A card with what is left of it: resource → amount, the card's own resource among them (1 unless it is shared)."""
 
     name: str
     left: Mapping[str, int]
-    usable: bool = True
-    preferred: bool = False
-    numa: str = ""
 
     def has(self, amounts: Mapping[str, int]) -> bool:
         for resource, amount in amounts.items():  # noqa: SIM110  # half as long as all() of a generator, on 40,000 cards
@@ -49,66 +34,40 @@ class Card(Struct, frozen=True):
         return True
 
     def without(self, amounts: Mapping[str, int]) -> "Card":
-        left = {resource: amount - amounts.get(resource, 0) for resource, amount in self.left.items()}
-        return Card(self.name, left, self.usable, self.preferred, self.numa)
+        return Card(self.name, {resource: amount - amounts.get(resource, 0) for resource, amount in self.left.items()})
 
 
 class CardRequest(Struct, frozen=True):
     """What one container asks: so many different cards, these amounts of each.
 
     cards: those that it was given; (): nobody says.
-    allowed: those that alone it may have; (): any. denied: those that it may not have.
-    single_numa: whether they must be on one NUMA node.
     """
 
     count: int
     amounts: Mapping[str, int]
     cards: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
-    denied: tuple[str, ...] = ()
-    single_numa: bool = False
-
-    @property
-    def steered(self) -> bool:
-        """Tells whether its annotations say which cards it may have, or may not have."""
-        return bool(self.allowed or self.denied or (self.single_numa and self.count > 1))
-
-    def may_have(self, card: str) -> bool:
-        return card not in self.denied and (not self.allowed or card in self.allowed)
 
 
 def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
-    """Returns what each container asks of the cards that are counted as `resource`."""
+    """Returns what each container asks of the cards that are counted as `resource`; a share of an amount of several
+    cards is rounded up."""
+    memory = NVIDIA_MEMORY if resource == NVIDIA_CARD else INTEL_MEMORY
     for position, container in enumerate(demand.containers):
-        count = container.get(resource, 0)
-        if count:
-            amounts = {resource: 1} | _amounts_of_one(container, resource, count)
+        if count := container.get(resource, 0):
+            amounts = {resource: 1}
+            if resource != NVIDIA_CARD:
+                shared = (name for name in container if name.startswith(INTEL_PREFIX) and name not in INTEL_CARDS)
+                amounts |= {name: -(-container[name] // count) for name in shared}
             if demand.memory_bytes is not None:
-                amounts[memory_resource(resource)] = demand.memory_bytes
-            given = demand.cards[position] if position < len(demand.cards) else ()
-            yield CardRequest(count, amounts, given, demand.allowed, demand.denied, demand.single_numa)
-
-
-def memory_resource(resource: str) -> str:
-    """The name of a card's memory, in bytes."""
-    return NVIDIA_MEMORY if resource == NVIDIA_CARD else INTEL_MEMORY
-
-
-def _amounts_of_one(container: Mapping[str, int], resource: str, count: int) -> dict[str, int]:
-    """Of each card, rounded up."""
-    if resource == NVIDIA_CARD:
-        return {}
-    shared = (name for name in container if name.startswith(INTEL_PREFIX) and name not in INTEL_CARDS)
-    return {name: -(-container[name] // count) for name in shared}
+                amounts[memory] = demand.memory_bytes
+            yield CardRequest(count, amounts, demand.cards[position] if position < len(demand.cards) else ())
 
 
 def asks_of_one_card(demand: DeviceDemand) -> str:
-    """The card resource of which it asks more than a number, or not any card; "": none, so Kubernetes' own count of it
-    suffices."""
+    """The card resource of which it asks more than a number; "": none, so Kubernetes' own count of it suffices."""
     for resource in CARD_RESOURCES:
-        for request in card_requests(demand, resource):
-            if len(request.amounts) > 1 or request.steered:
-                return resource
+        if any(len(request.amounts) > 1 for request in card_requests(demand, resource)):
+            return resource
     return ""
 
 
@@ -125,71 +84,18 @@ def whole_cards(node: NodeDevices, resource: str) -> Sequence[Card] | None:
         return None
     amounts = {name: amount for name, amount in node.allocatable.items() if name.startswith(INTEL_PREFIX)}
     each = {name: amount // len(names) for name, amount in amounts.items() if name not in INTEL_CARDS}
-    steering, numa = _Steering(node.labels), _numa_nodes(node.labels)
-    return [
-        Card(
-            name,
-            {resource: total // len(names), **each, **_usable_tiles(name, each, steering)},
-            name not in steering.unusable,
-            name in steering.preferred,
-            numa.get(name, ""),
-        )
-        for name in names
-    ]
-
-
-class _Steering:
-    """What TAS's labels say of cards: the key ends with the name of the card, or of a tile as card0_gt1."""
-
-    def __init__(self, labels: Mapping[str, str]) -> None:
-        self.unusable, self.unusable_tiles, self.preferred = set[str](), set[str](), set[str]()
-        for label, value in labels.items():
-            key = label.rpartition("/")[2] if label.startswith(_TAS_PREFIX) else ""
-            if key == "gas-prefer-gpu":
-                self.preferred.add(value)
-            for prefix in ("gas-disable-", "gas-deschedule-pods-"):
-                if key.startswith(prefix):
-                    card = key.removeprefix(prefix)
-                    self.unusable |= _pci_group(card, labels) if value == "PCI_GROUP" else {card}
-            for prefix in ("gas-tile-disable-", "gas-tile-deschedule-"):
-                if key.startswith(prefix):
-                    self.unusable_tiles.add(key.removeprefix(prefix))
-
-
-def _pci_group(card: str, labels: Mapping[str, str]) -> set[str]:
-    """The cards on the same board, with `card`: `gpu.intel.com/pci-groups: 0.1_2.3.4` are two groups."""
-    groups = [
-        {f"card{number}" for number in group.split(".")} for group in _long_label(labels, "pci-groups").split("_")
-    ]
-    return {card}.union(*(group for group in groups if card in group))
-
-
-def _numa_nodes(labels: Mapping[str, str]) -> dict[str, str]:
-    """Card → NUMA node: of `gpu.intel.com/numa-gpu-map: 0-0.1_1-2.3`, card2 and card3 are on NUMA node 1."""
-    parts = (part.partition("-") for part in _long_label(labels, "numa-gpu-map").split("_"))
-    return {f"card{number}": numa for numa, _, numbers in parts for number in numbers.split(".") if number}
-
-
-def _long_label(labels: Mapping[str, str], name: str) -> str:
-    """A value that is too long for a label goes on in `<name>2`, `<name>3` …, each of which begins with Z."""
-    text, part = labels.get(f"{INTEL_PREFIX}{name}", ""), 2
-    while (more := labels.get(f"{INTEL_PREFIX}{name}{part}", "")).startswith("Z"):
-        text, part = text + more[1:], part + 1
-    return text
-
-
-def _usable_tiles(card: str, each: Mapping[str, int], steering: _Steering) -> dict[str, int]:
-    """A label of a tile that the card does not have takes none away, as in GPU Aware Scheduling."""
-    tiles = (f"{card}_gt{number}" for number in range(min(each.get(INTEL_TILES, 0), _MOST_TILES)))
-    unusable = sum(tile in steering.unusable_tiles for tile in tiles)
-    return {INTEL_TILES: each[INTEL_TILES] - unusable} if unusable and INTEL_TILES in each else {}
+    return [Card(name, {resource: total // len(names), **each}) for name in names]
 
 
 def _intel_names(labels: Mapping[str, str]) -> list[str]:
-    """`gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`."""
+    """`gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`. Numbers that are too
+    long for a label go on in `gpu-numbers2`, `gpu-numbers3` …, each of which begins with Z."""
     if cards := labels.get(f"{INTEL_PREFIX}cards"):
         return sorted(set(cards.split(".")))
-    return [f"card{number}" for number in sorted(set(_long_label(labels, "gpu-numbers").split("."))) if number]
+    numbers, part = labels.get(f"{INTEL_PREFIX}gpu-numbers", ""), 2
+    while (more := labels.get(f"{INTEL_PREFIX}gpu-numbers{part}", "")).startswith("Z"):
+        numbers, part = numbers + more[1:], part + 1
+    return [f"card{number}" for number in sorted(set(numbers.split("."))) if number]
 
 
 def _positive(text: str) -> int:
@@ -255,22 +161,16 @@ def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
 
 
 def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    """The cards that the request would have: preferred ones, then those that it fills most; () when too few fit."""
+    """The cards that the request would have: those that it fills most; () when too few fit."""
     usable = usable_cards(cards, request)
     if len(usable) < request.count:
         return ()
-    return sorted(usable, key=lambda card: (not card.preferred, _spare(card, request), card.name))[: request.count]
+    return sorted(usable, key=lambda card: (_spare(card, request), card.name))[: request.count]
 
 
 def usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    """The cards that the request may have and fits on."""
-    if not request.steered:
-        return [card for card in cards if card.usable and card.has(request.amounts)]
-    usable = [card for card in cards if request.may_have(card.name) and card.usable and card.has(request.amounts)]
-    if not request.single_numa:
-        return usable
-    by_numa = [[card for card in usable if card.numa == numa] for numa in dict.fromkeys(card.numa for card in usable)]
-    return next((group for group in by_numa if len(group) >= request.count), ())
+    """The cards that the request fits on."""
+    return [card for card in cards if card.has(request.amounts)]
 
 
 def _spare(card: Card, request: CardRequest) -> int:

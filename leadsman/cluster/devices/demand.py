@@ -12,10 +12,7 @@ from leadsman.kube.names import (
     BANDWIDTH_ANNOTATION,
     DEVICE_MEMORY_ANNOTATION,
     EGRESS_BANDWIDTH_KEY,
-    GAS_ALLOW_KEY,
     GAS_CARDS_KEY,
-    GAS_DENY_KEY,
-    GAS_SINGLE_NUMA_KEY,
 )
 
 INTEL_CARDS = ("gpu.intel.com/i915", "gpu.intel.com/xe")
@@ -42,9 +39,6 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     cards: of each container, the cards that it was given (gas-container-cards); (): nobody says.
     claims: names of its ResourceClaims, in its namespace; "" for one that is to be made.
     templates: names of the ResourceClaimTemplates from which claims are still to be made.
-    allowed: the cards that alone it may have (gas-allow); (): any.
-    denied: the cards that it may not have (gas-deny).
-    single_numa: whether each container's cards must be those of one NUMA node (gas-allocate-single-numa).
     """
 
     containers: tuple[Mapping[str, int], ...] = ()
@@ -53,9 +47,6 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     cards: tuple[tuple[str, ...], ...] = ()
     claims: tuple[str, ...] = ()
     templates: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
-    denied: tuple[str, ...] = ()
-    single_numa: bool = False
 
     def amount(self, resource: str) -> int:
         """Of one extended resource, by all containers together."""
@@ -113,9 +104,6 @@ def device_demand(
         _container_cards(annotations.get(GAS_CARDS_KEY, "")) if asks else (),
         claims.names,
         claims.templates,
-        _names(annotations.get(GAS_ALLOW_KEY, "")) if asks else (),
-        _names(annotations.get(GAS_DENY_KEY, "")) if asks else (),
-        asks and GAS_SINGLE_NUMA_KEY in annotations,
     )
 
 
@@ -177,14 +165,8 @@ def _quantity(text: str) -> int:
 
 def _container_cards(text: str) -> tuple[tuple[str, ...], ...]:
     """`card0,card1|card2`: cards of the first container, then of the second."""
-    if not text:
-        return ()
-    return tuple(_names(part) for part in text.split("|"))
-
-
-def _names(text: str) -> tuple[str, ...]:
-    """`card0,card1`"""
-    return tuple(filter(None, (name.strip() for name in text.split(","))))
+    parts = text.split("|") if text else ()
+    return tuple(tuple(filter(None, map(str.strip, part.split(",")))) for part in parts)
 
 
 def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tuple[Mapping[str, int], ...]:

@@ -165,8 +165,7 @@ def _card_fit(node: NodeDevices, question: CardQuestion, reserved: _Reserved, li
         return link
     if (room.fits or len(question.requests) > 1) and question.fits_after(node, reserved.demands):
         return link
-    allowed = " and that its gas- annotations let it have" if any(each.steered for each in question.requests) else ""
-    reason = f"no single device has the {question.scarcest} left that the pod asks of one{allowed}"
+    reason = f"no single device has the {question.scarcest} left that the pod asks of one"
     return NodeFit(Refusal(NAME, reason), link.headroom_bits)
 
 
@@ -180,7 +179,7 @@ def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> 
     scarcest = CardQuestion(card, requests, ()).scarcest
     left = {name: cards.cards_left(inputs.devices.nodes.get(name, NO_DEVICES), card) for name in nodes}
     return {
-        name: float(max((each.left.get(scarcest, 0) for each in of_node if each.usable), default=0))
+        name: float(max((each.left.get(scarcest, 0) for each in of_node), default=0))
         for name, of_node in left.items()
         if of_node is not None
     }

@@ -46,9 +46,6 @@ READ_ANNOTATIONS = {
     names.DEVICE_MEMORY_ANNOTATION,
     names.EGRESS_BANDWIDTH_KEY,
     names.ESTIMATE_ANNOTATION,
-    names.GAS_ALLOW_KEY,
-    names.GAS_DENY_KEY,
-    names.GAS_SINGLE_NUMA_KEY,
     names.REPLICAS_ANNOTATION,
 }
 """Of a pod's annotations, those that decisions read. PodInfo has a few more, and nothing else of them is recorded."""

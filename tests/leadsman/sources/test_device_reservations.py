@@ -83,19 +83,6 @@ async def stored(store: MemoryStore) -> list[str]:
     return [item.key.rpartition("/")[2] for item in (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items]
 
 
-async def test_a_reservation_counts_on_the_card_that_the_pod_may_have() -> None:
-    """card1 has less left, so a pod that may have any card would be counted there."""
-    store = MemoryStore()
-    first, second = Replica(store), Replica(store)
-    taken = DeviceDemand(({I915: 1, MEMORY: 2},), cards=(("card1",),))
-    for one in (first, second):
-        one.devices.nodes = {"edge-0": NodeDevices(NODE.allocatable, NODE.labels, {"running": taken})}
-    steered = DeviceDemand(FIVE.containers, allowed=("card0",))
-    assert await first.filter("a", steered)
-    assert not await second.filter("b", steered)
-    assert await second.filter("c", FIVE), "card1 has 6 left"
-
-
 async def test_the_third_pod_is_refused_whichever_replica_is_asked() -> None:
     store = MemoryStore()
     first, second = Replica(store), Replica(store)

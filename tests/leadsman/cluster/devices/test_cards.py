@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,14 +14,13 @@ from leadsman.cluster.devices.cards import (
     place,
     whole_cards,
 )
-from leadsman.cluster.devices.demand import DeviceDemand, device_demand
+from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
 GB = 10**9
 I915, MEMORY, TILES = "gpu.intel.com/i915", "gpu.intel.com/memory.max", "gpu.intel.com/tiles"
 TWO_CARDS = {"gpu.intel.com/cards": "card0.card1"}
 ROOM = {I915: 20, MEMORY: 16 * GB, TILES: 4}
-TAS = "telemetry.aware.scheduling.hot"
 
 
 def asks(memory: int, cards: int = 1, given: str = "", tiles: int = 0) -> DeviceDemand:
@@ -30,8 +28,8 @@ def asks(memory: int, cards: int = 1, given: str = "", tiles: int = 0) -> Device
     return DeviceDemand(({I915: cards, MEMORY: memory, **({TILES: tiles} if tiles else {})},), cards=held)
 
 
-def fits(demand: DeviceDemand, *others: DeviceDemand, labels: dict[str, str] | None = None) -> bool:
-    node = NodeDevices(ROOM, {**TWO_CARDS, **(labels or {})}, {str(each): pod for each, pod in enumerate(others)})
+def fits(demand: DeviceDemand, *others: DeviceDemand) -> bool:
+    node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(others)})
     left = cards_left(node, I915)
     assert left is not None
     return place(left, list(card_requests(demand, I915))) is not None
@@ -42,31 +40,6 @@ def test_of_three_pods_of_5_gb_the_third_fits_on_neither_card_of_8_gb() -> None:
     assert fits(asks(5 * GB), asks(5 * GB))
     assert not fits(asks(5 * GB), asks(5 * GB), asks(5 * GB))
     assert fits(asks(3 * GB), asks(5 * GB), asks(5 * GB))
-
-
-@pytest.mark.parametrize(
-    ("label", "first", "second"),
-    [
-        (f"{TAS}/gas-disable-card1", True, False),
-        (f"{TAS}/gas-deschedule-pods-card1", True, False),
-        (f"{TAS}/gas-disable-card7", True, True),
-        ("elsewhere/gas-disable-card1", True, True),
-    ],
-)
-def test_a_card_that_a_label_disables_takes_no_pod(label: str, first: bool, second: bool) -> None:
-    labels = {label: "true"}
-    assert fits(asks(5 * GB), labels=labels) is first
-    assert fits(asks(5 * GB), asks(5 * GB, given="card0"), labels=labels) is second
-
-
-def test_a_label_with_pci_group_disables_all_cards_of_the_board() -> None:
-    board = {f"{TAS}/gas-disable-card1": "PCI_GROUP", "gpu.intel.com/pci-groups": "0.1_2.3"}
-    assert not fits(asks(5 * GB), labels=board)
-    assert fits(asks(5 * GB), labels={**board, "gpu.intel.com/pci-groups": "0_1.2"})
-    assert fits(asks(5 * GB), labels={f"{TAS}/gas-disable-card1": "PCI_GROUP"}), "without groups, the card alone"
-    assert not fits(
-        asks(5 * GB), labels={**board, "gpu.intel.com/pci-groups": "2.3_0", "gpu.intel.com/pci-groups2": "Z.1"}
-    )
 
 
 def test_names_that_are_too_long_for_a_label_go_on_in_the_next() -> None:
@@ -90,42 +63,6 @@ def test_a_container_that_asks_for_two_cards_takes_half_of_its_memory_on_each() 
     assert fits(asks(16 * GB, cards=2))
     assert not fits(asks(16 * GB, cards=2), asks(1 * GB))
     assert not fits(asks(3, cards=3))
-
-
-def test_a_disabled_tile_is_missing_on_its_card() -> None:
-    two = asks(GB, tiles=2)
-    assert fits(two)
-    labels = {f"{TAS}/gas-tile-disable-card0_gt1": "true", f"{TAS}/gas-tile-deschedule-card1_gt0": "true"}
-    assert not fits(two, labels=labels)
-    assert fits(asks(GB, tiles=1), labels=labels)
-
-
-@pytest.mark.parametrize(
-    ("label", "value", "two_tiles_fit"),
-    [
-        ("gas-tile-disable-card0_gt0", "true", False),
-        ("gas-tile-deschedule-card0_gt1", "true", False),
-        ("gas-tile-disable-card0_gt7", "true", True),
-        ("gas-tile-disable-card7_gt0", "true", True),
-        ("gas-tile-preferred-card0", "gt1", True),
-    ],
-)
-def test_a_label_of_a_tile_counts_where_the_card_has_that_tile(label: str, value: str, two_tiles_fit: bool) -> None:
-    beside = asks(GB, tiles=2, given="card1")
-    assert fits(asks(GB, tiles=2), beside, labels={f"{TAS}/{label}": value}) is two_tiles_fit
-
-
-def test_a_preferred_card_is_counted_first() -> None:
-    node = NodeDevices(ROOM, {**TWO_CARDS, f"{TAS}/gas-prefer-gpu": "card1"}, {"a": asks(GB)})
-    left = cards_left(node, I915)
-    assert left is not None
-    assert {card.name: card.left[MEMORY] // GB for card in left} == {"card0": 8, "card1": 7}
-
-
-def test_cards_are_named_by_the_later_label_too() -> None:
-    cards = whole_cards(NodeDevices(ROOM, {"gpu.intel.com/gpu-numbers": "0.1"}), I915)
-    assert cards is not None
-    assert [card.name for card in cards] == ["card0", "card1"]
 
 
 def test_a_node_that_does_not_name_its_cards_has_an_unknown_amount_on_each_not_none() -> None:
@@ -169,55 +106,6 @@ def test_the_tightest_card_is_taken() -> None:
     assert [card.left[MEMORY] for card in after] == [8, 0]
 
 
-@pytest.mark.parametrize(
-    ("annotations", "fits_beside", "fits_alone"),
-    [
-        ({}, True, True),
-        ({"gas-allow": "card0"}, False, True),
-        ({"gas-allow": "card0, card1"}, True, True),
-        ({"gas-deny": "card1"}, False, True),
-        ({"gas-allow": "card0", "gas-deny": "card0"}, False, False),
-        ({"gas-allow": "card7"}, False, False),
-    ],
-)
-def test_a_pod_has_the_cards_that_its_annotations_allow(
-    annotations: dict[str, str], fits_beside: bool, fits_alone: bool
-) -> None:
-    demand = device_demand(({I915: 1, MEMORY: 5 * GB},), annotations)
-    assert fits(demand, asks(5 * GB, given="card0")) is fits_beside
-    assert fits(demand) is fits_alone
-
-
-@pytest.mark.parametrize(
-    ("count", "numa_map", "disabled", "fits_there"),
-    [
-        (2, "0-0.1_1-2.3", (), True),
-        (3, "0-0.1_1-2.3", (), False),
-        (3, "0-0_1-1.2.3", (), True),
-        (2, "0-0.1_1-2.3", ("card0", "card3"), False),
-        (1, "0-0.1_1-2.3", ("card0", "card3"), True),
-        (4, "", (), True),
-    ],
-)
-def test_a_pod_of_one_numa_node_has_all_its_cards_on_one_or_any_where_no_label_says(
-    count: int, numa_map: str, disabled: tuple[str, ...], fits_there: bool
-) -> None:
-    labels = {"gpu.intel.com/gpu-numbers": "0.1.2.3", "gpu.intel.com/numa-gpu-map": numa_map}
-    labels |= {f"{TAS}/gas-disable-{card}": "true" for card in disabled}
-    demand = device_demand(({I915: count, MEMORY: count * GB},), {"gas-allocate-single-numa": "true"})
-    left = cards_left(NodeDevices({I915: 40, MEMORY: 32 * GB}, labels), I915)
-    assert left is not None
-    assert (place(left, list(card_requests(demand, I915))) is not None) is fits_there
-
-
-def test_a_number_of_cards_is_ours_to_check_only_where_not_any_card_will_do() -> None:
-    assert asks_of_one_card(device_demand(({I915: 1},), {})) == ""
-    assert asks_of_one_card(device_demand(({I915: 1},), {"gas-deny": "card0"})) == I915
-    numa = {"gas-allocate-single-numa": "true"}
-    assert asks_of_one_card(device_demand(({I915: 2},), numa)) == I915
-    assert asks_of_one_card(device_demand(({I915: 1},), numa)) == "", "one card is always on one NUMA node"
-
-
 def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
     node = NodeDevices(ROOM, TWO_CARDS, {"a": asks(5 * GB, given="card0")})
     reserved = asks(4 * GB)
@@ -231,12 +119,6 @@ def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], reserved: Sequen
     node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
     left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in reserved)
     return others <= most_beside(left, list(card_requests(demand, I915)), largest_request(reserved, I915))
-
-
-def test_a_pod_fits_beside_promises_that_cannot_fill_the_cards() -> None:
-    assert beside(asks(2 * GB), [], [asks(3 * GB)] * 3), "one card would have 8 - 9 GB left, the other one 8"
-    assert not beside(asks(3 * GB), [], [asks(3 * GB)] * 4), "two may be on each"
-    assert not beside(asks(6 * GB, cards=2), [], [asks(6 * GB)]), "half of it on each of both"
 
 
 some = st.builds(asks, st.integers(1, 9 * GB), st.integers(1, 2), tiles=st.integers(0, 2))
