@@ -1,7 +1,8 @@
-"""Reads the Warning Events of a pod, and builds the Events that we write.
+"""Reads the Warning Events of a pod, and writes Events, for `kubectl describe`.
 
 We write events.k8s.io/v1, which needs fewer rights than the core kind; kubectl shows both alike. The API server keeps
-every Event for an hour, so the caller must not write the same one again and again.
+every Event for an hour, so the caller must not write the same one again and again. Writing them never delays what they
+are about.
 """
 
 import asyncio
@@ -39,49 +40,6 @@ async def warnings_about(client: ApiClient, about: ObjectMeta | ObjectIdentity) 
     query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
     return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items
 
-
-def event_body(
-    about: ObjectReference,
-    reason: str,
-    note: str,
-    *,
-    at: datetime,
-    controller: str,
-    instance: str,
-    action: str,
-    warning: bool = False,
-    api_version: str = "v1",
-    name: str = "",
-) -> dict[str, Any]:
-    """The body of an Event, for ApiClient.create at EVENTS_V1.path(namespace).
-
-    The namespace is that of the object it is about, or "default".
-
-    reason: why, in CamelCase.
-    action: what was done or tried, in CamelCase.
-    at: with a time zone.
-    controller: as names.REPORTING_CONTROLLER.
-    instance: the process.
-    name: of an Event that is written once, no matter which process writes it; "": a generated name.
-    """
-    regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
-    named = {"name": name} if name else {"generateName": f"{about.name[:200].rstrip('.')}-"}
-    return {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {**named, "namespace": about.namespace or "default"},
-        "eventTime": at.isoformat(timespec="microseconds"),
-        "type": "Warning" if warning else "Normal",
-        "reason": reason[:_LONGEST_REASON],
-        "note": note.encode()[:LONGEST_NOTE_BYTES].decode(errors="ignore"),
-        "action": action,
-        "reportingController": controller,
-        "reportingInstance": instance[:128],
-        "regarding": {"apiVersion": api_version} | {key: value for key, value in regarding.items() if value},
-    }
-
-
-# Writes Events, for `kubectl describe`. Writing them never delays what they are about.
 
 _log = logging.getLogger(__name__)
 
@@ -127,26 +85,29 @@ class EventWriter:
         api_version: str = "v1",
         name: str = "",
     ) -> None:
-        """Queues an Event about an object.
+        """Queues an Event about an object, in its namespace or, where it has none, in "default".
 
-        name: the Event's, for one that is written once, no matter which replica leads; "": a name of its own.
+        reason: why, in CamelCase. action: what was done or tried, in CamelCase. name: the Event's, for one that is
+        written once, no matter which replica leads; "": a name of its own.
         """
         if len(self._pending) >= MAX_PENDING:
             self._pending.popleft()
             self.dropped += 1
-        at = self._wall_clock()
-        event = event_body(
-            about,
-            reason,
-            note,
-            at=at,
-            controller=self._controller,
-            instance=self._identity,
-            action=action,
-            warning=warning,
-            api_version=api_version,
-            name=name,
-        )
+        regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
+        named = {"name": name} if name else {"generateName": f"{about.name[:200].rstrip('.')}-"}
+        event = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {**named, "namespace": about.namespace or "default"},
+            "eventTime": self._wall_clock().isoformat(timespec="microseconds"),
+            "type": "Warning" if warning else "Normal",
+            "reason": reason[:_LONGEST_REASON],
+            "note": note.encode()[:LONGEST_NOTE_BYTES].decode(errors="ignore"),
+            "action": action,
+            "reportingController": self._controller,
+            "reportingInstance": self._identity[:128],
+            "regarding": {"apiVersion": api_version} | {key: value for key, value in regarding.items() if value},
+        }
         self._pending.append(event)
         self._not_empty.set()
 

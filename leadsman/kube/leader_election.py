@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, Conflict, NotFound
+from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.resources import LEASES
 from leadsman.runtime.problem_log import ProblemLog
@@ -127,10 +127,8 @@ class LeaderElector:
             self.problem.report(error)
         if self.is_leader != self._logged_leader:
             self._logged_leader = self.is_leader
-            _log.info(
-                "became leader" if self.is_leader else "lost leadership: %s",
-                *(() if self.is_leader else self._loss_reason()),
-            )
+            lost = f"lost leadership: {self.problem.text or f'{self.holder} holds the Lease'}"
+            _log.info("became leader" if self.is_leader else lost)
 
     async def release(self) -> None:
         """Gives the Lease up, so that the next leader need not wait. Another holder's Lease is not changed."""
@@ -180,9 +178,3 @@ class LeaderElector:
         version = {"resourceVersion": lease.metadata.resource_version} if lease else {}
         metadata = {"name": self._name, "namespace": self._namespace, **version}
         return {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
-
-    def _loss_reason(self) -> tuple[str]:
-        return (self.problem.text or f"{self.holder} holds the Lease",)
-
-
-__all__ = ["Conflict", "ElectionTiming", "LeaderElector", "Lease"]

@@ -9,30 +9,17 @@ from msgspec import Raw, Struct
 
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import Gone, MalformedResponse, Status, error_from_response
-from leadsman.kube.objects import IdentifiedObject
+from leadsman.kube.objects import IdentifiedObject, ObjectIdentity
 
 ObjectKey = tuple[str, str]
 """Namespace ("" for an object without one) and name."""
-
-
-class MinimalMetadata(Protocol):
-    """The metadata that a view needs. ObjectMeta has it; a follower of many objects may decode only this."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def uid(self) -> str: ...
-    @property
-    def resource_version(self) -> str: ...
 
 
 class HasMetadata(Protocol):
     """An object of the API."""
 
     @property
-    def metadata(self) -> MinimalMetadata: ...
+    def metadata(self) -> ObjectIdentity: ...
 
 
 T = TypeVar("T", bound=HasMetadata)
@@ -60,7 +47,7 @@ class ObjectChange(Struct, Generic[T], frozen=True):
     old: T | None = None
 
 
-def object_key(metadata: MinimalMetadata) -> ObjectKey:
+def object_key(metadata: ObjectIdentity) -> ObjectKey:
     """The object's namespace and name."""
     return metadata.namespace, metadata.name
 
@@ -76,30 +63,13 @@ def view_from_list(
     return view, changes
 
 
-def apply_put(view: dict[ObjectKey, T], item: T) -> list[ObjectChange[T]]:
-    """Puts the object into the view, which is altered."""
-    key = object_key(item.metadata)
-    old, view[key] = view.get(key), item
-    return _put_changes(old, item)
-
-
-def apply_delete(view: dict[ObjectKey, T], key: ObjectKey, last: T | None) -> list[ObjectChange[T]]:
-    """Removes the object from the view, which is altered. last: as it was when it was deleted, if that is known."""
-    old = view.pop(key, None)
-    return [ObjectChange(ChangeType.DELETED, last or old, old)] if old is not None else []
-
-
 def _put_changes(old: T | None, new: T) -> list[ObjectChange[T]]:
     if old is None:
         return [ObjectChange(ChangeType.ADDED, new)]
     if old.metadata.uid != new.metadata.uid:
         return [ObjectChange(ChangeType.DELETED, old, old), ObjectChange(ChangeType.ADDED, new)]
-    return [ObjectChange(ChangeType.MODIFIED, new, old)] if _is_newer(old.metadata, new.metadata) else []
-
-
-def _is_newer(old: MinimalMetadata, new: MinimalMetadata) -> bool:
-    """A resumed watch may repeat versions that the view already has."""
-    return not new.resource_version or old.resource_version != new.resource_version
+    version = new.metadata.resource_version  # A resumed watch may repeat versions that the view already has.
+    return [] if version and version == old.metadata.resource_version else [ObjectChange(ChangeType.MODIFIED, new, old)]
 
 
 # Applies the lines of a watch to a view.
@@ -132,32 +102,29 @@ class WatchBatch(Struct, Generic[T]):
             status = decode_json(event.object, Status)
             raise error_from_response(status.code, bytes(event.object))
         meta = decode_json(event.object, IdentifiedObject).metadata
-        _check_version_order(resume, meta.resource_version)
+        now = meta.resource_version
+        if _NUMBER.fullmatch(resume) and _NUMBER.fullmatch(now) and int(now) < int(resume):
+            # An API server whose etcd was restored from a backup silently repeats versions that it had sent before.
+            raise Gone(f"resourceVersion went back from {resume} to {now}: the store was restored")
         if event.type != "BOOKMARK":
             self._change(event, object_key(meta))
-        return meta.resource_version or resume
+        return now or resume
 
     def _change(self, event: WatchEvent, key: ObjectKey) -> None:
         """An object that cannot be decoded stays as the view has it, unless it was deleted."""
-        item = self._decoded(event.object)
-        if event.type == "DELETED":
-            self.changes += apply_delete(self.view, key, item)
-        elif item is not None:
-            self.changes += apply_put(self.view, item)
-
-    def _decoded(self, raw: Raw) -> T | None:
+        item: T | None = None
         try:
-            return decode_json(raw, self.object_type)
+            item = decode_json(event.object, self.object_type)
         except MalformedResponse as error:
             self.problems.append(str(error))
-            return None
+        old = self.view.get(key)
+        if event.type != "DELETED" and item is not None:
+            self.view[key] = item
+            self.changes += _put_changes(old, item)
+        elif event.type == "DELETED" and old is not None:
+            del self.view[key]
+            self.changes.append(ObjectChange(ChangeType.DELETED, item or old, old))
 
 
 _NUMBER = re.compile(r"[0-9]{1,20}", re.ASCII)
 """A resourceVersion of etcd: 64 bits."""
-
-
-def _check_version_order(before: str, now: str) -> None:
-    """An API server whose etcd was restored from a backup silently repeats versions that it had sent before."""
-    if _NUMBER.fullmatch(before) and _NUMBER.fullmatch(now) and int(now) < int(before):
-        raise Gone(f"resourceVersion went back from {before} to {now}: the store was restored")

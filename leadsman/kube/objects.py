@@ -105,7 +105,7 @@ class ObjectIdentity(Part, frozen=True):
 _NO_LABELS, _NO_ANNOTATIONS = BoundedLabels(), BoundedAnnotations()
 
 
-class ObjectMeta(Part, frozen=True):
+class ObjectMeta(ObjectIdentity, frozen=True, rename="camel"):
     """The metadata of an object.
 
     generation: of its spec.

@@ -5,7 +5,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import MappingProxyType
 from typing import Generic, TypeVar
@@ -18,12 +18,12 @@ from leadsman.kube.listing import ListOptions, ObjectList
 from leadsman.kube.object_changes import (
     ChangeType,
     HasMetadata,
-    MinimalMetadata,
     ObjectChange,
     ObjectKey,
     WatchBatch,
     object_key,
 )
+from leadsman.kube.objects import ObjectIdentity
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
@@ -176,14 +176,11 @@ class Reflector(Generic[T]):
         ) as batches:
             self._record_response()
             self._opened_at = self._clock()
-            await self._apply_all(batches)
-
-    async def _apply_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
-        async with aclosing(batches):
-            async for lines in batches:
-                self._record_response()
-                self._silences = 0
-                self._apply(lines)
+            async with aclosing(batches):
+                async for lines in batches:
+                    self._record_response()
+                    self._silences = 0
+                    self._apply(lines)
 
     def _apply(self, lines: Sequence[bytes]) -> None:
         """Applies the lines; those before an error count."""
@@ -211,7 +208,7 @@ class Reflector(Generic[T]):
             )
         self.decode_error_count += len(problems)
 
-    def _count_cut(self, metadata: MinimalMetadata) -> None:
+    def _count_cut(self, metadata: ObjectIdentity) -> None:
         for pairs in cut_fields(metadata):
             self.cut_count += 1
             plural, name = self.list_options.resource.plural, "/".join(filter(None, object_key(metadata)))

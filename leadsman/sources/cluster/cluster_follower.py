@@ -23,7 +23,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
 from leadsman.kube.listing import ListOptions
-from leadsman.kube.object_changes import ChangeType, MinimalMetadata, ObjectChange, object_key
+from leadsman.kube.object_changes import ChangeType, ObjectChange, object_key
+from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import (
     CSI_NODES,
@@ -147,7 +148,7 @@ def _changed_storage(storage: Storage, kind: str, changes: Changes) -> Storage:
     raise KeyError(kind)
 
 
-def _changed(before: Mapping[K, Any], changes: Changes, key: Callable[[MinimalMetadata], K]) -> dict[K, Any]:
+def _changed(before: Mapping[K, Any], changes: Changes, key: Callable[[ObjectIdentity], K]) -> dict[K, Any]:
     """The mapping with the models of the objects that changed."""
     after = dict(before)
     for change in changes:
@@ -157,7 +158,7 @@ def _changed(before: Mapping[K, Any], changes: Changes, key: Callable[[MinimalMe
     return after
 
 
-def _name(metadata: MinimalMetadata) -> str:
+def _name(metadata: ObjectIdentity) -> str:
     return metadata.name
 
 

@@ -15,6 +15,7 @@ from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.leadsman.kube.watched_pods import WEB, pod
 
 WITHIN_SECONDS = 10.0
 
@@ -23,6 +24,12 @@ WITHIN_SECONDS = 10.0
 async def api() -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer() as one:
         yield one
+
+
+@pytest.fixture
+def web(api: FakeApiServer) -> None:
+    """One pod is there from the beginning."""
+    api.put(WEB, pod())
 
 
 @pytest.fixture

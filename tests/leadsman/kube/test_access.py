@@ -55,11 +55,6 @@ def test_outside_of_a_cluster_the_url_must_be_given(tmp_path: Path, environ) -> 
         access.in_cluster_access(environ, tmp_path)
 
 
-async def test_a_named_server_is_verified_by_the_named_ca(account, authority) -> None:
-    async with FakeApiServer(token="t0ken", tls=authority.server_context("127.0.0.1")) as api:
-        await asked(access.access_from_url(f"{api.url}/", account / "ca.crt", account / "token"))
-
-
 async def test_a_server_of_another_ca_is_not_talked_to(account, authority) -> None:
     async with (
         FakeApiServer(tls=CertificateAuthority().server_context("127.0.0.1")) as api,
@@ -68,15 +63,6 @@ async def test_a_server_of_another_ca_is_not_talked_to(account, authority) -> No
         with pytest.raises(Unavailable, match="certificate verify failed"):
             await client.get(PODS.path(), Pod)
     assert api.requests == []
-
-
-async def test_without_a_ca_the_systems_are_used(authority) -> None:
-    async with (
-        FakeApiServer(tls=authority.server_context("127.0.0.1")) as api,
-        ApiClient(access.access_from_url(api.url)) as client,
-    ):
-        with pytest.raises(Unavailable, match="certificate verify failed"):
-            await client.get(PODS.path(), Pod)
 
 
 async def test_a_client_shows_its_certificate(authority) -> None:
@@ -102,26 +88,10 @@ async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog: pyt
     assert f"TLS certificate of {api.url} is not verified" in caplog.text
 
 
-def test_a_ca_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ApiAccessError, match=r"CA file .*/none\.crt: .*No such file"):
-        access.access_from_url("https://x", tmp_path / "none.crt")
-
-
 def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("hello")
     with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt is not PEM"):
         access.access_from_url("https://x", tmp_path / "ca.crt")
-
-
-async def test_a_ca_that_cannot_be_used_is_said_at_the_start() -> None:
-    text = "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n"
-    with pytest.raises(ApiAccessError, match="cannot be used"):
-        await ApiClient(ApiAccess("https://x", ca=text)).__aenter__()
-
-
-def test_a_url_that_is_none_is_refused() -> None:
-    with pytest.raises(ApiAccessError, match=r"'10\.0\.0\.1' must be http"):
-        ApiAccess("10.0.0.1")
 
 
 def test_secrets_are_not_shown() -> None:

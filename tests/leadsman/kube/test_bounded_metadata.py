@@ -13,7 +13,6 @@ from leadsman.kube.bounded_metadata import (
     BoundedAnnotations,
     BoundedLabels,
     BoundedPairs,
-    cut_fields,
 )
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
@@ -25,11 +24,6 @@ KEYS = st.one_of(st.sampled_from(["app", "telemetry-policy", "delay_a"]), st.tex
 
 def decoded(**metadata: Any) -> Pod:
     return decode_json(json.dumps({"metadata": {"name": "p"} | metadata}).encode(), Pod)
-
-
-def test_labels_that_fit_are_all_kept() -> None:
-    labels = {"app": "shop", "team": "a", "delay_n1": "25"}
-    assert decoded(labels=labels).metadata.labels == labels
 
 
 def test_of_too_many_labels_those_that_are_read_are_kept_and_the_others_counted() -> None:
@@ -45,16 +39,6 @@ def test_labels_that_decide_and_do_not_fit_are_an_excess_with_the_first_of_them(
         "the labels that Leadsman reads have more than 16,384 bytes together; 3,831 of them are not read,"
         " the first is delay_n01169; remove some"
     )
-
-
-def test_a_kubectl_annotation_of_256_kib_does_not_push_out_ours() -> None:
-    ours = {"leadsman.dev/delay": "a: 5", "leadsman.dev/retried-at": "now"}
-    annotations = decoded(annotations=ours | {"kubectl.kubernetes.io/last": "x" * (256 << 10)}).metadata.annotations
-    assert (annotations, annotations.cut, annotations.excess) == (ours, 1, "")
-
-
-def test_a_full_delay_annotation_fits() -> None:
-    assert not BoundedAnnotations.read_of({"leadsman.dev/delay": "\U0001f600" * 4096}).excess
 
 
 @pytest.mark.parametrize("wrong", [[1], {"a": 1}, "x"])
@@ -86,7 +70,3 @@ def test_what_is_kept_is_bounded_and_what_is_read_is_kept_or_named(
     assert kept.items() <= pairs.items()
     assert kept.cut == len(pairs) - len(kept)
     assert bool(kept.excess) == any(kind.is_read(key) for key in pairs.keys() - kept.keys())
-
-
-def test_cut_fields_are_those_of_which_something_is_missing() -> None:
-    assert [pairs.field for pairs in cut_fields(decoded(labels=MANY, annotations={"a": "b"}).metadata)] == ["labels"]

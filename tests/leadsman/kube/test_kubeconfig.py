@@ -74,10 +74,6 @@ def test_a_token_file_stands_beside_the_config_and_is_read_each_time(written, tm
         assert found.read_token() == word
 
 
-def test_insecure_only_when_the_file_says_so(written) -> None:
-    assert kubeconfig.read(written(config({"insecure-skip-tls-verify": True}))).insecure is True
-
-
 def test_another_context_may_be_named(written) -> None:
     contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
     assert kubeconfig.read(written(config(contexts=contexts)), "there").namespace == "default"
@@ -86,21 +82,14 @@ def test_another_context_may_be_named(written) -> None:
 REFUSED = [
     ("{", r"config: "),
     ("a: " + "[" * 5_000, r"config: nested more than 32 deep"),
-    ("[]", r"\$: expected object, got array"),
     (config({"server": 7}), r"\$\.clusters\[0\]\.cluster\.server: expected str, got int"),
-    (config({"server": ""}), r"the cluster has no server"),
-    (config({"server": "10.0.0.1"}), r"API server '10\.0\.0\.1' must be http"),
     (config({"proxy-url": "http://p"}), r"proxy-url 'http://p' is not supported"),
     (config(user={"exec": {"command": "aws"}}), r"users\['u'\]\.user\.exec is not supported; use token"),
-    (config(user={"auth-provider": {"name": "gcp"}}), r"auth-provider is not supported"),
-    (config(user={"username": "a"}), r"username is not supported"),
     (config(user={"as": "root"}), r"user\.as is not supported"),
     (config(user={"client-key-data": "%%%"}), r"client-key-data must be PEM in base64"),
     (config({"certificate-authority": "none.crt"}), r"certificate-authority .*none\.crt: .*No such file"),
-    (config(**{"current-context": ""}), r"current-context names no context"),
     (config(**{"current-context": "gone"}), r"no context 'gone', which current-context names; allowed: here"),
     (config(clusters=[]), r"no cluster 'c', which the context's cluster names; allowed: there is none"),
-    (config(users=[]), r"no user 'u'"),
 ]
 
 
@@ -108,8 +97,3 @@ REFUSED = [
 def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said) -> None:
     with pytest.raises(ApiAccessError, match=said):
         kubeconfig.read(written(content))
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ApiAccessError, match="No such file"):
-        kubeconfig.read(tmp_path / "none")

@@ -20,11 +20,3 @@ async def test_lines_are_the_same_however_they_are_cut(wanted, data) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert await read(pieces) == wanted
-
-
-async def test_empty_lines_are_none() -> None:
-    assert await read([b"a\n\n", b"\n", b"b\r\n"]) == [b"a", b"b\r"]
-
-
-async def test_what_was_not_ended_is_dropped() -> None:
-    assert await read([b"a\nhal"]) == [b"a"]

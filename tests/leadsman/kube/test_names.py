@@ -19,19 +19,6 @@ def texts(*patterns: str) -> dict[str, str]:
     return {path: (ROOT / path).read_text() for path in listed.stdout.splitlines() if (ROOT / path).is_file()}
 
 
-def test_every_key_is_of_the_one_domain() -> None:
-    assert names.DELAY_ANNOTATION in KEYS
-    assert all(re.fullmatch(r"leadsman\.dev/[a-z-]+", key) for key in KEYS)
-
-
-def test_the_domain_is_written_in_one_file_of_the_code() -> None:
-    code = texts("agent/*.py", "controller/*.py", "extender/*.py", "leadsman/*.py")
-    assert len(code) > 100
-    assert {path for path, text in code.items() if re.search(r"""["']leadsman\.dev\b""", text)} == {
-        "leadsman/kube/names.py"
-    }
-
-
 def test_every_annotation_in_docs_and_manifests_is_one_that_the_code_reads() -> None:
     documents = texts("*.md", "docs/*", "examples/*", "daemonset/*", "leadsman/*.py", "agent/*.py")
     named = {key for text in documents.values() for key in re.findall(r"\bleadsman\.dev/[a-z-]*[a-z]", text)}

@@ -1,6 +1,6 @@
 import pytest
 
-from leadsman.kube.objects import Owner, OwnerReference, controller_of, pod_owner
+from leadsman.kube.objects import Owner, OwnerReference, pod_owner
 
 TAG = OwnerReference("Tag", "t")
 SET = OwnerReference("StatefulSet", "db", controller=True)
@@ -8,11 +8,6 @@ SET = OwnerReference("StatefulSet", "db", controller=True)
 
 def node(name: str) -> OwnerReference:
     return OwnerReference("Node", name, controller=True)
-
-
-def test_one_owner_is_the_controller_whatever_the_others_are() -> None:
-    assert controller_of([TAG, SET]) is SET
-    assert controller_of([TAG]) is None
 
 
 @pytest.mark.parametrize(

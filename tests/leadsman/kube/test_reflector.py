@@ -12,23 +12,13 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.leadsman.kube.watched_pods import NEW, WEB, pod
 
 if TYPE_CHECKING:
     from tests.conftest import Until
     from tests.leadsman.kube.conftest import Follow
 
-PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
-WEB = f"{PODS_OF_DEFAULT}/web-0"
-NEW = f"{PODS_OF_DEFAULT}/web-1"
-
-
-def pod(node="n1", **more):
-    return {"spec": {"nodeName": node}} | more
-
-
-@pytest.fixture(autouse=True)
-def web(api: FakeApiServer):
-    return api.put(WEB, pod())
+pytestmark = pytest.mark.usefixtures("web")
 
 
 async def test_what_is_there_is_listed_and_what_comes_is_watched(
@@ -82,39 +72,6 @@ async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(
     assert (added.kind, added.object.metadata.uid) == (ChangeType.ADDED, "another")
 
 
-async def test_selectors_go_to_the_api_server(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    api.put(NEW, pod("n2"))
-    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1", label_selector="app!=x")) as pods:
-        await until(lambda: api.watches)
-    assert pods.names == {"web-0"}
-    for asked in api.requests:
-        assert (asked.query["fieldSelector"], asked.query["labelSelector"]) == ("spec.nodeName=n1", "app!=x")
-
-
-async def test_one_namespace_is_its_own_path(api: FakeApiServer, following: "Follow") -> None:
-    api.put("/api/v1/namespaces/other/pods/web-9", pod())
-    async with following(wanted=ListOptions(PODS, namespace="other")) as pods:
-        assert pods.names == {"web-9"}
-
-
-async def test_a_pod_that_leaves_the_selection_is_gone(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1")) as pods:
-        await until(lambda: api.watches)
-        api.put(WEB, pod("n2"))
-        await until(lambda: not pods.current)
-
-
-async def test_metadata_only_is_asked_for_in_the_apis_words(
-    api: FakeApiServer, client: ApiClient, until: "Until"
-) -> None:
-    pods = Reflector(client, ListOptions(PODS, metadata_only=True), PartialObjectMetadata)
-    task = asyncio.create_task(pods.run())
-    await until(lambda: api.watches)
-    task.cancel()
-    accepted = [asked.accept.partition(";g=")[0] for asked in api.requests]
-    assert accepted == ["application/json;as=PartialObjectMetadataList", "application/json;as=PartialObjectMetadata"]
-
-
 async def test_age_counts_from_the_last_word_of_the_api_server(
     api: FakeApiServer, following: "Follow", until: "Until"
 ) -> None:
@@ -126,15 +83,6 @@ async def test_age_counts_from_the_last_word_of_the_api_server(
         assert pods.age_seconds(now) == 5.0
         api.send_bookmarks()
         await until(lambda: pods.age_seconds(now) == 0.0)
-
-
-async def test_the_last_error_is_told_until_it_is_over(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail("watch", 403, times=2)
-        api.reset_watches()
-        await until(lambda: pods.problem.text.startswith("Forbidden: API server: 403"))
-        await until(lambda: api.watches and not pods.problem.text)
 
 
 async def test_changes_are_told_before_loaded(api: FakeApiServer, client: ApiClient) -> None:

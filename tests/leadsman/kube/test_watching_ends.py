@@ -9,28 +9,13 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.leadsman.kube.watched_pods import NEW, WEB, pod, versions
 
 if TYPE_CHECKING:
     from tests.conftest import Until
     from tests.leadsman.kube.conftest import Follow
 
-PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
-WEB = f"{PODS_OF_DEFAULT}/web-0"
-NEW = f"{PODS_OF_DEFAULT}/web-1"
-
-
-def pod(node="n1", **more):
-    return {"spec": {"nodeName": node}} | more
-
-
-def versions(api, verb="watch"):
-    """The resourceVersions that were asked for."""
-    return [asked.query.get("resourceVersion") for asked in api.requests if asked.verb == verb]
-
-
-@pytest.fixture(autouse=True)
-def web(api: FakeApiServer):
-    return api.put(WEB, pod())
+pytestmark = pytest.mark.usefixtures("web")
 
 
 async def test_a_watch_that_is_closed_is_resumed_where_it_was(
@@ -47,17 +32,6 @@ async def test_a_watch_that_is_closed_is_resumed_where_it_was(
         assert pods.relists == 1
 
 
-async def test_nothing_is_missed_while_a_watch_is_away(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail("watch", 500)
-        api.reset_watches()
-        await until(lambda: not api.watches)
-        api.put(NEW, pod())
-        await until(lambda: pods.names == {"web-0", "web-1"})
-        assert pods.relists == 1
-
-
 async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_dropped(
     api: FakeApiServer, following: "Follow", until: "Until"
 ) -> None:
@@ -67,35 +41,6 @@ async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_drop
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == versions(api)[0]
         assert pods.names == {"web-0"}
-
-
-async def test_a_last_line_without_an_end_is_dropped(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.send_line(gone.encode())
-        api.end_watches()
-        await until(lambda: len(versions(api)) == 2)
-        assert pods.names == {"web-0"}
-
-
-async def test_410_as_the_status_lists_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail("watch", 410)
-        api.put(NEW, pod())
-        api.end_watches()
-        await until(lambda: pods.relists == 2)
-        assert pods.names == {"web-0", "web-1"}
-
-
-async def test_410_within_the_stream_lists_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail("watch", 410, in_stream=True)
-        api.end_watches()
-        await until(lambda: pods.relists == 2)
-        assert pods.errors["Gone"] == 1
 
 
 async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(
@@ -110,14 +55,6 @@ async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(
         api.compact()
         await until(lambda: pods.names == {"web-1"})
     assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED, ChangeType.ADDED]
-
-
-async def test_another_error_within_the_stream_resumes(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail_watches(500)
-        await until(lambda: len(versions(api)) == 2)
-        assert (pods.relists, pods.errors["Unavailable"]) == (1, 1)
 
 
 async def test_what_stands_before_an_error_counts(api: FakeApiServer, following: "Follow", until: "Until") -> None:
@@ -149,14 +86,6 @@ async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(
         assert pods.names == {"web-0"}
 
 
-async def test_bookmarks_and_an_end_are_asked_for(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    async with following():
-        await until(lambda: api.watches)
-    asked = api.requests[-1].query
-    assert asked["allowWatchBookmarks"] == "true"
-    assert 240 <= int(asked["timeoutSeconds"]) <= 480
-
-
 async def test_versions_that_go_back_list_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     """etcd was restored from a backup."""
     async with following() as pods:
@@ -173,15 +102,6 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(
         assert pods.relists == 1
         await until(lambda: pods.relists == 2)
         assert pods.errors["StreamSilent"] >= 2
-
-
-async def test_a_quiet_resource_is_no_fault(
-    api: FakeApiServer, following: "Follow", until: "Until", caplog: pytest.LogCaptureFixture
-) -> None:
-    async with following(silence_seconds=0.1) as pods:
-        await until(lambda: pods.errors["StreamSilent"] >= 2)
-        assert pods.problem.text == ""
-    assert not caplog.records
 
 
 async def test_a_server_that_falls_silent_altogether_is_found_again(

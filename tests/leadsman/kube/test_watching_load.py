@@ -16,18 +16,7 @@ if TYPE_CHECKING:
     from tests.conftest import Until
     from tests.leadsman.kube.conftest import Follow
 
-PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
-WEB = f"{PODS_OF_DEFAULT}/web-0"
-NEW = f"{PODS_OF_DEFAULT}/web-1"
-
-
-def pod(node="n1", **more):
-    return {"spec": {"nodeName": node}} | more
-
-
-@pytest.fixture(autouse=True)
-def web(api: FakeApiServer):
-    return api.put(WEB, pod())
+pytestmark = pytest.mark.usefixtures("web")
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -36,14 +25,6 @@ async def test_retry_after_is_obeyed(api: FakeApiServer, following: "Follow", un
     began = asyncio.get_running_loop().time()
     async with following():
         assert asyncio.get_running_loop().time() - began >= 1
-
-
-async def test_retry_after_is_obeyed_by_a_watch(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    api.fail("watch", 429, retry_after_seconds=1)
-    async with following():
-        began = asyncio.get_running_loop().time()
-        await until(lambda: api.watches)
-        assert asyncio.get_running_loop().time() - began >= 0.99
 
 
 class Ceilings(random.Random):
@@ -108,31 +89,6 @@ async def test_a_token_that_was_rotated_is_read_again_after_a_401(
         token.write_text("new\n")
         await until(lambda: api.watches)
         assert pods.relists == 1
-
-
-async def test_a_role_that_is_missing_is_waited_for(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    api.fail("list", 403)
-    async with following() as pods:
-        assert (pods.names, pods.errors["Forbidden"]) == ({"web-0"}, 1)
-
-
-async def test_a_server_that_comes_later_is_found(until: "Until", following: "Follow") -> None:
-    async with FakeApiServer() as gone:
-        url = gone.url
-    async with ApiClient(ApiAccess(url)) as client, following(client=client, loaded=False) as pods:
-        await until(lambda: pods.errors["Unavailable"] >= 2)
-        assert not pods.loaded.is_set()
-        async with FakeApiServer(port=int(url.rpartition(":")[2])) as back:
-            back.put(WEB, pod())
-            await until(lambda: pods.names == {"web-0"})
-
-
-async def test_objects_of_a_megabyte_pass(api: FakeApiServer, following: "Follow", until: "Until") -> None:
-    """aiohttp's own readline gives up at a few hundred KiB."""
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.put(NEW, pod(metadata={"annotations": {"big": "x" * 3_000_000}}))
-        await until(lambda: pods.names == {"web-0", "web-1"})
 
 
 async def test_a_line_without_an_end_is_not_held_for_ever(

@@ -53,7 +53,7 @@ MUTATIONS = (
         "leadsman/kube/client.py",
         'body={"preconditions": {"uid": uid}} if uid else None',
         "body=None",
-        "leadsman/kube/test_client.py::test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing",
+        "leadsman/kube/test_contract.py::test_a_delete_of_another_uid_is_a_conflict[fake]",
     ),
     Mutation(
         "a taint names the node's UID",

@@ -10,7 +10,7 @@ import pytest
 from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.decoding import decode_json
-from leadsman.kube.object_changes import ObjectChange, apply_delete, apply_put, object_key
+from leadsman.kube.object_changes import ObjectChange, object_key, view_from_list
 from leadsman.sources.cluster.claim_devices import MAX_SELECTIONS, ClaimDevices
 from leadsman.sources.cluster.device_objects import (
     DeviceClassObject,
@@ -23,7 +23,7 @@ Counts = dict[str, dict[str, DeviceCount]]
 
 
 def added(objects: Sequence[Any]) -> list[ObjectChange[Any]]:
-    return [change for each in objects for change in apply_put({}, each)]
+    return view_from_list({}, objects)[1]
 
 
 def counting(
@@ -202,8 +202,10 @@ def test_changes_counted_one_by_one_equal_counting_anew(seed: int) -> None:
     for _ in range(60):
         kind, one = _any_object(rng)
         gone = rng.random() < 0.3
-        view = views[kind]
-        changes = apply_delete(view, object_key(one.metadata), None) if gone else apply_put(view, one)
+        after = {**views[kind], object_key(one.metadata): one}
+        if gone:
+            del after[object_key(one.metadata)]
+        views[kind], changes = view_from_list(views[kind], after.values())
         getattr(devices, f"{kind}_changed")(changes)
         if rng.random() < 0.5:
             devices.update()
