@@ -142,7 +142,7 @@ def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: 
     metrics.add_collector(lambda: shown.state_metrics(sources.state.current, sources.clock()))
     metrics.add_collector(lambda: dead_links.families(sources.state.current, sources.clock()))
     metrics.add_collector(lambda: reward_metrics(sources.current_inputs()))
-    metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_nodes, workers.overdue))
+    metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_bytes, workers.overdue))
 
 
 def _observe_requests(metrics: ExtenderMetrics) -> Middleware:

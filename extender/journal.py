@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -67,24 +66,30 @@ class JournalEntry(Struct, frozen=True):
         return Decision(self.pod, kept, refused, *(self.score_result or ScoreResult((), {}, "")))
 
 
-class Journal:
-    """The last decisions by pod; the oldest go first when there are too many or too large ones.
+FORGET_SECONDS = 400.0
+"""kube-scheduler tries a pod again after 300 s at the latest: one that it does not try any more is placed or gone."""
 
-    held_nodes: candidates of all entries, plus node states; a state that snapshots share counts once.
-    """
+
+class RefusedPod(Struct, frozen=True):
+    """A pod that no node passed. name: namespace/name. since: its first attempt in a row, tried_at: its last."""
+
+    name: str
+    since: float
+    tried_at: float
+
+
+class Journal:
+    """The last decisions by pod; the oldest go first when there are too many or too large ones."""
 
     def __init__(self, max_pods: int = MAX_PODS, max_bytes: int = MAX_BYTES) -> None:
         self.max_pods, self.max_bytes = max_pods, max_bytes
         self._entries: OrderedDict[tuple[str, str], JournalEntry] = OrderedDict()
         self._snapshots = _HeldSnapshots()
         self._candidates = self._pod_bytes = 0
+        self._refused: dict[str, RefusedPod] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def held_nodes(self) -> int:
-        return self._candidates + self._snapshots.size.states
 
     @property
     def held_bytes(self) -> int:
@@ -102,6 +107,20 @@ class Journal:
     ) -> None:
         """Begins a new entry: a filter call begins a new decision."""
         self._put(JournalEntry(pod, nodes, inputs.now, filter_result, inputs))
+        self._note_attempt(pod, not filter_result.kept, inputs.now)
+
+    def _note_attempt(self, pod: PodInfo, is_refused: bool, now: float) -> None:
+        before = self._refused.pop(pod.uid, None)
+        if pod.has_delay_bounds and is_refused:
+            name = f"{pod.namespace}/{pod.name}"
+            self._refused[pod.uid] = RefusedPod(name, before.since if before else now, now)
+        while self._refused and now - next(iter(self._refused.values())).tried_at >= FORGET_SECONDS:
+            del self._refused[next(iter(self._refused))]
+
+    def waiting(self, now: float) -> Sequence[RefusedPod]:
+        """Pods with delay bounds that no node passed in their last attempt, by that attempt. Where another replica
+        placed a pod since, it counts here for FORGET_SECONDS. now: monotonic."""
+        return [pod for pod in list(self._refused.values()) if now - pod.tried_at < FORGET_SECONDS]
 
     def record_prioritize(
         self, pod: PodInfo, nodes: tuple[str, ...], score_result: ScoreResult, inputs: DecisionInputs
@@ -140,50 +159,28 @@ class Journal:
 
 
 class _HeldSnapshot(Struct, eq=False):
-    """A snapshot's node states, held by one or more entries.
+    """A snapshot that entries hold.
 
-    size: of all its states. added: of those that are not in the snapshot held before this one.
+    held_bytes: of all its node states. gone_bytes: of those that the next held snapshot has no more.
     holders: results that were decided on it.
     """
 
     snapshot: Snapshot
-    size: "_Size"
-    added: "_Size"
-    holders: int = 0
-
-
-class _Size(NamedTuple):
-    """Node states, and their estimated memory."""
-
-    states: int
     held_bytes: int
-
-    def plus(self, other: "_Size", step: int = 1) -> "_Size":
-        return _Size(self.states + step * other.states, self.held_bytes + step * other.held_bytes)
-
-    def at_most(self, other: "_Size") -> "_Size":
-        return _Size(min(self.states, other.states), min(self.held_bytes, other.held_bytes))
-
-
-_NOTHING = _Size(0, 0)
+    gone_bytes: int = 0
+    holders: int = 0
 
 
 class _HeldSnapshots:
     """The snapshots that entries hold, oldest first.
 
-    size: of the distinct node states in all of them, at most.
+    older_bytes: estimated memory of the states that are not in the newest of them, at most.
     slots: entries of their node tables.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, _HeldSnapshot] = {}
-        self.size, self.slots = _NOTHING, 0
-
-    @property
-    def older_bytes(self) -> int:
-        """Estimated memory of the states that are not in the newest snapshot."""
-        newest = next(reversed(self._held.values()), None)
-        return max(0, self.size.held_bytes - newest.size.held_bytes) if newest else 0
+        self.older_bytes = self.slots = 0
 
     def hold(self, snapshot: Snapshot, step: int) -> None:
         held = self._held.get(id(snapshot.nodes)) or self._add(snapshot)
@@ -192,34 +189,31 @@ class _HeldSnapshots:
             self._drop(held)
 
     def _add(self, snapshot: Snapshot) -> _HeldSnapshot:
-        before = next(reversed(self._held.values())) if self._held else _HeldSnapshot(Snapshot(), _NOTHING, _NOTHING)
-        added, gone = _compare(before.snapshot, snapshot)
-        held = self._held[id(snapshot.nodes)] = _HeldSnapshot(snapshot, before.size.plus(added).plus(gone, -1), added)
-        self.size = self.size.plus(added)
+        before = next(reversed(self._held.values())) if self._held else _HeldSnapshot(Snapshot(), 0)
+        changed = changed_nodes(before.snapshot, snapshot)
+        came, gone = (_bytes_of(map(each.nodes.get, changed)) for each in (snapshot, before.snapshot))
+        before.gone_bytes = gone
+        self.older_bytes += gone
         self.slots += len(snapshot.nodes)
+        held = self._held[id(snapshot.nodes)] = _HeldSnapshot(snapshot, before.held_bytes + came - gone)
         return held
 
     def _drop(self, held: _HeldSnapshot) -> None:
-        """The states it added now count as added by its successor, which may share them."""
+        """Its states that the next one has no more go, unless the one before shares them: that is not known exactly."""
         order = list(self._held.values())
+        at = order.index(held)
         del self._held[id(held.snapshot.nodes)]
-        self.size = self.size.plus(held.added, -1)
         self.slots -= len(held.snapshot.nodes)
-        for successor in order[order.index(held) + 1 :][:1]:
-            added = successor.added.plus(held.added).at_most(successor.size)
-            self.size = self.size.plus(added).plus(successor.added, -1)
-            successor.added = added
+        self.older_bytes -= held.gone_bytes
+        if at:
+            before, is_newest = order[at - 1], at == len(order) - 1
+            gone = 0 if is_newest else min(before.held_bytes, before.gone_bytes + held.gone_bytes)
+            self.older_bytes += gone - before.gone_bytes
+            before.gone_bytes = gone
 
 
-def _compare(before: Snapshot, after: Snapshot) -> tuple[_Size, _Size]:
-    """Returns what came and what went."""
-    changed = changed_nodes(before, after)
-    return _size_of(map(after.nodes.get, changed)), _size_of(map(before.nodes.get, changed))
-
-
-def _size_of(states: Iterable[NodeState | None]) -> _Size:
-    sizes = [_state_bytes(state) for state in states if state is not None]
-    return _Size(len(sizes), sum(sizes))
+def _bytes_of(states: Iterable[NodeState | None]) -> int:
+    return sum(_state_bytes(state) for state in states if state is not None)
 
 
 def _state_bytes(state: NodeState) -> int:

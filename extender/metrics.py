@@ -2,8 +2,8 @@
 
 import time
 from collections import Counter as Tally
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -14,6 +14,9 @@ from leadsman.state.snapshot import Freshness, Snapshot
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
 """From a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
 
+
+MINUTE_SECONDS, MOST_RECENT = 60.0, 10_000
+"""Of filter calls, whose durations the API shows: more than a busy scheduler makes in a minute."""
 
 SCHEDULER_VERBS = ("filter", "prioritize", "preempt", "bind")
 """What kube-scheduler asks for; other paths are read by people."""
@@ -29,6 +32,7 @@ class ExtenderMetrics:
     def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
         """wall_clock: Unix seconds."""
         self._wall_clock = wall_clock
+        self._filter_seconds = deque[tuple[float, float]](maxlen=MOST_RECENT)
         self.registry = registry = create_registry()
         self._requests = Histogram(
             "leadsman_extender_request_duration_seconds",
@@ -63,6 +67,8 @@ class ExtenderMetrics:
 
     def observe_request(self, verb: str, code: int, seconds: float) -> None:
         self._requests.labels(verb, str(code)).observe(seconds)
+        if verb == "filter":
+            self._filter_seconds.append((time.monotonic(), seconds))
         if verb in SCHEDULER_VERBS:
             self._last_request.labels(verb).set(self._wall_clock())
 
@@ -70,28 +76,20 @@ class ExtenderMetrics:
         self._decisions.labels(verb, result, reason).inc()
 
     @property
-    def decisions(self) -> int:
-        """Since start."""
-        return int(sum(value for _, value in self._samples(self._decisions, "_total")))
+    def decisions(self) -> tuple[int, int]:
+        """Decisions since start, and those among them that were made without the plugins."""
+        samples = [
+            each for family in self._decisions.collect() for each in family.samples if each.name[-6:] == "_total"
+        ]
+        neutral = sum(each.value for each in samples if each.labels["result"] == "neutral")
+        return int(sum(each.value for each in samples)), int(neutral)
 
-    @property
-    def neutral_decisions(self) -> int:
-        """Decisions without the plugins, since start."""
-        samples = self._samples(self._decisions, "_total")
-        return int(sum(value for labels, value in samples if labels["result"] == "neutral"))
-
-    def request_buckets(self, verb: str) -> Mapping[float, float]:
-        """Upper end of a bucket in seconds → requests of this verb up to it, since start."""
-        buckets = defaultdict[float, float](float)
-        for labels, value in self._samples(self._requests, "_bucket"):
-            if labels["verb"] == verb:
-                buckets[float(labels["le"])] += value
-        return buckets
-
-    @staticmethod
-    def _samples(metric: Counter | Histogram, suffix: str) -> Iterator[tuple[Mapping[str, str], float]]:
-        for family in metric.collect():
-            yield from ((each.labels, each.value) for each in family.samples if each.name.endswith(suffix))
+    def recent_filters(self) -> tuple[float, list[float]]:
+        """Filter calls a minute, and how many seconds each of the last minute took, the shortest first."""
+        now, recent = time.monotonic(), list(self._filter_seconds)
+        of_minute = sorted(seconds for at, seconds in recent if now - at < MINUTE_SECONDS)
+        is_all = len(of_minute) < MOST_RECENT
+        return len(of_minute) * MINUTE_SECONDS / (MINUTE_SECONDS if is_all else now - recent[0][0]), of_minute
 
     def add_collector(self, source: FamilySource) -> None:
         """Adds what `source` yields at each scrape."""
@@ -125,10 +123,10 @@ def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
     return min((age for age in ages if age is not None), default=None)
 
 
-def journal_metrics(pods: int, nodes: int, overdue: int) -> Iterator[Metric]:
+def journal_metrics(pods: int, held_bytes: int, overdue: int) -> Iterator[Metric]:
     """Metrics of the journal and of worker threads past their deadline."""
     yield GaugeMetricFamily("leadsman_journal_pods", "Decisions kept for explanation.", pods)
     yield GaugeMetricFamily(
-        "leadsman_journal_nodes", "Candidates and node states that the kept decisions hold in memory.", nodes
+        "leadsman_journal_bytes", "Memory that the kept decisions take beside the newest state, estimated.", held_bytes
     )
     yield GaugeMetricFamily("leadsman_extender_overdue_workers", "Worker threads busy past their deadline.", overdue)

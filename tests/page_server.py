@@ -199,7 +199,7 @@ async def _start(
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
     page_port = await stack.enter_async_context(server.serving("127.0.0.1", port))
-    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__)
+    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, lambda: server.live.streams)
 
 
 def _all_fresh(followed: FollowedSources) -> bool:

@@ -114,7 +114,7 @@ async def _compressed(body: bytes) -> bytes:
 def _events(live: LiveState) -> _Handler:
     async def stream(request: web.Request) -> web.StreamResponse:
         try:
-            events = live.streams.open()
+            events = live.open_stream()
         except TooManyStreams as error:
             raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later") from error
         # nginx would keep events until it has 4 KiB of them.
@@ -148,7 +148,7 @@ async def _write_all(
 
 def _end_streams(live: LiveState) -> Callable[[web.Application], Awaitable[None]]:
     async def end(_: web.Application) -> None:
-        live.streams.close()
+        live.close()
 
     return end
 

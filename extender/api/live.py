@@ -1,11 +1,11 @@
 """What the API keeps between requests: the newest view, the history, what was decided, and the event streams."""
 
 import asyncio
+import contextlib
 import logging
 import socket
-from collections import Counter, deque
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -101,118 +101,8 @@ class WaitingPods(Struct, frozen=True):
     pod: str | None
 
 
-WINDOW_SECONDS = 60.0
 MAX_REASONS = 10
-
-FORGET_SECONDS = 400.0
-"""kube-scheduler tries a pod again after 300 s at the latest: one that it does not try any more is placed or gone."""
-
-CumulativeBuckets = Mapping[float, float]
-"""Upper end in seconds → observations up to it since start; the last end is infinite."""
-
-
-class TriedPod(Struct, frozen=True):
-    """A pod with delay bounds, and the attempts to place it.
-
-    name: as namespace/name. refused_since: the first in a row that no node passed; None: a node passed the last one.
-    tried_at: the last one. All are monotonic seconds.
-    """
-
-    name: str
-    refused_since: float | None
-    tried_at: float
-
-
-class DecisionCounts:
-    """What this replica decided lately; `sample` it every few seconds.
-
-    A rate is the difference of a histogram's counts at two moments, and since when a pod waits is known by having seen
-    each of its attempts. newest: the decision that was made last; None: none is kept.
-    """
-
-    def __init__(self, sources: ApiSources) -> None:
-        self._sources = sources
-        self._samples = deque[tuple[float, CumulativeBuckets]]()
-        self._tried: Mapping[str, TriedPod] = {}
-        self.newest: JournalEntry | None = None
-
-    def sample(self) -> None:
-        now, entries = self._sources.inputs.clock(), self._sources.journal.newest(MAX_PODS)
-        self._samples.append((now, self._sources.metrics.request_buckets("filter")))
-        while len(self._samples) > 2 and now - self._samples[1][0] >= WINDOW_SECONDS:
-            self._samples.popleft()
-        self._tried = tried_pods(self._tried, reversed(entries), now)
-        self.newest = entries[0] if entries else None
-
-    def rates(self) -> DecisionRates:
-        """Of the last WINDOW_SECONDS; what was refused: by the decisions that are kept."""
-        seconds, buckets = self._window()
-        refused = Counter[str]()
-        entries = self._sources.journal.newest(MAX_PODS)
-        for entry in entries:
-            if entry.filter_result:
-                refused.update(refusal.reason for refusal in entry.filter_result.refused.values())
-        return DecisionRates(
-            round(60 * max(buckets.values(), default=0.0) / seconds, 2) if seconds else 0.0,
-            quantile_ms(buckets, 0.5),
-            quantile_ms(buckets, 0.99),
-            refused.total(),
-            iso(self._sources.wall_time(entries[-1].decided_at)) if entries else None,
-            dict(refused.most_common(MAX_REASONS)),
-            self._sources.metrics.decisions,
-            self._sources.metrics.neutral_decisions,
-        )
-
-    def _window(self) -> tuple[float, CumulativeBuckets]:
-        """Seconds between the oldest and the newest sample, and what was observed between them."""
-        if len(self._samples) < 2:
-            return 0.0, {}
-        (began, before), (ended, after) = self._samples[0], self._samples[-1]
-        return ended - began, {end: count - before.get(end, 0.0) for end, count in after.items()}
-
-    def waiting(self) -> WaitingPods:
-        """By this replica's attempts: where another one placed a pod since, it counts here for FORGET_SECONDS."""
-        waiting = {each.name: each.refused_since for each in self._tried.values() if each.refused_since is not None}
-        if not waiting:
-            return WaitingPods(0, None, None)
-        longest = min(waiting, key=lambda name: waiting[name])
-        return WaitingPods(len(waiting), round(self._sources.inputs.clock() - waiting[longest], 1), longest)
-
-
-def tried_pods(before: Mapping[str, TriedPod], entries: Iterable[JournalEntry], now: float) -> Mapping[str, TriedPod]:
-    """Maps UIDs to pods, by the journal's entries and what was known before."""
-    tried = dict(before)
-    for entry in entries:
-        pod = entry.pod
-        if not pod.has_delay_bounds or entry.filter_result is None:
-            continue
-        refused_since = None
-        if not entry.filter_result.kept:
-            known = tried.get(pod.uid)
-            refused_since = entry.decided_at if known is None or known.refused_since is None else known.refused_since
-        tried[pod.uid] = TriedPod(f"{pod.namespace}/{pod.name}", refused_since, entry.decided_at)
-    return {uid: pod for uid, pod in tried.items() if now - pod.tried_at < FORGET_SECONDS}
-
-
-def quantile_ms(buckets: CumulativeBuckets, quantile: float) -> float | None:
-    """As Prometheus' histogram_quantile: linear within a bucket; above the last finite end that end. None: empty."""
-    total = max(buckets.values(), default=0.0)
-    if not total:
-        return None
-    rank = quantile * total
-    for (low, below), (high, upto) in pairwise([(0.0, 0.0), *sorted(buckets.items())]):
-        if upto >= rank:
-            seconds = low if high == float("inf") else low + (high - low) * (rank - below) / (upto - below)
-            return round(1000 * seconds, 3)
-    return None
-
-
 MAX_STREAMS = 32
-MAX_BEHIND = 8
-"""Events that a reader may be behind; then its stream ends, and the browser connects again and reads all."""
-
-KEEP_ALIVE_SECONDS = 3.0
-"""Within which a reader that left is noticed, and its place free again."""
 
 _KEEP_ALIVE = b": nothing changed\n\n"
 
@@ -226,58 +116,6 @@ class ChangeEvent(Struct, frozen=True):
 
 class TooManyStreams(Exception):
     """There are MAX_STREAMS already."""
-
-
-class ChangeStreams:
-    """Server-sent events to a bounded number of readers that keep up. Use from one event loop.
-
-    https://html.spec.whatwg.org/multipage/server-sent-events.html
-    """
-
-    def __init__(self) -> None:
-        self._queues = set[asyncio.Queue[bytes | None]]()
-
-    def __len__(self) -> int:
-        return len(self._queues)
-
-    def send(self, event: ChangeEvent) -> None:
-        """To all streams. Never blocks: the stream of a reader that is too far behind ends."""
-        data = b"event: change\ndata: " + msgspec.json.encode(event) + b"\n\n"
-        for queue in list(self._queues):
-            if queue.qsize() >= MAX_BEHIND:
-                self._queues.discard(queue)
-                queue.put_nowait(None)
-            else:
-                queue.put_nowait(data)
-
-    def close(self) -> None:
-        """Ends all streams."""
-        for queue in list(self._queues):
-            self._queues.discard(queue)
-            queue.put_nowait(None)
-
-    def open(self) -> AsyncGenerator[bytes]:
-        """Returns what to write to one reader. TooManyStreams."""
-        if len(self._queues) >= MAX_STREAMS:
-            raise TooManyStreams
-        queue = asyncio.Queue[bytes | None]()
-        self._queues.add(queue)
-        return self._events(queue)
-
-    async def _events(self, queue: asyncio.Queue[bytes | None]) -> AsyncGenerator[bytes]:
-        try:
-            yield _KEEP_ALIVE
-            while True:
-                try:
-                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
-                        data = await queue.get()
-                except TimeoutError:
-                    data = _KEEP_ALIVE
-                if data is None:
-                    return
-                yield data
-        finally:
-            self._queues.discard(queue)
 
 
 _log = logging.getLogger(__name__)
@@ -294,6 +132,7 @@ T = TypeVar("T")
 class LiveState:
     """`run` it as one task.
 
+    streams: event streams that are open.
     history: of delays. It is kept from the first `keep_history` on: an extender whose page nobody opens has none of it.
     """
 
@@ -301,10 +140,9 @@ class LiveState:
         self.sources = sources
         self.history = DelayHistory(sources.wall_clock())
         self._next_minute = float("inf")
-        self.decisions, self.streams = DecisionCounts(sources), ChangeStreams()
+        self.streams, self._closed = 0, asyncio.Event()
         self._view: ClusterView | None = None
         self._making: asyncio.Task[ClusterView] | None = None
-        self._shown: tuple[int, object] = (-1, None)
         self._problem = ProblemLog(
             _log, "the delay history lacks this minute; the next is tried", "the delay history goes on", logging.ERROR
         )
@@ -345,7 +183,6 @@ class LiveState:
     async def run(self) -> None:
         """Until cancelled. A minute of the history that cannot be made is left out and logged."""
         while True:
-            self._tick()
             if self.sources.inputs.clock() >= self._next_minute:
                 self._next_minute += MINUTE_SECONDS
                 await self._keep_minute()
@@ -367,10 +204,66 @@ class LiveState:
         else:
             self._problem.clear()
 
-    def _tick(self) -> None:
-        self.decisions.sample()
-        revision, newest = self.sources.inputs.state.current.revision, self.decisions.newest
-        nodes = ["nodes", "delays"] if revision != self._shown[0] else []
-        if sections := [*nodes, "decisions"] if newest is not self._shown[1] else nodes:
-            self.streams.send(ChangeEvent(sections, revision))
-        self._shown = (revision, newest)
+    def rates(self) -> DecisionRates:
+        """Of the last minute; what was refused: by the decisions that are kept."""
+        sources, refused = self.sources, Counter[str]()
+        entries = sources.journal.newest(MAX_PODS)
+        for entry in entries:
+            if entry.filter_result:
+                refused.update(refusal.reason for refusal in entry.filter_result.refused.values())
+        per_minute, seconds = sources.metrics.recent_filters()
+        p50_ms, p99_ms = (
+            round(1000 * seconds[int(share * (len(seconds) - 1))], 3) if seconds else None for share in (0.5, 0.99)
+        )
+        return DecisionRates(
+            round(per_minute, 2),
+            p50_ms,
+            p99_ms,
+            refused.total(),
+            iso(sources.wall_time(entries[-1].decided_at)) if entries else None,
+            dict(refused.most_common(MAX_REASONS)),
+            *sources.metrics.decisions,
+        )
+
+    def waiting(self) -> WaitingPods:
+        """By this replica's attempts."""
+        now = self.sources.inputs.clock()
+        waiting = self.sources.journal.waiting(now)
+        longest = min(waiting, key=lambda pod: pod.since, default=None)
+        return WaitingPods(len(waiting), *((round(now - longest.since, 1), longest.name) if longest else (None, None)))
+
+    def open_stream(self) -> AsyncGenerator[bytes]:
+        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. TooManyStreams.
+
+        https://html.spec.whatwg.org/multipage/server-sent-events.html
+        """
+        if self.streams >= MAX_STREAMS:
+            raise TooManyStreams
+        self.streams += 1
+        return self._events()
+
+    async def _events(self) -> AsyncGenerator[bytes]:
+        shown = self._newest()
+        try:
+            yield _KEEP_ALIVE
+            while not await self._is_closed_within(TICK_SECONDS):
+                before, shown = shown, self._newest()
+                nodes = ["nodes", "delays"] if shown[0] != before[0] else []
+                sections = [*nodes, "decisions"] if shown[1] is not before[1] else nodes
+                event = msgspec.json.encode(ChangeEvent(sections, shown[0]))
+                yield b"event: change\ndata: " + event + b"\n\n" if sections else _KEEP_ALIVE
+        finally:
+            self.streams -= 1
+
+    async def _is_closed_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), seconds)
+        return self._closed.is_set()
+
+    def _newest(self) -> tuple[int, JournalEntry | None]:
+        """The state's revision, and the decision that was made last."""
+        return self.sources.inputs.state.current.revision, next(iter(self.sources.journal.newest(1)), None)
+
+    def close(self) -> None:
+        """Ends all streams."""
+        self._closed.set()

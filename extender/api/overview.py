@@ -1,7 +1,7 @@
 """The overview, made of what the other parts know."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from aiohttp import web
@@ -12,7 +12,6 @@ from extender.api.live import ApiSources, CertificateDays, DecisionRates, LiveSt
 from extender.api.nodes import STATUS
 from extender.api.requests import Route, iso
 from extender.api.view import ClusterView
-from extender.dead_links import DeadLink
 from extender.metrics import state_age_seconds
 from leadsman.runtime.version import VERSION
 from leadsman.state.snapshot import Freshness
@@ -96,122 +95,108 @@ class Overview(Struct, frozen=True):
 
 def run_checks(live: LiveState, view: ClusterView) -> list[Check]:
     """Returns all checks, the failing ones first. What the page shows in red fails one of them."""
-    return sorted(_checks(live, view), key=lambda check: check.ok)
+    checks = [*_of_cluster(live, view), *_of_process(live.sources, view), *_of_sources(live.sources)]
+    return sorted(checks, key=lambda check: check.ok)
 
 
-def _checks(live: LiveState, view: ClusterView) -> Iterable[Check]:
-    sources = live.sources
+def _check(name: str, severity: str, good: str, problem: str, what_to_do: str) -> Check:
+    """problem: "": it is good."""
+    return Check(name, not problem, severity, problem or good, what_to_do if problem else "")
+
+
+def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
-    return [
-        _agents_report(counts),
-        _no_agent_stopped(counts),
-        _links_answer(view.dead_links),
-        _pods_find_nodes(live.decisions.waiting()),
-        _nodes_stand_still(live.history.shifts),
-        _certificates_last(sources),
-        _records_readable(view),
-        _estimates_fitted(view),
-        _decisions_asked(sources),
-        _threads_free(sources),
-        *_plugins_answer(sources),
-        *_reports_agree(sources),
-        *(
-            Check(name, False, ERROR, f"{name}: {text}", WHAT_TO_DO.get(name, _READ_LOG))
-            for name, text in sources.problems.items()
-        ),
-    ]
+    fresh, stale = counts[Freshness.FRESH], counts[Freshness.STALE] + counts[Freshness.SILENT]
+    yield _check(
+        "agents report",
+        ERROR,
+        f"{fresh} nodes have fresh data",
+        "" if fresh else "no node has fresh data: every delay is unknown",
+        "see that agents run and that they and this process reach etcd",
+    )
+    yield _check(
+        "no agent stopped",
+        WARNING,
+        "every agent that reported still does",
+        f"{stale} nodes stopped reporting" if stale else "",
+        "list the nodes with status stale, and look at the agent's pod on each",
+    )
+    dead = view.dead_links
+    yield _check(
+        "every link answers",
+        ERROR,
+        "every node that probes another gets replies",
+        dead[0].text + (f", and {len(dead) - 1} more links" if len(dead) > 1 else "") if dead else "",
+        "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP",
+    )
+    waiting = live.waiting()
+    yield _check(
+        "pods with bounds find nodes",
+        WARNING,
+        "none waits",
+        f"{waiting.bounded_pods} find none, {waiting.pod} for {waiting.longest_seconds:.0f} s" if waiting.pod else "",
+        f"leadsman explain {waiting.pod} says what would help",
+    )
+    yield _check(
+        "no node moved away",
+        WARNING,
+        "no node's round trips to all others grew within the hour",
+        next((shift.text for shift in live.history.shifts if shift.shift_ms > 0), ""),
+        "look at the node's link and its load",
+    )
 
 
-def _agents_report(counts: Counter[Freshness]) -> Check:
-    fresh = counts[Freshness.FRESH]
-    if fresh:
-        return Check("agents report", True, ERROR, f"{fresh} nodes have fresh data")
-    what_to_do = "see that agents run and that they and this process reach etcd"
-    return Check("agents report", False, ERROR, "no node has fresh data: every delay is unknown", what_to_do)
-
-
-def _no_agent_stopped(counts: Counter[Freshness]) -> Check:
-    stale = counts[Freshness.STALE] + counts[Freshness.SILENT]
-    if not stale:
-        return Check("no agent stopped", True, WARNING, "every agent that reported still does")
-    what_to_do = "list the nodes with status stale, and look at the agent's pod on each"
-    return Check("no agent stopped", False, WARNING, f"{stale} nodes stopped reporting", what_to_do)
-
-
-def _links_answer(dead: Sequence[DeadLink]) -> Check:
-    if not dead:
-        return Check("every link answers", True, ERROR, "every node that probes another gets replies")
-    more = f", and {len(dead) - 1} more links" if len(dead) > 1 else ""
-    what_to_do = "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP"
-    return Check("every link answers", False, ERROR, dead[0].text + more, what_to_do)
-
-
-def _pods_find_nodes(waiting: WaitingPods) -> Check:
-    if not waiting.bounded_pods:
-        return Check("pods with bounds find nodes", True, WARNING, "none waits")
-    text = f"{waiting.bounded_pods} find none, {waiting.pod} for {waiting.longest_seconds:.0f} s"
-    what_to_do = f"leadsman explain {waiting.pod} says what would help"
-    return Check("pods with bounds find nodes", False, WARNING, text, what_to_do)
-
-
-def _nodes_stand_still(shifts: Sequence[NodeShift]) -> Check:
-    worst = next((shift for shift in shifts if shift.shift_ms > 0), None)
-    if worst is None:
-        return Check("no node moved away", True, WARNING, "no node's round trips to all others grew within the hour")
-    return Check("no node moved away", False, WARNING, worst.text, "look at the node's link and its load")
-
-
-def _certificates_last(sources: ApiSources) -> Check:
+def _of_process(sources: ApiSources, view: ClusterView) -> Iterator[Check]:
     ending = [each for each in sources.certificates if each.days_left is not None and each.days_left < SOON_DAYS_LEFT]
-    if not ending:
-        return Check("certificates last", True, WARNING, f"none ends within {SOON_DAYS_LEFT} days")
-    text = ", ".join(f"{each.name} ends in {each.days_left:.0f} days" for each in ending)
-    return Check("certificates last", False, WARNING, text, "make the files again with leadsman certs renew")
+    yield _check(
+        "certificates last",
+        WARNING,
+        f"none ends within {SOON_DAYS_LEFT} days",
+        ", ".join(f"{each.name} ends in {each.days_left:.0f} days" for each in ending),
+        "make the files again with leadsman certs renew",
+    )
+    unread = view.snapshot.problems
+    yield _check(
+        "records are readable",
+        WARNING,
+        "every record in etcd can be read",
+        f"{len(unread)} cannot; {': '.join(next(iter(unread.items())))}" if unread else "",
+        "run agents and extender of one version; leadsman nodes -o wide names each record",
+    )
+    yield _check(
+        "delays are estimated",
+        WARNING,
+        "pairs that nobody measured have an estimate",
+        "" if view.estimates.fitted else "there are no estimates of unmeasured pairs",
+        "wait a minute after the start; with --no-estimates only measured pairs count",
+    )
+    decisions, overdue = len(sources.journal), sources.workers.overdue
+    yield _check(
+        "kube-scheduler asks",
+        WARNING,
+        f"{decisions} decisions are kept",
+        "" if decisions else "kube-scheduler has not asked this replica",
+        "run leadsman configure-scheduler; another replica may have been asked instead",
+    )
+    yield _check(
+        "decisions end in time",
+        ERROR,
+        "no worker thread is past its deadline",
+        f"{overdue} worker threads are past it" if overdue else "",
+        "look for a slow plugin in the extender's log",
+    )
 
 
-def _records_readable(view: ClusterView) -> Check:
-    problems = view.snapshot.problems
-    if not problems:
-        return Check("records are readable", True, WARNING, "every record in etcd can be read")
-    key, problem = next(iter(problems.items()))
-    what_to_do = "run agents and extender of one version; leadsman nodes -o wide names each record"
-    return Check("records are readable", False, WARNING, f"{len(problems)} cannot; {key}: {problem}", what_to_do)
-
-
-def _estimates_fitted(view: ClusterView) -> Check:
-    if view.estimates.fitted is not None:
-        return Check("delays are estimated", True, WARNING, "pairs that nobody measured have an estimate")
-    what_to_do = "wait a minute after the start; with --no-estimates only measured pairs count"
-    return Check("delays are estimated", False, WARNING, "there are no estimates of unmeasured pairs", what_to_do)
-
-
-def _decisions_asked(sources: ApiSources) -> Check:
-    if len(sources.journal):
-        return Check("kube-scheduler asks", True, WARNING, f"{len(sources.journal)} decisions are kept")
-    what_to_do = "run leadsman configure-scheduler; another replica may have been asked instead"
-    return Check("kube-scheduler asks", False, WARNING, "kube-scheduler has not asked this replica", what_to_do)
-
-
-def _plugins_answer(sources: ApiSources) -> Iterator[Check]:
+def _of_sources(sources: ApiSources) -> Iterator[Check]:
+    """What plugins do, which nodes others contradict, and which inputs cannot be read."""
     for plugin in sources.plugins():
-        is_off, name = plugin.state == "off", f"plugin {plugin.name}"
         text = f"it is {plugin.state}" + (f": {plugin.problem}" if plugin.problem else "")
-        what_to_do = "leadsman plugins check runs it alone; it is asked again in a minute" if is_off else ""
-        yield Check(name, not is_off, WARNING, text, what_to_do)
-
-
-def _reports_agree(sources: ApiSources) -> Iterator[Check]:
-    """A failing check for each node that others contradict."""
+        what_to_do = "leadsman plugins check runs it alone; it is asked again in a minute"
+        yield _check(f"plugin {plugin.name}", WARNING, text, text if plugin.state == "off" else "", what_to_do)
     for node, why in sorted(sources.inputs.delays.contradicted.items()):
-        yield Check(f"reports of {node}", False, WARNING, f"{node}: {why}", _LOOK_AT_REPORTS)
-
-
-def _threads_free(sources: ApiSources) -> Check:
-    overdue = sources.workers.overdue
-    if not overdue:
-        return Check("decisions end in time", True, ERROR, "no worker thread is past its deadline")
-    what_to_do = "look for a slow plugin in the extender's log"
-    return Check("decisions end in time", False, ERROR, f"{overdue} worker threads are past it", what_to_do)
+        yield _check(f"reports of {node}", WARNING, "", f"{node}: {why}", _LOOK_AT_REPORTS)
+    for name, text in sources.problems.items():
+        yield _check(name, ERROR, "", f"{name}: {text}", WHAT_TO_DO.get(name, _READ_LOG))
 
 
 def _node_counts(view: ClusterView) -> NodeCounts:
@@ -251,8 +236,8 @@ async def overview(live: LiveState, _: web.Request) -> Overview:
             nodes=_node_counts(view),
             pairs=_pair_counts(view),
             worst_change=_worst_change(live.history.shifts),
-            decisions=live.decisions.rates(),
-            waiting=live.decisions.waiting(),
+            decisions=live.rates(),
+            waiting=live.waiting(),
             certificates=sources.certificates,
             problems=[check for check in run_checks(live, view) if not check.ok],
         )

@@ -1,15 +1,18 @@
 """The API over HTTP: what it answers, and to whom."""
 
 import asyncio
+import contextlib
 import gzip
 import re
+from typing import Any
 
 import aiohttp
 import jsonschema
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from extender.api.live import MAX_BEHIND, MAX_STREAMS, ChangeEvent, ChangeStreams, TooManyStreams
+from extender.api.live import MAX_STREAMS
 from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import POSTS_AT_ONCE, Route
 from leadsman.sources.delay.delay_sources import DelaySources
@@ -256,32 +259,28 @@ async def test_more_posts_than_are_allowed_are_refused(api: Api) -> None:
     assert {status for status, _ in answers} == {202, 429}
 
 
-async def test_a_change_of_the_state_is_an_event(api: Api) -> None:
-    async with asyncio.timeout(60), api.session.get("/api/v1/events") as response:
-        assert response.content_type == "text/event-stream"
-        assert response.headers["X-Accel-Buffering"] == "no", "nginx is to pass events on at once"
-        await response.content.readuntil(b"\n\n")
-        api.live.streams.send(ChangeEvent(["nodes"], 8))
-        assert await response.content.readuntil(b"\n\n") == (
-            b'event: change\ndata: {"sections":["nodes"],"revision":8}\n\n'
-        )
+async def test_a_change_of_the_state_is_an_event_and_there_are_at_most_32_streams(api: Api) -> None:
+    async with asyncio.timeout(60), contextlib.AsyncExitStack() as readers:
+        opened = [await readers.enter_async_context(api.session.get("/api/v1/events")) for _ in range(MAX_STREAMS)]
+        assert (await api.get("/events"))[0] == 429
+        first = opened[0]
+        assert first.content_type == "text/event-stream"
+        assert first.headers["X-Accel-Buffering"] == "no", "nginx is to pass events on at once"
+        await first.content.readuntil(b"\n\n")
+        state: Any = api.live.sources.inputs.state
+        state.current = replace(state.current, revision=8)
+        event = b'event: change\ndata: {"sections":["nodes","delays"],"revision":8}\n\n'
+        while await first.content.readuntil(b"\n\n") != event:
+            pass
 
 
-async def test_there_are_at_most_32_streams() -> None:
-    streams = ChangeStreams()
-    opened = [streams.open() for _ in range(MAX_STREAMS)]
-    with pytest.raises(TooManyStreams):
-        streams.open()
-    await anext(opened[0])
-    await opened[0].aclose()
-    streams.open()
+async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) -> None:
+    async def waiting() -> Any:
+        overview = (await api.get("/overview"))[1]
+        return overview["waiting"]["bounded_pods"], overview["waiting"]["pod"]
 
-
-async def test_the_stream_of_a_slow_reader_ends() -> None:
-    streams = ChangeStreams()
-    slow = streams.open()
-    await anext(slow)
-    for revision in range(MAX_BEHIND + 1):
-        streams.send(ChangeEvent(["nodes"], revision))
-    assert len(streams) == 0
-    assert len([event async for event in slow]) == MAX_BEHIND
+    api.decide("cart", delay_nosuch="1")
+    api.decide("other")
+    assert await waiting() == (1, "shop/cart")
+    api.decide("cart", **{"delay_edge-a-0000": "1000"})
+    assert await waiting() == (0, None)
