@@ -79,7 +79,7 @@ class ExtenderMetrics:
     def decisions(self) -> tuple[int, int]:
         """Decisions since start, and those among them that were made without the plugins."""
         samples = [
-            each for family in self._decisions.collect() for each in family.samples if each.name[-6:] == "_total"
+            each for family in self._decisions.collect() for each in family.samples if each.name.endswith("_total")
         ]
         neutral = sum(each.value for each in samples if each.labels["result"] == "neutral")
         return int(sum(each.value for each in samples)), int(neutral)

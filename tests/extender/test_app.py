@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extender.body_limits import BodyLimits, BodyReader
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -47,21 +46,6 @@ async def test_full_nodes_come_back_byte_for_byte(starts: "Starter", captured: "
             assert json.loads(answer)["NodeNames"] is None
 
 
-async def test_five_thousand_full_nodes_are_answered(starts: "Starter", captured: "Captured") -> None:
-    """A body of 45 MB, like a real one, made by repeating the items of the captured one under new names."""
-    thousand = json.loads(captured("nodes-1000-filter"))
-    items = [
-        item | {"metadata": item["metadata"] | {"name": f"copy-{copy}-{item['metadata']['name']}"}}
-        for copy in range(5)
-        for item in thousand["Nodes"]["items"]
-    ]
-    body = json.dumps(thousand | {"Nodes": {"metadata": {}, "items": items}}, separators=(",", ":")).encode()
-    async with starts() as extender:
-        answer = await extender.asked("/filter", body)
-    assert len(body) > 45_000_000
-    assert answer["Nodes"]["items"] == items
-
-
 @pytest.mark.parametrize("form", ["names", "nodes"])
 async def test_a_refused_node_has_its_reason_and_is_never_a_candidate_for_preemption(
     starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, form: str
@@ -87,19 +71,6 @@ async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(
     assert sorted(answer["FailedAndUnresolvableNodes"]) == sorted(NAMES)
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize"])
-async def test_no_nodes_asked_is_answered(starts: "Starter", args: "Args", verb: str) -> None:
-    async with starts() as extender:
-        answer = await extender.asked(f"/{verb}", args([]))
-    assert answer == [] or answer["NodeNames"] == []
-
-
-async def test_a_node_asked_twice_is_answered_once(starts: "Starter", args: "Args") -> None:
-    async with starts() as extender:
-        assert (await extender.asked("/filter", args(["b", "a", "b"])))["NodeNames"] == ["b", "a"]
-        assert [score["Host"] for score in await extender.asked("/prioritize", args(["b", "a", "b"]))] == ["b", "a"]
-
-
 @pytest.mark.parametrize("capture", ["names-3-prioritize", "nodes-3-prioritize", "names-1000-prioritize"])
 async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(
     starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, capture: str
@@ -112,17 +83,6 @@ async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(
     assert [score["Host"] for score in scores] == names
     assert {type(score["Score"]) for score in scores} == {int}
     assert all(0 <= score["Score"] <= 10 for score in scores)
-
-
-async def test_a_nearer_node_scores_higher(
-    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
-) -> None:
-    async with starts(measured) as extender:
-        scores = await extender.asked(
-            "/prioritize", labelled(captured("names-3-prioritize"), {"delay_node-00000": "90"})
-        )
-    by_node = {score["Host"]: score["Score"] for score in scores}
-    assert by_node["node-00001"] > by_node["node-00002"]
 
 
 @pytest.mark.parametrize("form", ["names", "nodes"])
@@ -142,22 +102,10 @@ async def test_preempt_keeps_victims_only_where_the_pod_may_run(
     assert list(answer) == ["NodeNameToMetaVictims"]
 
 
-async def test_bind_is_off_by_default(starts: "Starter", captured: "Captured") -> None:
-    async with starts() as extender:
-        assert (await extender.post("/bind", captured("bind")))[0] == 404
-
-
 async def test_a_bad_body_gets_400_with_the_path(starts: "Starter", args: "Args") -> None:
     async with starts() as extender:
         body = args(["a"], delay_x="5").replace(b'"5"', b"5")
         assert await extender.post("/filter", body) == (400, b"$.Pod.metadata.labels.delay_x: expected str, got int\n")
-
-
-async def test_invalid_utf8_in_a_node_that_is_only_passed_on_gets_400_with_its_path(starts: "Starter") -> None:
-    body = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[{"metadata":{"name":"a","labels":{"x":"\xff"}}}]}}'
-    async with starts() as extender:
-        status, answer = await extender.post("/filter", body)
-    assert (status, answer[:15]) == (400, b"$.Nodes.items[0")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/filter/", 404), ("/state", 404)])
@@ -170,19 +118,3 @@ async def test_a_compressed_body_is_refused_unread(starts: "Starter") -> None:
     async with starts() as extender:
         status, answer = await extender.post("/filter", b"x", **{"Content-Encoding": "gzip"})
     assert (status, answer[:22]) == (415, b"Content-Encoding 'gzip")
-
-
-async def test_a_body_over_the_cap_is_refused(starts: "Starter", captured: "Captured") -> None:
-    async with starts(bodies=BodyReader(BodyLimits(max_body_bytes=1000))) as extender:
-        status, answer = await extender.post("/filter", captured("names-3-filter"))
-    assert status == 413
-    assert answer.startswith(b"request body is larger than the limit of 1000 bytes; set nodeCacheCapable: true")
-
-
-async def test_durations_are_counted_by_verb_and_code(starts: "Starter", captured: "Captured") -> None:
-    async with starts() as extender:
-        await extender.post("/scheduler/filter", captured("names-3-filter"))
-        await extender.post("/filter", b"")
-        count = extender.count
-        assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="200") == 1
-        assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="400") == 1

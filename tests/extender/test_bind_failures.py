@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from extender.bind_failures import MAX_PENDING, BindFailureReporter, blamed_cause
+from extender.bind_failures import BindFailureReporter, blamed_cause
 from extender.binding import bind
 from extender.wire.verbs import BindingArgs
 from leadsman.kube.access import ApiAccess
@@ -68,14 +68,6 @@ async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None
     await failures.write()
     assert await stored(store) == {}
     assert failures.dropped == 3
-
-
-async def test_a_flood_is_bounded() -> None:
-    store = MemoryStore()
-    failures = BindFailureReporter(store)
-    for number in range(MAX_PENDING + 50):
-        failures.report("edge-1", f"uid-{number}", "web", REFUSED)
-    assert failures.dropped == 50
 
 
 async def test_what_could_not_be_written_waits_for_the_store() -> None:

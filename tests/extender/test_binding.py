@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +10,6 @@ from aiohttp import web
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Captured, Starter
@@ -95,30 +93,10 @@ async def test_without_a_binding_the_answer_is_an_error(
         assert await extender.asked("/bind", captured("bind")) == {"Error": error}
 
 
-async def test_a_redirect_is_no_binding(starts: "Starter", captured: "Captured") -> None:
-    """Followed, it would end in a page that says 200 and has bound nothing."""
-
-    class Redirecting(Script):
-        async def __call__(self, request):
-            moved = request.method == "POST"
-            return web.Response(status=302 if moved else 200, headers={"Location": "/login"} if moved else None)
-
-    async with binding(starts, Redirecting()) as extender:
-        assert await extender.asked("/bind", captured("bind")) == {"Error": "API server: 302 "}
-
-
 async def test_an_api_server_that_does_not_answer_is_an_error(starts: "Starter", captured: "Captured") -> None:
     async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
         answer = await extender.asked("/bind", captured("bind"))
     assert answer["Error"].endswith("no response within 0.1 s")
-
-
-async def test_an_api_server_that_is_not_there_is_an_error(
-    starts: "Starter", captured: "Captured", unused_port
-) -> None:
-    async with starts(api=ApiClient(ApiAccess(f"http://127.0.0.1:{unused_port}"))) as extender:
-        answer = await extender.asked("/bind", captured("bind"))
-    assert "ClientConnectorError" in answer["Error"]
 
 
 async def test_an_error_that_kube_scheduler_is_answered_shows_no_credentials_of_the_url(
@@ -140,45 +118,9 @@ async def unused_port():
     return port
 
 
-async def test_the_token_is_read_again_for_each_call(starts: "Starter", captured: "Captured", tmp_path: Path) -> None:
-    """kubelet rotates it."""
-    token, script = tmp_path / "token", Script()
-    token.write_text("old\n")
-    async with binding(starts, script, token_file=token) as extender:
-        await extender.asked("/bind", captured("bind"))
-        token.write_text("new\n")
-        await extender.asked("/bind", captured("bind"))
-    assert [authorization for _, authorization, _ in script.asked] == ["Bearer old", "Bearer new"]
-
-
-async def test_a_token_that_cannot_be_read_is_an_error_and_nothing_is_posted(
-    starts: "Starter", captured: "Captured", tmp_path: Path
-) -> None:
-    script = Script()
-    async with binding(starts, script, token_file=tmp_path / "token") as extender:
-        answer = await extender.asked("/bind", captured("bind"))
-    assert "No such file" in answer["Error"]
-    assert script.asked == []
-
-
 async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts: "Starter", captured: "Captured") -> None:
     script = Script()
     async with binding(starts, script) as extender:
         body = json.dumps(json.loads(captured("bind")) | {"PodName": "../../secrets"}).encode()
         assert (await extender.post("/bind", body))[0] == 400
     assert script.asked == []
-
-
-async def test_429_is_posted_again_when_the_api_server_says(starts: "Starter", captured: "Captured") -> None:
-    async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
-        api.put("/api/v1/namespaces/default/pods/cap-00000", {})
-        api.fail("create", 429, retry_after_seconds=0)
-        assert await extender.asked("/bind", captured("bind")) == {"Error": ""}
-        assert api.verbs() == ["create", "create"]
-
-
-async def test_a_pod_that_is_bound_already_is_an_error(starts: "Starter", captured: "Captured") -> None:
-    async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
-        api.put("/api/v1/namespaces/default/pods/cap-00000", {"spec": {"nodeName": "n1"}})
-        answer = await extender.asked("/bind", captured("bind"))
-    assert "already assigned to node 'n1'" in answer["Error"]

@@ -8,21 +8,17 @@ import pytest
 from msgspec import structs
 
 from extender.decider import (
-    MAX_BRIEF_BOUNDS,
-    MAX_BRIEF_NODES,
     SNAPSHOT_SECONDS_PER_NODE,
     Decider,
     DecisionCore,
-    is_brief,
 )
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
-from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import PluginsPolicy, Policy, ScorePluginPolicy
+from leadsman.decision.policy import Policy
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources
@@ -38,32 +34,6 @@ INPUTS = DecisionInputs(Snapshot(), Policy(), 0.0)
 
 def bounds(number: int) -> PodInfo:
     return structs.replace(PLAIN, labels={f"delay_n{at}": "5" for at in range(number)})
-
-
-@pytest.mark.parametrize("pod", [PLAIN, bounds(MAX_BRIEF_BOUNDS)])
-def test_a_pod_with_few_bounds_is_brief(pod: PodInfo) -> None:
-    assert is_brief(pod, NODES, INPUTS)
-
-
-def test_a_pod_with_many_bounds_is_not_brief() -> None:
-    assert not is_brief(bounds(MAX_BRIEF_BOUNDS + 1), NODES, INPUTS)
-
-
-def test_a_pod_that_asks_for_a_device_is_not_brief() -> None:
-    pod = structs.replace(PLAIN, devices=DeviceDemand(({"nvidia.com/gpu": 1},)))
-    assert not is_brief(pod, NODES, INPUTS)
-
-
-def test_many_nodes_are_not_brief_in_the_request_or_in_the_state() -> None:
-    many = tuple(f"n{at}" for at in range(MAX_BRIEF_NODES + 1))
-    in_state = structs.replace(INPUTS, snapshot=Snapshot(dict.fromkeys(many, NodeState())))
-    assert not is_brief(PLAIN, many, INPUTS)
-    assert not is_brief(PLAIN, NODES, in_state)
-
-
-def test_plugins_have_a_worker() -> None:
-    policy = Policy(plugins=PluginsPolicy(scores=(ScorePluginPolicy("mine"),)))
-    assert not is_brief(PLAIN, NODES, structs.replace(INPUTS, policy=policy))
 
 
 @pytest.mark.parametrize("brief", [True, False])

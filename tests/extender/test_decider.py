@@ -3,17 +3,13 @@
 import json
 import logging
 import time
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
 
 from extender.decider import DecisionCore
-from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
-from leadsman.decision.model import Refusal
-from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -126,40 +122,6 @@ async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
     assert answer["NodeNames"] == kept
 
 
-async def test_a_bound_that_may_be_unmeasured_gives_way_too(
-    starts: "Starter", captured: "Captured", labelled: "Labelled"
-) -> None:
-    lenient = _Policy(Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT)))
-    async with starts(core=DecisionCore(filter_nodes=broken), policy=lenient) as extender:
-        answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
-    assert answer["NodeNames"] == NAMES
-
-
-class _Policy:
-    problem = SimpleNamespace(text="")
-
-    def __init__(self, current):
-        self.current = current
-
-
-async def test_stuck_plugins_do_not_use_up_the_workers(starts: "Starter", captured: "Captured") -> None:
-    """Four calls overrun; the fifth is decided by a thread of its own: its plugin is not slow but broken."""
-    calls = []
-
-    def stuck_at_first(pod, nodes, facts):
-        calls.append(pod)
-        return slow() if len(calls) <= 4 else broken()
-
-    async with starts(
-        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.2, max_workers=8)
-    ) as extender:
-        for _ in range(5):
-            await extender.asked("/filter", captured("names-3-filter"))
-        count = extender.count
-        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="overran") == 4
-        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="fault") == 1
-
-
 async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(
     starts: "Starter", captured: "Captured", caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,15 +146,6 @@ async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(
 
 def _judged(nodes):
     return FilterResult(tuple(nodes), {})
-
-
-async def test_refusals_are_counted_by_plugin(starts: "Starter", captured: "Captured") -> None:
-    def refuse(pod, nodes, facts):
-        return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
-
-    async with starts(core=DecisionCore(filter_nodes=refuse)) as extender:
-        await extender.asked("/filter", captured("names-3-filter"))
-        assert extender.count("leadsman_extender_decisions_total", verb="filter", result="refused", reason="delay") == 1
 
 
 @pytest.fixture
@@ -220,32 +173,6 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
     assert seen[0].now < seen[1].now
-
-
-async def test_the_body_that_was_just_filtered_is_not_read_again(starts: "Starter", args: "Args", asked_of) -> None:
-    """And never taken for a body that differs in a byte."""
-    async with starts(core=asked_of.core) as extender:
-        for body in (args(["a", "b"]), args(["a", "c"])):
-            await extender.asked("/filter", args(["a", "b"]))
-            await extender.asked("/prioritize", body)
-    first, same, again, other = asked_of.nodes
-    assert same is first
-    assert (again, other) == (("a", "b"), ("a", "c"))
-
-
-@pytest.fixture
-def asked_of():
-    """The nodes of each call, and a core that notes them."""
-    nodes = []
-
-    def noted(ask):
-        def note(pod, names, facts):
-            nodes.append(names)
-            return ask(pod, names, facts)
-
-        return note
-
-    return SimpleNamespace(nodes=nodes, core=DecisionCore(noted(filter_nodes), noted(score_nodes)))
 
 
 async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(

@@ -8,7 +8,6 @@ import pytest
 
 from extender.decider import DecisionCore
 from leadsman.decision.delay.delay_plugins import DelayFilter
-from leadsman.sources.delay.delay_sources import DelaySources
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -37,18 +36,6 @@ async def test_an_explanation_names_every_node_with_score_or_reason(decided) -> 
     assert "over 25 ms" in page
 
 
-async def test_a_pod_that_was_never_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
-    async with starts() as extender:
-        await extender.asked("/filter", captured("names-3-filter"))
-        assert "of 3 nodes" in await extender.told(POD)
-
-
-async def test_a_pod_that_was_only_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
-    async with starts() as extender:
-        await extender.asked("/prioritize", captured("names-3-prioritize"))
-        assert "3 of 3 nodes pass" in await extender.told(POD)
-
-
 async def test_a_neutral_answer_says_so(starts: "Starter", captured: "Captured", labelled: "Labelled") -> None:
     answered = threading.Event()
 
@@ -71,18 +58,6 @@ def broken(*_):
 async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelayFilter, "evidence", broken)
     assert "plugin delay raised while explaining: RuntimeError: out of order" in await decided.told(POD)
-
-
-class Groups:
-    """Which nodes are near each other."""
-
-    def among(self, kept):
-        return {"5 ms": [sorted(kept)]}
-
-
-async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(decided, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DelaySources, "groups", Groups())
-    assert (await decided.told(POD)).endswith("nodes that passed within 5 ms: node-00000, node-00001\n")
 
 
 async def test_the_path_of_kuberl_s_users_is_prioritize(starts: "Starter", captured: "Captured") -> None:

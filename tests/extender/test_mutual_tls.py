@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import re
 import ssl
 from datetime import UTC, datetime, timedelta
@@ -13,9 +12,7 @@ import pytest
 
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
-from leadsman.runtime.log_limit import LINES_BURST
 from leadsman.runtime.server_tls import ServerTls, TlsFiles, certificate_names, tls_metrics
-from leadsman.runtime.watched_files import UnusableFile
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Starter
@@ -102,11 +99,6 @@ async def answer(port, context):
         return "closed"
 
 
-async def test_the_scheduler_is_answered(starts: "Starter", tls, scheduler) -> None:
-    async with starts(tls=tls) as extender:
-        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
-
-
 async def test_without_a_certificate_nobody_is(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -142,15 +134,6 @@ async def test_the_right_name_by_another_ca_is_not_let_in(
     assert "unable to get local issuer certificate" in caplog.text
 
 
-async def test_a_server_s_certificate_is_none_for_a_client(
-    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = certificates.issue_server(CA, ("kube-scheduler",), NOW, 5)
-    async with starts(tls=tls) as extender:
-        assert await answer(extender.port, client(server)) == "closed"
-    assert re.search("unsuitable certificate purpose|unsupported certificate purpose", caplog.text)
-
-
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 async def test_tls_1_1_is_refused_though_the_client_speaks_it(
     starts: "Starter", tls, scheduler, caplog: pytest.LogCaptureFixture
@@ -160,38 +143,6 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, scheduler) in ("closed", "UNEXPECTED_EOF_WHILE_READING")
     assert "unsupported protocol" in caplog.text
-
-
-async def test_handshakes_that_fail_do_not_fill_the_log(
-    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with starts(tls=tls) as extender:
-        for _ in range(30):
-            await answer(extender.port, client(None))
-    assert 1 <= caplog.text.count("TLS handshake failed") <= LINES_BURST + 1
-
-
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_newer_versions_are_answered(starts: "Starter", tls, scheduler, version) -> None:
-    scheduler.minimum_version = scheduler.maximum_version = version
-    async with starts(tls=tls) as extender:
-        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
-
-
-async def test_plain_http_gets_nothing(starts: "Starter", tls) -> None:
-    async with starts(tls=tls) as extender:
-        reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
-        writer.write(REQUEST)
-        with contextlib.suppress(ConnectionResetError):
-            assert b"HTTP" not in await asyncio.wait_for(reader.read(), 5)
-        writer.close()
-
-
-async def test_a_handshake_that_does_not_come_is_cut(starts: "Starter", tls) -> None:
-    async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
-        reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
-        assert await asyncio.wait_for(reader.read(), 5) == b""
-        writer.close()
 
 
 async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_nothing(
@@ -221,13 +172,6 @@ async def test_half_a_handshake_is_cut(starts: "Starter", tls) -> None:
         writer.close()
 
 
-async def test_headers_that_drip_are_cut_within_tls_too(starts: "Starter", tls, scheduler) -> None:
-    limits = ServerLimits(header_timeout_seconds=0.2)
-    async with starts(tls=tls, limits=limits) as extender, connected(extender.port, scheduler) as (reader, writer):
-        writer.write(REQUEST[:10])
-        assert await asyncio.wait_for(reader.read(), 5) == b""
-
-
 async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
     starts: "Starter", tls, tmp_path: Path, client, scheduler
 ) -> None:
@@ -239,15 +183,6 @@ async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
         new = client(certificates.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
         assert await answer(extender.port, new) == "HTTP/1.1 200 OK"
         assert await answer(extender.port, scheduler) == "CERTIFICATE_VERIFY_FAILED"
-
-
-async def test_a_client_ca_that_was_replaced_lets_nobody_in_any_more(
-    starts: "Starter", tls, tmp_path: Path, scheduler
-) -> None:
-    async with starts(tls=tls) as extender:
-        mounted(tmp_path / "tls", CA, client_ca=STRANGERS_CA, version="2")
-        tls.poll()
-        assert await answer(extender.port, scheduler) == "closed"
 
 
 async def test_files_are_followed(starts: "Starter", tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,23 +204,6 @@ async def test_nobody_who_connects_during_a_swap_is_refused(starts: "Starter", t
             tls.poll()
             answers = await first + [await answer(extender.port, scheduler)]
             assert set(answers) == {"HTTP/1.1 200 OK"}
-
-
-async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(
-    starts: "Starter", tls, tmp_path: Path, scheduler, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.INFO)
-    async with starts(tls=tls) as extender:
-        swap(tmp_path / "tls", {"tls.crt": CA.certificate_pem, "tls.key": b"", "ca.crt": b""}, "2")
-        for _ in range(3):
-            tls.poll()
-        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
-        assert str(tmp_path / "tls/tls.key") in tls.problem.text
-        assert caplog.text.count("cannot load the certificate files") == 1
-        mounted(tmp_path / "tls", version="3")
-        tls.poll()
-        assert tls.problem.text == ""
-        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
 def pair_of(ca, began, days):
@@ -335,14 +253,6 @@ def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_
         patch.setattr("leadsman.runtime.client_tls._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
         tls.poll()
     assert tls.current is not before
-
-
-@pytest.mark.parametrize("missing", ["tls.crt", "tls.key", "ca.crt"])
-def test_a_missing_file_at_start_is_named(tmp_path: Path, missing: str) -> None:
-    files = mounted(tmp_path / "tls")
-    (tmp_path / "tls" / missing).unlink()
-    with pytest.raises(UnusableFile, match=re.escape(str(tmp_path / "tls" / missing))):
-        ServerTls(files)
 
 
 def test_names_are_the_common_name_and_the_alternative_names() -> None:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extender.metrics import state_metrics
 from leadsman.runtime.http_server import Health
 from leadsman.runtime.version import VERSION
-from leadsman.state.snapshot import Freshness, Snapshot
+from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Starter
@@ -26,11 +25,6 @@ async def test_while_draining_it_is_not_ready(starts: "Starter") -> None:
         assert await extender.get("/readyz") == (503, "draining\n")
 
 
-async def test_it_is_healthy_without_any_state(starts: "Starter") -> None:
-    async with starts(ops=True) as extender:
-        assert await extender.get("/healthz") == (200, "ok\n")
-
-
 async def test_it_is_not_healthy_once_every_worker_is_stuck(starts: "Starter") -> None:
     async with starts(ops=True, workers=_Stuck()) as extender:
         assert await extender.get("/healthz") == (503, "all worker threads are past their deadline\n")
@@ -41,11 +35,6 @@ class _Stuck:
 
     def close(self):
         pass
-
-
-async def test_the_verbs_are_not_on_the_port_of_the_operators(starts: "Starter") -> None:
-    async with starts(ops=True) as extender:
-        assert (await extender.post("/filter", b""))[0] == 404
 
 
 async def test_every_metric_of_the_conventions_is_there(starts: "Starter", measured: Snapshot) -> None:
@@ -63,21 +52,6 @@ async def test_every_metric_of_the_conventions_is_there(starts: "Starter", measu
         f'leadsman_build_info{{version="{VERSION}"}} 1.0',
     ):
         assert f"\n{series}" in page
-
-
-def test_the_age_of_a_state_that_nobody_reported_is_absent_and_not_zero() -> None:
-    assert "leadsman_state_age_seconds" not in [metric.name for metric in state_metrics(Snapshot(), 1.0)]
-
-
-def test_nodes_are_counted_by_freshness(measured: Snapshot) -> None:
-    stale = max(node.changed_at or 0.0 for node in measured.nodes.values()) + 60
-    nodes = next(metric for metric in state_metrics(measured, stale) if metric.name == "leadsman_state_nodes")
-    assert {sample.labels["freshness"]: sample.value for sample in nodes.samples} == {
-        Freshness.FRESH: 0,
-        Freshness.STALE: 3,
-        Freshness.PROVISIONAL: 0,
-        Freshness.SILENT: 0,
-    }
 
 
 @pytest.mark.integration

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,7 @@ from leadsman.state.records import Heartbeat, Latency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Starter
+    pass
 
 BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
 
@@ -51,12 +50,6 @@ async def test_a_pod_without_a_bound_asks_nothing(workers) -> None:
     told = []
     await asked(ProbeOnDemand(told.append, workers), PodInfo("ns", "p"), facts())
     assert told == []
-
-
-async def test_nobody_is_asked_where_there_is_no_one(workers) -> None:
-    asking = ProbeOnDemand(None, workers)
-    await asked(asking, BOUND, facts())
-    assert asking._task is None
 
 
 async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers) -> None:
@@ -99,22 +92,3 @@ class _Broken:
 
     def __init__(self, found):
         self.now = found.now
-
-
-async def test_the_answer_does_not_wait_for_it(starts: "Starter", args: "Args") -> None:
-    """And the pairs come from the state that was decided on."""
-    told = asyncio.Queue()
-    state = Snapshot(
-        {
-            name: NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency({}), changed_at=time.monotonic())
-            for name in ("a", "b")
-        },
-        revision=1,
-    )
-    async with starts(state, request_probes=told.put_nowait) as extender:
-        answer = await extender.asked("/filter", args(["a", "b"], delay_a="5"))
-        assert answer["NodeNames"] == ["a"]
-        async with asyncio.timeout(90):
-            while told.empty():  # Pairs of the first pod may be being selected: then the other has its turn later.
-                await extender.asked("/filter", args(["b"], name="other", delay_a="5"))
-        assert told.get_nowait() == (("b", "a"),)

@@ -63,24 +63,6 @@ async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(world: World
     assert world.requests.written == MAX_PENDING
 
 
-@pytest.mark.parametrize("pair", [("a", "a"), ("A", "b"), ("a", "../b"), ("", "b")])
-async def test_a_pair_that_is_none_is_dropped(world: World, pair: tuple[str, str]) -> None:
-    world.requests.enqueue([pair])
-    await world.requests.write()
-    assert await world.stored() == {}
-    assert world.requests.dropped == 1
-
-
-async def test_a_pair_waits_while_the_store_is_away(world: World) -> None:
-    world.store.fail(Unavailable("down"))
-    world.requests.enqueue([("edge-1", "cloud-1")])
-    with pytest.raises(Unavailable):
-        await world.requests.write()
-    world.store.heal()
-    await world.requests.write()
-    assert (await world.stored()).keys() == {"edge-1/cloud-1"}
-
-
 async def test_the_loop_writes_at_once_when_asked_and_survives_the_store(world: World) -> None:
     world.store.fail(Unavailable("down"))
     running = asyncio.create_task(world.requests.run())

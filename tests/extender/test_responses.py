@@ -2,7 +2,6 @@
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,22 +45,6 @@ def test_no_reason_can_take_the_place_of_the_nodes(reasons) -> None:
     parts = responses.node_filter_result([Raw(b"1")], reasons)
     answer = json.loads(b"".join(parts.chunks))
     assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([1], reasons)
-
-
-def test_scores_are_json_integers() -> None:
-    assert responses.host_priorities({"a": 0, "b": 10}) == b'[{"Host":"a","Score":0},{"Host":"b","Score":10}]'
-
-
-def test_no_scores_are_an_empty_list() -> None:
-    assert responses.host_priorities({}) == b"[]"
-
-
-def test_an_answer_to_bind_always_has_its_error() -> None:
-    assert [responses.binding_result(), responses.binding_result("x")] == [b'{"Error":""}', b'{"Error":"x"}']
-
-
-def test_an_answer_to_preempt_without_victims_is_no_empty_object() -> None:
-    assert msgspec.json.decode(responses.preemption_result({})) == {"NodeNameToMetaVictims": {}}
 
 
 @pytest.mark.parametrize(("count", "item_bytes"), [(3, 1 << 20), (5_000, 100), (1, 10), (0, 0)])

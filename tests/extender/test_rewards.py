@@ -40,12 +40,6 @@ async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(extende
     assert all(cell is None for cell in found["cells"][0][1:]), "db ran on one node alone"
 
 
-async def test_one_type_and_one_node_can_be_asked_for(extender) -> None:
-    found = await extender.api("/rewards?type=web&node=node-00001")
-    assert (found["pod_types"], found["nodes"]["items"]) == (["web"], ["node-00001"])
-    assert (await extender.api("/rewards?type=other"))["pod_types"] == []
-
-
 async def test_the_placement_turns_on_it(extender, captured: "Captured", labelled: "Labelled") -> None:
     """The captured pod, made of type web: the node that crashed six pods comes last."""
     body = labelled(captured("names-3-filter"), {"podtype": "web"})
@@ -64,11 +58,3 @@ def test_gauges_are_bounded_and_what_is_left_out_is_counted() -> None:
     found = gauges(MAX_LABELLED_TYPES + 7)
     assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MAX_LABELLED_TYPES + 7], [7])
     assert found["leadsman_reward_failures"] == [float(n) for n in range(MAX_LABELLED_TYPES + 6, 6, -1)]
-
-
-def test_without_rewards_there_are_only_the_counts() -> None:
-    found = gauges(0)
-    assert {name: values for name, values in found.items() if values} == {
-        "leadsman_reward_types": [0],
-        "leadsman_reward_types_hidden": [0],
-    }

@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from extender.decider import DecisionCore
-from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_preemption
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.inputs import CRITICAL_PRIORITY, LastRoundTrips, RoomHold, SelfHealing
@@ -149,20 +148,9 @@ async def test_held_room_refuses_a_stranger_by_filter_and_by_preempt(starts: "St
     assert "node-00001" in returning["NodeNameToMetaVictims"]
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_pod_is_read_with_its_priority(captured: "Captured", form: str) -> None:
-    assert read_preemption(captured(f"preempt-{form}")).pod.priority == 1000
-
-
 def test_a_pod_is_read_with_the_uid_of_its_controller(captured: "Captured") -> None:
     body = preempting(captured("preempt-names"), -10, OWNER)
     pod = read_preemption(body).pod
     assert (pod.owner_uid, pod.priority, pod.workload) == (OWNER, -10, "replicaset/web-5d")
     other = body.replace(b'"controller": true', b'"controller": false')
     assert read_preemption(other).pod == replace(pod, owner_uid="", workload="pod/hi-00000")
-
-
-def test_a_priority_that_is_no_number_is_named(captured: "Captured") -> None:
-    body = captured("preempt-names").replace(b'"priority":1000', b'"priority":"high"')
-    with pytest.raises(BadRequest, match=r"^\$\.Pod\.spec\.priority: expected int \| null, got str$"):
-        read_preemption(body)

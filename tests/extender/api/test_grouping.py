@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from extender.api.delay_table import (
     MAX_GROUPS,
     DelayTable,
-    chain,
     delay_table,
     group_by_delay,
     group_by_zone,
     group_matrix,
-    grouped_quantiles,
     node_excess_ms,
-    outlier_rows,
     slow_nodes,
 )
 from tests.extender.api.conftest import NOW, invented_snapshot
@@ -42,22 +39,11 @@ def test_zones_are_the_groups_where_every_node_has_one() -> None:
     assert grouping.order.tolist() == [1, 0, 2]
 
 
-@pytest.mark.parametrize("zones", [["a", ""], ["a", "a"], [f"zone-{at}" for at in range(MAX_GROUPS + 1)], []])
-def test_zones_that_are_unknown_or_too_few_or_too_many_are_no_groups(zones: list[str]) -> None:
-    assert group_by_zone(zones) is None
-
-
 def test_groups_by_delay_hold_nodes_that_are_near_each_other() -> None:
     place = np.array([0.0, 1.0, 2.0, 3.0, 100.0, 101.0, 102.0, 103.0, 400.0, 401.0, 402.0, 403.0])
     grouping = group_by_delay([f"n{at}" for at in range(12)], ["z"] * 12, lambda at: np.abs(place - place[at]))
     assert [set(each) for each in np.split(grouping.group_of, 3)] == [{0}, {2}, {1}]
     assert all("z near " in label for label in grouping.labels)
-
-
-def test_a_node_that_is_far_from_all_is_no_group_of_its_own() -> None:
-    place = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 400.0])
-    grouping = group_by_delay([f"n{at}" for at in range(8)], [""] * 8, lambda at: np.abs(place - place[at]))
-    assert grouping.ids == ("n0",)
 
 
 @given(nodes=st.integers(0, 400), seed=st.integers(0, 100))
@@ -68,22 +54,6 @@ def test_every_node_is_in_one_of_at_most_64_groups_and_none_is_empty(nodes: int,
     assert len(grouping.ids) <= MAX_GROUPS
     assert sorted(grouping.order.tolist()) == list(range(nodes))
     assert (grouping.sizes > 0).all()
-
-
-@given(size=st.integers(1, 20), seed=st.integers(0, 100))
-def test_a_chain_has_each_group_once_even_where_nothing_is_known(size: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    distance = np.where(rng.random((size, size)) < 0.5, np.nan, rng.random((size, size)))
-    assert sorted(chain(distance).tolist()) == list(range(size))
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 100))), st.floats(0, 1))
-def test_quantiles_by_group_are_those_of_numpy(rows: list[tuple[int, float]], quantile: float) -> None:
-    group, values = np.array([row[0] for row in rows], np.intp), np.array([row[1] for row in rows], float)
-    (result,) = grouped_quantiles(group, values, 6, (quantile,))
-    for each in range(6):
-        own = values[group == each]
-        assert result[each] == pytest.approx(np.quantile(own, quantile)) if len(own) else np.isnan(result[each])
 
 
 def test_the_slow_node_stands_out_in_its_group(cluster: InventedCluster, table: DelayTable) -> None:
@@ -106,21 +76,3 @@ def test_the_cells_count_what_was_measured_and_lost(cluster: InventedCluster, ta
 
 
 NO_NODE = np.array([], np.intp)
-
-
-def test_an_outlier_is_a_pair_far_above_its_groups(cluster: InventedCluster, table: DelayTable) -> None:
-    grouping = group_by_zone(cluster.zones)
-    assert grouping is not None
-    rows = outlier_rows(table, grouping, group_matrix(table, grouping), NO_NODE)
-    assert len(rows)
-    assert all(cluster.slow in (table.names[table.source[row]], table.names[table.target[row]]) for row in rows)
-
-
-def test_the_pairs_of_a_slow_node_hide_no_other_outlier(cluster: InventedCluster, table: DelayTable) -> None:
-    grouping = group_by_zone(cluster.zones)
-    assert grouping is not None
-    slow = table.names.index(cluster.slow)
-    far = int(np.flatnonzero((table.source != slow) & (table.target != slow) & ~table.is_lost)[0])
-    table.rtt_ms[far] += 200
-    rows = outlier_rows(table, grouping, group_matrix(table, grouping), np.array([slow]))
-    assert rows.tolist() == [far]

@@ -43,11 +43,6 @@ async def test_what_is_said_to_let_a_node_pass_does(api: Api, others: tuple[str,
             assert filter_nodes(loosened, [said[3]], inputs).kept == (said[3],)
 
 
-async def test_the_least_change_is_named(api: Api) -> None:
-    said = asked(api, **{"delay_edge-a-0000": "0.5", "delay_edge-e-0005": "0.5"})
-    assert re.match(r"a bound of \d+ ms to edge-\S+ lets edge-\S+ pass: it is [\d.]+ ms away, [\d.]+ ms over", said[0])
-
-
 NEAREST, NEXT = "edge-a-0001", "edge-h-0009"
 
 

@@ -4,15 +4,13 @@ import asyncio
 from typing import cast
 
 import aiohttp
-from msgspec import structs
 
 from extender.api.app import ApiServer
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.runtime.http_server import Health, serve
-from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
 from leadsman.state.snapshot import Snapshot
-from tests.extender.api.conftest import Api, Files, Fixed
+from tests.extender.api.conftest import Api, Fixed
 
 
 async def test_the_page_comes_with_its_policy(api: Api) -> None:
@@ -37,16 +35,6 @@ async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api
         while api.live.history.is_empty:  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.01)
     running.cancel()
-
-
-async def test_days_until_certificates_expire_are_counted(api: Api, files: Files) -> None:
-    tls = ServerTls(TlsFiles(files.certificate, files.key, files.ca, frozenset({"kube-scheduler"})))
-    three_days_before = tls.expires_at["server"] - 3 * 86_400
-    sources = structs.replace(api.live.sources, tls=tls, wall_clock=lambda: three_days_before)
-    assert {each.name: each.days_left for each in sources.certificates}["server"] == 3.0
-    shown = [sample for family in tls_metrics(tls) for sample in family.samples]
-    assert [each.labels.get("certificate") for each in shown] == [None, "server", "client_ca"]
-    assert api.live.sources.certificates == []
 
 
 async def test_no_listener_knows_what_another_answers(api: Api) -> None:

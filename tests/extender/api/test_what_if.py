@@ -16,11 +16,6 @@ def test_a_workload_is_read_as_one_of_its_pods(kind: str) -> None:
     assert pod.workload
 
 
-def test_a_cron_job_is_read_as_one_of_its_pods() -> None:
-    pod = read_pod(f"kind: CronJob\nmetadata: {{name: web}}\nspec: {{jobTemplate: {{spec: {{{TEMPLATE}}}}}}}")
-    assert (pod.namespace, pod.labels["delay_edge-1"]) == ("default", "5")
-
-
 def test_what_has_a_limit_and_no_request_is_requested_as_the_api_server_does() -> None:
     resources = "{limits: {nvidia.com/gpu: 2, cpu: 2}, requests: {cpu: 1}}"
     pod = read_pod(f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, resources: {resources}}}]}}")

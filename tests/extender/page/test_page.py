@@ -163,24 +163,6 @@ async def test_a_dead_link_and_a_slow_node_are_named_in_words_above_the_map_on_a
     assert await tab.evaluate(f"{top.format('.findings')} < {top.format('.heatmap')}")
 
 
-async def test_health_names_a_failing_check_for_each_red_card(tab: Tab, shows: Show) -> None:
-    await shows("#/health")
-    red = await tab.evaluate("[...document.querySelectorAll('.card.warn .card-title')].map((each) => each.innerText)")
-    assert {"Lost links", "Pods waiting", "Worst change"} == set(red)
-    said = await tab.evaluate(VIEW_TEXT)
-    assert re.match(r"\d of \d+ checks fail", said)
-    for check in ("every link answers", "pods with bounds find nodes", "no node moved away"):
-        assert f"fails\n{check}" in said
-
-
-async def test_nodes_with_problems_come_first_and_a_phone_shows_them(tab: Tab, small: PageUrl, shows: Show) -> None:
-    await shows("#/nodes")
-    await tab.size(*PHONE, mobile=True)
-    first = await tab.evaluate("document.querySelector('#view tbody tr').innerText")
-    assert f"{small.slow_node} is" in first
-    assert "farther from everybody" in first
-
-
 async def test_a_pairs_card_has_its_last_hour_and_leads_to_grafana_for_more(
     tab: Tab, small: PageUrl, shows: Show
 ) -> None:
@@ -234,29 +216,6 @@ async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, 
     await tab.wait_for("document.getElementById('view').textContent.includes('shop/newcomer')")
 
 
-async def test_keys_open_views_walk_the_heatmap_and_do_nothing_behind_their_list(
-    tab: Tab, small: PageUrl, shows: Show
-) -> None:
-    await shows("#/delays")
-    await tab.wait_for("document.querySelector('.heatmap canvas')")
-    await tab.evaluate("void document.querySelector('.heatmap canvas').focus()")
-    await tab.press("ArrowRight")
-    await tab.press("ArrowRight")
-    said = await tab.evaluate("document.querySelector('.heatmap [aria-live]').textContent")
-    assert said.startswith(f"{small.nodes[0]} → ")
-    await tab.press("Enter")
-    await tab.wait_for(f"location.hash.startsWith('#/delays/{small.nodes[0]}/')")
-    await tab.press("g")
-    await tab.press("n")
-    await tab.wait_for("location.hash === '#/nodes'")
-    await tab.press("?")
-    await tab.wait_for("document.querySelector('dialog').open")
-    for key in "gri":
-        await tab.press(key)
-    assert await tab.evaluate("location.hash") == "#/nodes"
-    await tab.evaluate("void document.querySelector('dialog').close()")
-
-
 async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Tab, small: PageUrl, shows: Show) -> None:
     await shows("#/delays")
     await tab.press("/")
@@ -270,20 +229,18 @@ async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Ta
         await tab_to(tab, link)
         await tab.press("Enter")
         await tab.wait_for(f"location.hash === {json.dumps(link)} && !document.querySelector('#view[aria-busy]')")
-    await tab.evaluate("void document.querySelector('#view input[type=range]').focus()")
+    bound = "document.querySelector('#view input[type=range]')"
+    await tab.wait_for(f"{bound}?.focus() ?? document.activeElement === {bound}")
     for _ in range(10):
         await tab.press("ArrowRight")
     await tab.wait_for(f"location.hash !== '#/within/{node}/10'")
 
 
 async def tab_to(tab: Tab, link: str) -> None:
-    """By the Tab key, from where the focus is, once the link is there."""
-    await tab.wait_for(f"document.querySelector('#view a[href={json.dumps(link)}]')")
-    for _ in range(150):
-        await tab.press("Tab")
-        if await tab.evaluate(f"document.activeElement?.hash === {json.dumps(link)}"):
-            return
-    raise AssertionError(f"the Tab key does not reach {link}")
+    """By the Tab key, from where the focus is; a view that is drawn meanwhile takes it back to the beginning."""
+    async with asyncio.timeout(90):
+        while not await tab.evaluate(f"document.activeElement?.hash === {json.dumps(link)}"):
+            await tab.press("Tab")
 
 
 async def test_a_page_that_nobody_sees_keeps_no_event_stream(tab: Tab, small: PageUrl, shows: Show) -> None:

@@ -67,13 +67,6 @@ async def test_a_node_that_no_longer_reports_has_no_metrics_there(hosts: "Hosts"
         assert "node-0" in (await good_score(hosted)).unknown
 
 
-async def test_a_filter_refuses_with_its_reason(hosts: "Hosts"):
-    async with hosts(policy(filters="even")) as hosted:
-        result = await hosted.until_answer(lambda: filtered(hosted), lambda result: result.refused)
-        assert result.kept == NODES[::2]
-        assert {refusal.reason for refusal in result.refused.values()} == {"an odd node"}
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_score_is_neutral_and_then_off(hosts: "Hosts", name: str):
     async with hosts(policy(scores=name)) as hosted:
@@ -169,16 +162,6 @@ async def test_its_process_has_no_environment_no_files_of_ours_and_dies_first(
         assert descriptors.count("socket") == 1, descriptors
         assert descriptors.count(",") == 0, descriptors
         assert oom_score_adj == "1000"
-
-
-async def test_a_plugin_that_the_policy_no_longer_names_ends(hosts: "Hosts"):
-    async with hosts(policy(scores="good loops")) as hosted:
-        await hosted.until_active()
-        loops = hosted.plugins["loops"]
-        hosted.policy = policy(scores="good")
-        await hosted.until(lambda: set(hosted.plugins) == {"good"})
-        assert loops.pid is None
-        assert not (await good_score(hosted)).neutral
 
 
 async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", starts: "Starter"):

@@ -115,29 +115,12 @@ def test_any_bodies_in_any_pieces_are_read_as_whole_ones(bodies: list[bytes], cu
         assert outcome(read, body, known, cuts) == outcome(read_args, body)
 
 
-@pytest.mark.parametrize("nodes", [3, 100, 1000])
-def test_what_kube_scheduler_sends_is_read_while_it_comes(captured: Callable[[str], bytes], nodes: int) -> None:
-    body, known = captured(f"nodes-{nodes}-filter"), known_nodes()
-    cuts = range(0, len(body), 65_536)
-    assert isinstance(streamed(body, known, cuts), ExtenderArgs)
-    assert outcome(read, body, known, cuts) == outcome(read_args, body)
-    assert len(known) == nodes
-
-
 def test_a_node_met_before_is_the_same_object_also_in_another_place() -> None:
     known = known_nodes()
     first, other = read(body_of(A, B, C), known), read(body_of(C, A), known)
     assert first.raw_nodes
     assert other.raw_nodes
     assert all(other.raw_nodes[name] is first.raw_nodes[name] for name in "ac")
-
-
-def test_a_node_that_changed_is_answered_as_it_is_now() -> None:
-    known, changed = known_nodes(), B[:-1] + b',"n":1}'
-    for item in (B, changed, B):
-        args = read(body_of(A, item, C), known)
-        assert (args.raw_nodes or {})["b"] == item
-    assert len(known) == 3
 
 
 @pytest.mark.parametrize(

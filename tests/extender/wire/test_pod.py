@@ -32,10 +32,6 @@ def test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused() -> Non
         parse_bounds(pod)
 
 
-def test_null_labels_are_none() -> None:
-    assert read({"metadata": {"name": "p", "labels": None}}).labels == {}
-
-
 def test_a_bad_label_is_named() -> None:
     pod = {"metadata": {"name": "p", "labels": {"app": "a", "delay_x": 5}}}
     with pytest.raises(BadRequest, match=r"^\$\.Pod\.metadata\.labels\.delay_x: expected str, got int$"):
