@@ -4,7 +4,6 @@ Exit code: 0: nothing is wrong; 1: something is; warnings alone leave it 0.
 """
 
 import argparse
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -14,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extender.api.overview import Overview
 from leadsman.cli import doctor_checks, extender_client, kubectl, output
-from leadsman.cli.doctor_checks import ClockReading, ControllerView, Denied, ExtenderView, Finding, Seen, Status
+from leadsman.cli.doctor_checks import Denied, Finding, Seen, Status, pods_of
 from leadsman.cli.extender_client import ExtenderApi
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.kubectl import Kubectl
+from leadsman.cli.kubectl import Kubectl, is_ready
 from leadsman.runtime.version import VERSION
 
 
@@ -50,7 +49,8 @@ _READ_SYSCTL = ("python", "-c", "print(open('/proc/sys/net/ipv4/ping_group_range
 
 _LEASES = ("get", "leases", "-n", "kube-node-lease", "--show-managed-fields")
 
-LEADER, CONTROLLER_PORT = "leadsman_controller_leader", 9003
+METRICS = {"controller": ("leadsman_controller_leader", 9003), "etcd": ("leadsman_etcd_member_differs", 9005)}
+"""Component → the metric that is read of each of its pods, and the port that shows it."""
 
 _HINT = "Look at its pods with kubectl."
 
@@ -68,22 +68,34 @@ def look(kubectl: Kubectl, namespace: str) -> Seen:
     """Returns what the cluster says; where no API server answers, that alone. namespace: Leadsman's."""
     version = _asked(lambda: str(kubectl.json("version")["serverVersion"]["gitVersion"]))
     if isinstance(version, Denied):
-        return Seen(time.time(), namespace, version, version, version, version, {}, {}, version)
-    pods = _asked(lambda: kubectl.json("get", "pods", "-n", namespace)["items"])
+        return Seen(namespace, version, version, version, version, {}, {}, version)
+    listed = _asked(lambda: kubectl.json("get", "pods", "-n", namespace)["items"])
+    pods = [] if isinstance(listed, Denied) else listed
+    sharing = [pod for pod in pods_of(pods, "agent") if pod["spec"].get("hostNetwork")]
+    rights = {f"{account} may {verb} {what}": (account, verb, what) for account, verb, what in NEEDED_RIGHTS}
+    leaders, differing = (
+        {
+            pod["metadata"]["name"]: _asked(partial(_metric, kubectl, pod, *METRICS[component]))
+            for pod in pods_of(pods, component)
+            if pod["status"].get("phase") == "Running"
+        }
+        for component in ("controller", "etcd")
+    )
     return Seen(
-        time.time(),
         namespace,
         version,
-        pods,
+        listed,
         _asked(lambda: ready_linux_nodes(kubectl.json("get", "nodes")["items"])),
         _asked(lambda: node_clocks(kubectl.json(*_LEASES)["items"])),
-        {} if isinstance(pods, Denied) else _sysctls(kubectl, pods),
+        # Elsewhere the manifest sets it for the pod.
+        {pod["spec"].get("nodeName", ""): _asked(partial(_sysctl, kubectl, pod)) for pod in sharing},
         {
-            f"{account} may {verb} {resource}": _asked(partial(kubectl.may, f"{namespace}:{account}", verb, resource))
-            for account, verb, resource in NEEDED_RIGHTS
+            text: _asked(partial(kubectl.may, f"{namespace}:{account}", verb, what))
+            for text, (account, verb, what) in rights.items()
         },
-        _asked(lambda: _extender_views(kubectl, namespace)),
-        [] if isinstance(pods, Denied) else [_controller_view(kubectl, pod) for pod in _running_controllers(pods)],
+        _asked(lambda: _overviews(kubectl, namespace)),
+        leaders,
+        differing,
     )
 
 
@@ -95,17 +107,16 @@ def _asked(question: Callable[[], T]) -> T | Denied:
 
 
 def ready_linux_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
-        node["metadata"]["name"]
-        for node in nodes
-        if node["metadata"].get("labels", {}).get("kubernetes.io/os", "linux") == "linux"
-        and any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"].get("conditions", ()))
-    ]
+    linux = (n for n in nodes if n["metadata"].get("labels", {}).get("kubernetes.io/os", "linux") == "linux")
+    return [node["metadata"]["name"] for node in linux if is_ready(node)]
 
 
-def node_clocks(leases: Sequence[Mapping[str, Any]]) -> list[ClockReading]:
-    """At one write the node's clock gives renewTime, and the API server's the time of its managed field."""
-    found = []
+def node_clocks(leases: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Maps each node to the seconds that its clock is ahead of the API server's.
+
+    At one write the node's clock gives renewTime, and the API server's the time of its managed field.
+    """
+    found = {}
     for lease in leases:
         written = [
             each["time"]
@@ -115,54 +126,26 @@ def node_clocks(leases: Sequence[Mapping[str, Any]]) -> list[ClockReading]:
         renewed = lease.get("spec", {}).get("renewTime")
         if written and renewed:
             ahead = datetime.fromisoformat(renewed) - datetime.fromisoformat(max(written))
-            found.append(ClockReading(lease["metadata"]["name"], ahead.total_seconds()))
+            found[lease["metadata"]["name"]] = ahead.total_seconds()
     return found
 
 
-def _sysctls(kubectl: Kubectl, pods: Sequence[Mapping[str, Any]]) -> Mapping[str, str | Denied]:
-    """Of the nodes whose network agents share. Elsewhere the manifest sets it for the pod."""
-    sharing = [
-        pod
-        for pod in pods
-        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "agent"
-        and pod["spec"].get("hostNetwork")
-    ]
-    return {
-        pod["spec"].get("nodeName", ""): _asked(
-            partial(
-                kubectl.text, "exec", "-n", pod["metadata"]["namespace"], pod["metadata"]["name"], "--", *_READ_SYSCTL
-            )
-        )
-        for pod in sharing
-    }
+def _sysctl(kubectl: Kubectl, pod: Mapping[str, Any]) -> str:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    return kubectl.text("exec", "-n", namespace, name, "--", *_READ_SYSCTL)
 
 
-def _extender_views(kubectl: Kubectl, namespace: str) -> list[ExtenderView]:
-    return [
-        ExtenderView(pod["metadata"]["name"], _asked(partial(_overview, kubectl, pod)))
-        for pod in extender_client.extender_pods(kubectl, namespace)
-    ]
+def _overviews(kubectl: Kubectl, namespace: str) -> dict[str, Overview | Denied]:
+    def overview(pod: Mapping[str, Any]) -> Overview:
+        with extender_client.forwarded(kubectl, pod, extender_client.API_PORT) as replica:
+            return ExtenderApi(replica, _HINT).get("/overview", Overview)
+
+    pods = extender_client.extender_pods(kubectl, namespace)
+    return {pod["metadata"]["name"]: _asked(partial(overview, pod)) for pod in pods}
 
 
-def _overview(kubectl: Kubectl, pod: Mapping[str, Any]) -> Overview:
-    with extender_client.forwarded(kubectl, pod, extender_client.API_PORT) as replica:
-        return ExtenderApi(replica, _HINT).get("/overview", Overview)
-
-
-def _running_controllers(pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [
-        pod
-        for pod in pods
-        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "controller"
-        and pod["status"].get("phase") == "Running"
-    ]
-
-
-def _controller_view(kubectl: Kubectl, pod: Mapping[str, Any]) -> ControllerView:
-    def leads() -> bool | None:
-        with extender_client.forwarded(kubectl, pod, CONTROLLER_PORT) as replica:
-            text = ExtenderApi(replica, _HINT).read("/metrics").decode()
-        families = text_string_to_metric_families(text)
-        return next((sample.value == 1 for each in families for sample in each.samples if sample.name == LEADER), None)
-
-    return ControllerView(pod["metadata"]["name"], _asked(leads))
+def _metric(kubectl: Kubectl, pod: Mapping[str, Any], metric: str, port: int) -> float | None:
+    with extender_client.forwarded(kubectl, pod, port) as replica:
+        text = ExtenderApi(replica, _HINT).read("/metrics").decode()
+    samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+    return next((sample.value for sample in samples if sample.name == metric), None)

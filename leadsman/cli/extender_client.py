@@ -20,7 +20,7 @@ from extender.api.requests import ErrorBody, ListPage
 from leadsman.cli import kubectl, output
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import THROUGH_KUBECTL
-from leadsman.cli.kubectl import Kubectl, KubectlError
+from leadsman.cli.kubectl import Kubectl, KubectlError, is_ready
 
 API_PORT = 9008
 """Of the extender's API and page, on its pod's loopback address."""
@@ -58,10 +58,6 @@ def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any
             f" or look at it: kubectl get pods -n {namespace}"
         )
     return sorted(running, key=lambda pod: (not is_ready(pod), pod["metadata"]["name"]))
-
-
-def is_ready(pod: Mapping[str, Any]) -> bool:
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from leadsman.cli.flags.options import CommandFailed, Options
@@ -102,6 +102,11 @@ class Kubectl:
                 yield int(bound[1])
             finally:
                 forward.terminate()
+
+
+def is_ready(found: Mapping[str, Any]) -> bool:
+    """Tells whether a pod or a node, as the API server has it, is Ready."""
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in found["status"].get("conditions", ()))
 
 
 def _last_line(text: str) -> str:

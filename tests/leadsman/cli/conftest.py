@@ -33,7 +33,7 @@ from tests.extender.conftest import Fixed, network
 CAPTURE = Path(__file__).parents[2] / "data/captures/names-3-filter.json.gz"
 STAND_IN = Path(__file__).with_name("kubectl_stand_in.py")
 
-CONTAINER_PORTS = {"metrics": "9003", "api": str(API_PORT)}
+CONTAINER_PORTS = {"metrics": "9003", "member": "9005", "api": str(API_PORT)}
 
 Ports = Mapping[str, int]
 Started = Callable[..., AbstractAsyncContextManager[Ports]]

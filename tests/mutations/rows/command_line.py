@@ -48,4 +48,11 @@ MUTATIONS = (
         "",
         "leadsman/cli/diagnosis/test_doctor.py::test_without_kubectl_it_says_so",
     ),
+    Mutation(
+        "doctor names a member of etcd whose data differ",
+        "leadsman/cli/doctor_checks.py",
+        "        elif differs:\n",
+        "        elif False:\n",
+        "leadsman/cli/diagnosis/test_doctor.py::test_controllers_and_members_of_etcd_say_by_their_metrics_how_they_are",
+    ),
 )

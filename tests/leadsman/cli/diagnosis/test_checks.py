@@ -8,17 +8,12 @@ from msgspec.structs import replace
 from extender.api.live import CertificateDays, DecisionRates, WaitingPods
 from extender.api.overview import Check, NodeCounts, Overview, PairCounts
 from leadsman.cli.doctor_checks import (
-    ClockReading,
-    ControllerView,
     Denied,
-    ExtenderView,
     Finding,
     Seen,
     Status,
     diagnose,
 )
-
-NOW = 1_800_000_000.0
 
 
 def pod(
@@ -59,21 +54,21 @@ def ending_in(days: float) -> list[CertificateDays]:
     return [CertificateDays("server", days)]
 
 
-def view(**changed: Any) -> ExtenderView:
-    return ExtenderView("extender-a", overview(**changed))
+def view(**changed: Any) -> dict[str, Overview]:
+    return {"extender-a": overview(**changed)}
 
 
 SOUND = Seen(
-    NOW,
     "leadsman",
     "v1.36.2",
     [pod("agent"), pod("extender"), pod("extender", "edge-2"), pod("etcd")],
     ["edge-1"],
-    [ClockReading("edge-1", 0.4)],
+    {"edge-1": 0.4},
     {"edge-1": "0\t2147483647"},
     {"leadsman-agent may list pods": True},
-    [view()],
-    [ControllerView("controller-a", False), ControllerView("controller-b", True)],
+    view(),
+    {"controller-a": 0.0, "controller-b": 1.0},
+    {"etcd-0": 0.0, "etcd-1": 0.0},
 )
 REFUSED = Check("policy file", False, "error", "policy file: scores: got 3", "run leadsman policy check")
 STALE = {"nodes": NodeCounts(0, 0, 1, 0), "problems": [REFUSED]}
@@ -96,32 +91,33 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"ready_nodes": Denied("forbidden")}, "agents", Status.UNKNOWN, "forbidden"),
         ({"rights": {"a may list pods": False}}, "rights", Status.ERROR, "a may list pods: refused"),
         ({"rights": {"a may list pods": Denied("no --as")}}, "rights", Status.UNKNOWN, "no --as"),
-        ({"clocks": [ClockReading("edge-1", -7)]}, "clocks", Status.WARNING, "edge-1 is 7 s behind"),
-        ({"clocks": [ClockReading("edge-1", 90)]}, "clocks", Status.ERROR, "edge-1 is 90 s ahead of"),
-        ({"clocks": []}, "clocks", Status.UNKNOWN, "no Lease"),
+        ({"clocks": {"edge-1": -7}}, "clocks", Status.WARNING, "edge-1 is 7 s behind"),
+        ({"clocks": {"edge-1": 90}}, "clocks", Status.ERROR, "edge-1 is 90 s ahead of"),
+        ({"clocks": {}}, "clocks", Status.UNKNOWN, "no Lease"),
         ({"clocks": Denied("forbidden")}, "clocks", Status.UNKNOWN, "forbidden"),
         ({"sysctl": {"edge-1": "1\t0"}}, "sysctl", Status.WARNING, "agents cannot use ICMP"),
         ({"sysctl": {"edge-1": Denied("no exec")}}, "sysctl", Status.UNKNOWN, "no exec"),
         ({"extenders": Denied("none runs")}, "extender", Status.ERROR, "none runs"),
         (
-            {"extenders": [view(certificates=ending_in(20.0))]},
+            {"extenders": view(certificates=ending_in(20.0))},
             "certificate",
             Status.WARNING,
             "ends in 20 days",
         ),
         (
-            {"extenders": [view(certificates=ending_in(-2.0))]},
+            {"extenders": view(certificates=ending_in(-2.0))},
             "certificate",
             Status.ERROR,
             "ended 2 days ago",
         ),
-        ({"extenders": [view(**STALE)]}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
-        ({"extenders": [view(**STALE)]}, "state", Status.WARNING, "policy file: scores: got 3"),
-        ({"extenders": [ExtenderView("a", Denied("no forward"))]}, "state", Status.ERROR, "no forward"),
-        ({"extenders": [view(decisions=decisions(0, 0))]}, "scheduler", Status.ERROR, "has not asked any replica"),
-        ({"extenders": [view(decisions=decisions(9, 3))]}, "answers", Status.WARNING, "33% of the answers"),
-        ({"controllers": [ControllerView("controller-a", False)]}, "controller", Status.ERROR, "none of the 1"),
-        ({"controllers": [ControllerView("a", Denied("refused"))]}, "controller", Status.WARNING, "a does not answer"),
+        ({"extenders": view(**STALE)}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
+        ({"extenders": view(**STALE)}, "state", Status.WARNING, "policy file: scores: got 3"),
+        ({"extenders": {"a": Denied("no forward")}}, "state", Status.ERROR, "no forward"),
+        ({"extenders": view(decisions=decisions(0, 0))}, "scheduler", Status.ERROR, "has not asked any replica"),
+        ({"extenders": view(decisions=decisions(9, 3))}, "answers", Status.WARNING, "33% of the answers"),
+        ({"leaders": {"controller-a": 0.0}}, "controller", Status.ERROR, "none of the 1"),
+        ({"differing": {"etcd-0": 1.0, "etcd-1": 0.0}}, "etcd data", Status.ERROR, "the data of etcd-0 differ"),
+        ({"leaders": {"a": Denied("refused")}}, "controller", Status.WARNING, "a does not answer"),
     ],
 )
 def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: Status, text: str) -> None:
@@ -131,9 +127,9 @@ def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: 
     assert found[0].what_to_do
 
 
-@pytest.mark.parametrize("controllers", [[], [ControllerView("dry-run", None)]])
-def test_no_leader_is_looked_for_where_nobody_may_lead(controllers: list[ControllerView]) -> None:
-    findings = diagnose(replace(SOUND, controllers=controllers), "1.0")
+@pytest.mark.parametrize("leaders", [{}, {"dry-run": None}])
+def test_no_leader_is_looked_for_where_nobody_may_lead(leaders: dict[str, None]) -> None:
+    findings = diagnose(replace(SOUND, leaders=leaders), "1.0")
     assert [each for each in findings if each.check == "controller"] == []
 
 

@@ -7,10 +7,6 @@ import pytest
 import yaml
 
 from leadsman.cli import doctor
-from leadsman.cli.doctor_checks import ClockReading
-from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
-from leadsman.kube.leader_election import LeaderElector
 from leadsman.runtime.http_server import Health, create_ops_app, serve
 from leadsman.runtime.scrape import create_registry, gauge
 from tests.leadsman.cli.conftest import Called, Started, extender_pod
@@ -27,7 +23,7 @@ def lease(node: str, renewed: str, written: str) -> dict:
 
 def test_a_node_s_clock_is_compared_with_the_api_server_s_at_the_same_write() -> None:
     leases = [lease("edge-1", "2026-11-22T10:01:30.500000Z", "2026-11-22T10:00:00Z"), {"metadata": {"name": "new"}}]
-    assert doctor.node_clocks(leases) == [ClockReading("edge-1", 90.5)]
+    assert doctor.node_clocks(leases) == {"edge-1": 90.5}
 
 
 def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
@@ -59,30 +55,25 @@ async def test_a_cluster_is_diagnosed(started: Started, called: Called, kubectl)
     assert "has not asked any replica" in findings["scheduler", "error"]
 
 
-def controller_pod(name: str) -> dict:
-    pod = extender_pod(name)
-    pod["metadata"]["labels"]["app.kubernetes.io/component"] = "controller"
-    return pod
-
-
 @pytest.mark.parametrize(
-    ("leads_until", "finding"),
+    ("component", "port", "metric", "value", "finding"),
     [
-        (0.0, ["error", "none of the 1 that answer leads: nothing is planned or done"]),
-        (10.0, ["ok", "controller-a leads"]),
+        ("controller", "metrics", "leadsman_controller_leader", 1.0, ["ok", "pod-a leads"]),
+        ("controller", "metrics", "leadsman_controller_leader", 0.0, ["error", "none of the 1 that answer leads: "]),
+        ("etcd", "member", "leadsman_etcd_member_differs", 1.0, ["error", "the data of pod-a differ"]),
     ],
 )
-async def test_a_controller_says_by_its_metrics_whether_it_leads(
-    called: Called, kubectl, leads_until: float, finding: list[str]
+async def test_controllers_and_members_of_etcd_say_by_their_metrics_how_they_are(
+    called: Called, kubectl, component: str, port: str, metric: str, value: float, finding: list[str]
 ) -> None:
-    elector = LeaderElector(ApiClient(ApiAccess("http://127.0.0.1:1")), "leadsman", "l", "a", clock=lambda: 5.0)
-    elector._leads_until = leads_until
-    registry = create_registry(lambda: [gauge("leadsman_controller_leader", "Leads.", float(elector.is_leader))])
-    async with serve(create_ops_app(registry, lambda: Health(True), lambda: Health(True)), "127.0.0.1", 0) as port:
-        kubectl({"pods": [controller_pod("controller-a")]}, {"controller-a": {"metrics": port}})
+    pod = extender_pod("pod-a")
+    pod["metadata"]["labels"]["app.kubernetes.io/component"] = component
+    registry = create_registry(lambda: [gauge(metric, "What a pod says of itself.", value)])
+    async with serve(create_ops_app(registry, lambda: Health(True), lambda: Health(True)), "127.0.0.1", 0) as at:
+        kubectl({"pods": [pod]}, {"pod-a": {port: at}})
         _, out, _ = await called("doctor", "-o", "json")
-    found = [[each["status"], each["text"]] for each in json.loads(out) if each["check"] == "controller"]
-    assert found == [finding]
+    found = [[each["status"], each["text"]] for each in json.loads(out) if each["check"].startswith(component)]
+    assert any(status == finding[0] and text.startswith(finding[1]) for status, text in found), found
 
 
 async def test_without_kubectl_it_says_so(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
