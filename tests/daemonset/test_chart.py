@@ -128,22 +128,6 @@ def test_with_everything_set_every_object_is_valid_against_the_schemas_of(versio
             kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_another_namespace_and_release_name_reach_every_object(helm: str) -> None:
-    command = [helm, "template", "edge", str(CHART), "-n", "latency", "--set", ",".join(EVERY_SETTING)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
-    assert {each["metadata"].get("namespace") for each in objects} <= {
-        None,
-        "latency",
-        "kube-node-lease",
-        "kube-system",
-        "leadsman-placeholders",
-    }
-    accounts = [subject for each in objects for subject in each.get("subjects", [])]
-    assert {each["namespace"] for each in accounts} == {"latency"}
-    assert {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in objects} == {"edge"}
-
-
 NOTES_SETTINGS = (
     "",
     "certificates.mode=given",

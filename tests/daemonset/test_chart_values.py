@@ -47,13 +47,6 @@ def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: st
     assert "--own-flag=1" in arguments
 
 
-def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
-    objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
-    monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
-    assert len(monitors) == 4
-    assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
-
-
 def test_alerts_link_to_the_runbooks_where_the_user_publishes_them(template: Template) -> None:
     objects = template(
         "prometheusRule.enabled=true", "prometheusRule.runbooksUrl=https://docs.example.com/runbooks.html"

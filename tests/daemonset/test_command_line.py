@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 ETCD_ACCESS = "/var/run/secrets/leadsman/etcd"
 
-ONLY_FOR_PEOPLE = {"POD_NAME"}
-"""Seen in the pod's description; nothing reads it."""
-
 WORKLOADS = {
     "agent": ("DaemonSet", "leadsman-agent"),
     "controller": ("Deployment", "leadsman-controller"),
@@ -100,17 +97,3 @@ def test_the_member_s_sidecar_takes_its_arguments(find: "Find", root: Path) -> N
 
 def split_at(arguments: list[str], mark: str) -> tuple[list[str], list[str]]:
     return arguments[: arguments.index(mark)], arguments[arguments.index(mark) + 1 :]
-
-
-def variables_of(command: str, capsys: pytest.CaptureFixture[str]) -> set[str]:
-    with pytest.raises(SystemExit):
-        build_parser({}, only=command).parse_args([command, "--help"])
-    return set(re.findall(r"\$(\w+)", capsys.readouterr().out))
-
-
-def test_every_variable_is_one_that_the_command_reads(
-    command: str, container: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_arguments = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
-    given = {variable["name"] for variable in container.get("env", [])}
-    assert given - ONLY_FOR_PEOPLE - in_arguments <= variables_of(command, capsys)

@@ -24,10 +24,6 @@ def text(root: Path) -> str:
     return (root / "docs/deploying.md").read_text()
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 def test_it_and_the_overlay_name_every_component(text: str, root: Path) -> None:
     components = {folder.name for folder in (root / "daemonset/components").iterdir()}
     assert set(re.findall(r"^\| `([\w-]+)` \| .* \| .* \|$", text, re.MULTILINE)) >= components
@@ -49,20 +45,6 @@ def test_the_overlay_with_every_component_builds_what_base_and_components_do(
     done = subprocess.run(["kubectl", "kustomize", str(overlay.parent)], capture_output=True, text=True, check=True)
     built = done.stdout.replace("registry.example.com/leadsman", "leadsman")
     assert sorted(yaml.safe_load_all(built), key=str) == sorted(everything, key=str)
-
-
-@pytest.mark.integration
-def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
-    if shutil.which("kubectl") is None:
-        pytest.skip("no kubectl: apt-get install kubernetes-client")
-    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
-    patches = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("patches:")]
-    assert len(patches) == 2
-    for number, patch in enumerate(patches):
-        overlay = tmp_path / f"patch{number}"
-        overlay.mkdir()
-        (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../daemonset/overlay"], **patch}))
-        subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, check=True)
 
 
 @pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])

@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 
 from leadsman.cli.extender import DRAIN_SECONDS
-from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS, STARTUP_SECONDS
+from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.version import VERSION
 from tests.daemonset.conftest import CHART, builds_with
 from tests.newer_etcd import VERSION as VERSION_OF_TESTS
@@ -102,15 +102,6 @@ def test_the_extender_has_time_to_drain_after_its_hook(find: "Find") -> None:
     assert margin >= 10
 
 
-def test_no_probe_fails_while_a_process_starts_as_it_should(workloads: "Objects") -> None:
-    for workload in workloads:
-        for container in workload["spec"]["template"]["spec"]["containers"]:
-            if container["image"].startswith("leadsman"):
-                startup = container["startupProbe"]
-                assert startup["initialDelaySeconds"] >= 3, workload["metadata"]["name"]
-                assert startup["timeoutSeconds"] > STARTUP_SECONDS, workload["metadata"]["name"]
-
-
 def test_a_drain_takes_one_replica_at_a_time_and_is_never_refused_the_only_one(
     objects: "Objects", workloads: "Objects"
 ) -> None:
@@ -128,13 +119,6 @@ def test_pods_run_under_accounts_and_a_priority_that_exist(objects: "Objects", w
         pod = workload["spec"]["template"]["spec"]
         assert ("ServiceAccount", pod["serviceAccountName"]) in names
         assert ("PriorityClass", pod["priorityClassName"]) in names
-
-
-def test_memory_is_limited_and_cpu_is_not(workloads: "Objects") -> None:
-    for workload in workloads:
-        (container,) = workload["spec"]["template"]["spec"]["containers"]
-        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
-        assert set(container["resources"]["limits"]) == {"memory"}
 
 
 def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads: "Objects") -> None:
@@ -155,31 +139,9 @@ def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads: "Object
         assert {m["name"] for c in containers for m in c.get("volumeMounts", [])} == set(volumes)
 
 
-def test_every_config_map_asked_for_is_generated(objects: "Objects", workloads: "Objects", build_name: str) -> None:
-    if build_name == "files":
-        return
-    config_maps = [o["metadata"] for o in objects if o["kind"] == "ConfigMap"]
-    generated = {metadata["name"] for metadata in config_maps if metadata["labels"].get(COMPONENT) != "dashboards"}
-    pods = [w["spec"]["template"]["spec"] for w in workloads]
-    volumes = {v["configMap"]["name"] for pod in pods for v in pod.get("volumes", []) if "configMap" in v}
-    settings = {s["configMapRef"]["name"] for pod in pods for c in pod["containers"] for s in c.get("envFrom", [])}
-    assert volumes | settings == generated
-
-
 def selects(found: dict[str, Any]) -> dict[str, Any]:
     """The labels that a Service, a workload, a budget, a NetworkPolicy or a monitor selects pods by; {} for others."""
     spec = found.get("spec", {})
     selector = spec.get("podSelector") or spec.get("selector") or {}
     # Placeholders, which no workload of these files makes, are selected by expression.
     return selector.get("matchLabels", {} if "matchExpressions" in selector else selector)
-
-
-def test_everything_with_a_namespace_is_in_ours(objects: "Objects", build_name: str) -> None:
-    """A component's own objects have no namespace unless they say so; they would go to `default`."""
-    free = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
-    if build_name != "files":
-        theirs = ("kube-node-lease", "leadsman-placeholders")
-        elsewhere = {(kind, namespace) for kind in ("Role", "RoleBinding") for namespace in theirs}
-        elsewhere |= {("PodDisruptionBudget", "leadsman-placeholders"), ("RoleBinding", "kube-system")}
-        bound = {(o["kind"], o["metadata"].get("namespace")) for o in objects if o["kind"] not in free}
-        assert {namespace for _, namespace in bound - elsewhere} == {"leadsman"}

@@ -64,12 +64,6 @@ def test_root_is_read_only_and_the_user_is_the_image_s(workloads: "Objects", roo
         assert all(c["securityContext"]["readOnlyRootFilesystem"] for c in pod["containers"])
 
 
-def test_icmp_is_allowed_by_a_safe_sysctl_that_the_host_network_does_not_take(find: "Find") -> None:
-    pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
-    sysctls = [] if pod.get("hostNetwork") else [{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}]
-    assert pod["securityContext"].get("sysctls", []) == sysctls
-
-
 def test_host_paths_are_read_only(workloads: "Objects") -> None:
     for pod in (w["spec"]["template"]["spec"] for w in workloads):
         host = {v["name"] for v in pod.get("volumes", []) if "hostPath" in v}

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -59,18 +58,6 @@ def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Obje
         assert asked <= set(ports(container))
 
 
-def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
-    paths = {
-        c["name"]: (c["livenessProbe"]["httpGet"]["path"], c["readinessProbe"]["httpGet"]["path"])
-        for c in containers(workloads)
-    }
-    ours = ("/healthz", "/readyz")
-    theirs = {"etcd": ("/livez", "/readyz"), "scheduler": ("/healthz", "/healthz")}
-    wanted = {"agent": ours, "controller": ours, "extender": ours, "member": ours, **theirs}
-    assert paths == {name: wanted[name] for name in paths}
-    assert paths.keys() >= {"agent", "extender", "etcd"}
-
-
 def test_services_lead_to_declared_ports_under_the_same_number(
     objects: "Objects", workloads: "Objects", build_name: str
 ) -> None:
@@ -92,14 +79,6 @@ def test_settings_name_each_member_of_etcd(objects: "Objects", member: dict[str,
     assert given["--etcd"].split(",") == [given["--advertise-client-urls"].replace("$(POD_NAME)", n) for n in names]
 
 
-def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dict[str, Any]) -> None:
-    service = find("Service", "leadsman-extender")
-    (extender,) = scheduler["extenders"]
-    url = urlsplit(extender["urlPrefix"])
-    assert url.hostname == f"{service['metadata']['name']}.{service['metadata'].get('namespace', 'leadsman')}.svc"
-    assert [port["name"] for port in service["spec"]["ports"] if port["port"] == url.port] == ["https"]
-
-
 def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
     behind = declared_ports(workloads)
     monitors = [o for o in objects if o["kind"] in MONITORS]
@@ -112,16 +91,6 @@ def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects"
         for endpoint in monitor["spec"][MONITORS[monitor["kind"]]]:
             assert endpoint["port"] in declared
             assert endpoint["path"] == "/metrics"
-
-
-def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find", member: dict[str, Any]) -> None:
-    spec, given = member["spec"], initial_arguments(member)
-    peer = given["--initial-advertise-peer-urls"]
-    names = [f"leadsman-etcd-{n}" for n in range(spec["replicas"])]
-    assert given["--initial-cluster"].split(",") == [f"{n}={peer.replace('$(POD_NAME)', n)}" for n in names]
-    service = spec.get("serviceName") or spec["template"]["spec"]["subdomain"]
-    assert f".{service}:" in peer
-    assert find("Service", service)["spec"]["publishNotReadyAddresses"]
 
 
 def declared_ports(workloads: "Objects") -> dict[str, dict[str, int]]:

@@ -37,22 +37,6 @@ def documented(root: Path) -> list[dict[str, Any]]:
     return [policy for file in files for policy in yaml.safe_load_all(file.read_text())]
 
 
-def test_its_names_are_the_original_s(crd: dict[str, Any], version: dict[str, Any]) -> None:
-    names = crd["spec"]["names"]
-    assert crd["metadata"]["name"] == "taspolicies.telemetry.intel.com"
-    assert (crd["spec"]["group"], crd["spec"]["scope"], version["name"]) == (
-        "telemetry.intel.com",
-        "Namespaced",
-        "v1alpha1",
-    )
-    assert (names["kind"], names["listKind"], names["plural"], names["singular"]) == (
-        "TASPolicy",
-        "TASPolicyList",
-        "taspolicies",
-        "taspolicy",
-    )
-
-
 def test_the_documented_policies_apply_unchanged(root: Path, accepts: Callable[[Any], bool]) -> None:
     assert all(accepts(policy) for policy in documented(root))
 

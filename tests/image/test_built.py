@@ -62,12 +62,6 @@ def test_another_command_in_the_agent_s_image_says_which_image_has_it(environ: d
         assert done.returncode == 0, done.stderr
 
 
-def test_running_it_leaves_nothing_behind(image: Path, environ: dict[str, str]) -> None:
-    before = set(image.rglob("*"))
-    assert run(environ, "leadsman", "agent", "--help").returncode == 0
-    assert set(image.rglob("*")) == before
-
-
 NOT_COMPILED = """
 import sys
 from pathlib import Path

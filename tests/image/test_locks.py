@@ -67,12 +67,6 @@ def test_it_holds_what_its_packages_need(lock: Path) -> None:
     assert needed - excluded() <= set(versions)
 
 
-def test_the_agent_s_versions_are_those_of_the_whole() -> None:
-    whole = locked(ROOT / "image/leadsman.txt")
-    for name, each in locked(ROOT / "image/agent.txt").items():
-        assert str(each) == str(whole[name])
-
-
 @pytest.fixture(scope="module")
 def agent_modules() -> set[str]:
     """All that `leadsman agent` may import, directly, through another module or inside a function."""

@@ -77,9 +77,3 @@ def test_it_tags_the_commit(checkout: Path) -> None:
     main([NEXT], checkout, "2026-12-01")
     assert git(checkout, "rev-list", "-n1", f"v{NEXT}") == git(checkout, "rev-parse", "HEAD")
     assert git(checkout, "status", "--porcelain") == ""
-
-
-@pytest.mark.parametrize("version", ["1.2", "v1.2.3", "0.0.1"])
-def test_a_version_that_is_none_or_not_larger_is_refused(version: str, checkout: Path) -> None:
-    with pytest.raises(ValueError, match=version):
-        main([version], checkout, "2026-12-01")

@@ -1,7 +1,6 @@
 """A kubeconfig with an exec plugin, as EKS, GKE and AKS make them, against a server that asks for its credential."""
 
 import asyncio
-import base64
 import json
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from leadsman.kube.errors import NotFound, Unauthorized
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.testbed.certificates import CertificateAuthority
 
 EXPIRED, LATER = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
 
@@ -95,17 +93,6 @@ async def test_a_token_that_expired_is_made_again_for_the_next_call(plugin: Plug
         assert not await is_answered(client)
         plugin.gives(token="second", expirationTimestamp=LATER)
         assert await is_answered(client)
-
-
-async def test_the_plugin_s_certificate_is_shown_to_the_server(plugin: Plugin) -> None:
-    authority = CertificateAuthority()
-    pair = authority.issue("admin")
-    plugin.gives(clientCertificateData=pair.certificate, clientKeyData=pair.key)
-    async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
-        ca = base64.b64encode(authority.pem.encode()).decode()
-        config = plugin.kubeconfig(api.url, **{"certificate-authority-data": ca})
-        async with ApiClient(access(config)) as client:
-            assert await is_answered(client)
 
 
 def test_without_the_extra_the_error_names_it(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,18 +28,6 @@ async def test_nodes_are_a_table(started: Started, called: Called) -> None:
     ]
 
 
-async def test_wide_adds_columns_and_data_has_the_same_nodes(started: Started, called: Called) -> None:
-    async with started() as ports:
-        url = f"http://127.0.0.1:{ports['api']}"
-        wide = (await called("nodes", "-o", "wide", "node-00001", "--extender", url))[1]
-        as_json = json.loads((await called("nodes", "-o", "json", "--extender", url))[1])
-        as_yaml = yaml.safe_load((await called("nodes", "-o", "yaml", "--extender", url))[1])
-    assert "10.0.0.1" in wide.splitlines()[1]
-    assert len(wide.splitlines()) == 2
-    assert as_json == as_yaml
-    assert [each["name"] for each in as_json] == ["node-00000", "node-00001", "node-00002"]
-
-
 async def test_a_delay_has_both_directions_and_says_what_is_not_probed(started: Started, called: Called) -> None:
     async with started() as ports:
         url = f"http://127.0.0.1:{ports['api']}"
@@ -60,17 +48,6 @@ async def test_a_node_that_does_not_exist_is_refused_with_the_nearest_name(start
         code, _, err = await called("delay", "node-0001", "node-00000", "--extender", url)
     assert code == 1
     assert "no node 'node-0001'; did you mean node-00001?" in err
-
-
-async def test_the_state_counts_nodes_round_trips_and_problems(started: Started, called: Called) -> None:
-    async with started() as ports:
-        _, out, _ = await called("state", "--extender", f"http://127.0.0.1:{ports['api']}")
-    lines = dict(line.split("  ", 1) for line in out.splitlines()[:6])
-    assert {name: text.strip() for name, text in lines.items()}.items() >= {
-        "nodes": "3 fresh",
-        "pairs": "2 measured, 0 lost, 0 estimated",
-        "problems": "2",
-    }.items()
 
 
 async def test_explain_without_a_pod_lists_the_decisions_of_the_namespace(started: Started, called: Called) -> None:

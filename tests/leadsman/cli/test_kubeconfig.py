@@ -62,15 +62,6 @@ def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
     assert "127.0.0.1:1" in capsys.readouterr().err, "that server is asked, and does not answer"
 
 
-def test_a_context_chooses_another_cluster_of_it(
-    api: ApiServerThread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "config").write_text(kubeconfig(nowhere="http://127.0.0.1:1", here=api.url))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    assert main(["plan", "status", "--context", "here"]) == 1
-    assert capsys.readouterr().out == "no plan is handed over\n"
-
-
 def test_a_process_of_a_pod_reads_no_kubeconfig_that_it_was_not_given(api: ApiServerThread, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(kubeconfig(here=api.url))
     environ = {**os.environ, "KUBECONFIG": str(tmp_path / "config")}

@@ -155,13 +155,6 @@ def test_it_finds_the_extender_s_pod_and_asks_its_kubelet_for_the_port(
     assert [path for path in kubelet.asked if urlsplit(path).path == f"/portForward/leadsman/{POD}"]
 
 
-@pytest.mark.slow
-def test_who_may_not_look_is_told_which_right_is_missing(kubectl_leadsman: KubectlLeadsman) -> None:
-    done = kubectl_leadsman("nodes", user=STRANGER)
-    assert done.returncode == 1
-    assert f'User "{STRANGER}" cannot list resource "pods"' in done.stderr
-
-
 def findings(done: DONE) -> dict[tuple[str, str], str]:
     """(Check, status) → text; every one that is not ok says what to do."""
     every = json.loads(done.stdout)

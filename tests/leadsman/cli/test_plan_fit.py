@@ -56,14 +56,6 @@ def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys
     assert rows == [["+1", "nodes", "edge-1", "edge-2"]]
 
 
-def test_several_manifests_are_one_set(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*files, "-f", str(tmp_path / "db.yaml"), "--json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert [each["fits"] for each in answer["templates"]] == [4, 6]
-    assert answer["sets"]["what"] == "2 default/deployment/web + 1 default/statefulset/db"
-    assert (answer["sets"]["fits"], answer["sets"]["exact"]) == (2, True)
-
-
 def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> None:
     web = Fit("web", 1, 0, 1, False, "room on nodes", {}, (), {})
     text = as_text(FitReport("a cluster", 1, (web,), None))

@@ -91,20 +91,6 @@ def test_flags_that_do_not_fit_together_are_refused(
     assert message in capsys.readouterr().err
 
 
-def test_a_plan_of_a_generated_cluster_is_that_of_its_snapshot(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec, file = "zones=2,racks=2,nodes=2,spare=0.6,peers=3", str(tmp_path / "cluster.json")
-    assert main(["snapshot", "--generate", spec, "-o", file]) == 0
-    plans = []
-    for source in (["--snapshot", file], ["--generate", spec]):
-        capsys.readouterr()
-        main(["plan", "optimise", "--greedy", "--json", *source])
-        plans.append(json.loads(capsys.readouterr().out))
-    assert plans[0] == plans[1]
-    assert plans[0]["pods"]
-
-
 def test_a_live_cluster_is_written_and_without_etcd_that_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -118,11 +104,3 @@ def test_a_live_cluster_is_written_and_without_etcd_that_is_said(
     assert said in capsys.readouterr().err
     assert [node["name"] for node in json.loads(file.read_text())["nodes"]] == ["edge-1"]
     assert plan_of(["--snapshot", str(file)], capsys)
-
-
-def test_the_policy_of_a_snapshot_gives_way_to_the_one_that_is_named(tmp_path: Path) -> None:
-    (tmp_path / "policy.yaml").write_text("delay: {statistic: p95}")
-    first, second = str(tmp_path / "first.json"), tmp_path / "second.json"
-    assert main(["snapshot", "--generate", "pods=1", "-o", first]) == 0
-    assert main(["snapshot", "--snapshot", first, "--policy", str(tmp_path / "policy.yaml"), "-o", str(second)]) == 0
-    assert json.loads(second.read_text())["policy"]["delay"]["statistic"] == "p95"

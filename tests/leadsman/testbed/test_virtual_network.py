@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -111,15 +110,3 @@ def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network
     process.wait(20)
     with VirtualNetwork(["a"]):
         assert ours(name[:-1]) == []
-
-
-@marked
-def test_a_namespace_of_somebody_else_whose_name_begins_like_ours_is_left_alone() -> None:
-    name = f"{namespaces.PREFIX}-cp{os.getpid()}"
-    namespaces.add([name])
-    try:
-        with VirtualNetwork(["a"]):
-            assert name not in namespaces.existing()
-        assert Path("/run/netns", name).exists()
-    finally:
-        namespaces.remove([name])

@@ -215,14 +215,6 @@ def test_older_versions_become_v1(configure, written, version: str) -> None:
     assert file.read_text() == older(version)
 
 
-def test_a_plugin_that_v1_no_longer_has_is_named(configure, written) -> None:
-    profiles = "profiles: [{plugins: {score: {enabled: [{name: SelectorSpread, weight: 2}]}}}]\n"
-    code, _, said = configure(written(PLAIN.replace("/v1\n", "/v1beta2\n") + profiles))
-    assert code == 1
-    assert "SelectorSpread" in said
-    assert "PodTopologySpread" in said
-
-
 @pytest.mark.parametrize("text", [TAS, TAS + GAS, older("v1beta2"), older("v1beta3")])
 def test_a_real_kube_scheduler_starts_with_what_is_written(configure, written, kube_scheduler_says, text) -> None:
     file = written(text)

@@ -90,17 +90,6 @@ def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine) ->
     assert contents(machine) == before
 
 
-def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, machine) -> None:
-    configure()
-    manifest = machine / "manifests/kube-scheduler.yaml"
-    manifest.write_bytes((SETUPS / "kubeadm-1.34/kube-scheduler.yaml").read_bytes())
-    upgraded = manifest.read_text()
-    assert configure()[0] == 0
-    assert "--config=" in manifest.read_text()
-    assert configure("--undo")[0] == 0
-    assert manifest.read_text() == upgraded
-
-
 def test_without_its_certificates_kube_scheduler_would_not_start(configure, machine) -> None:
     (machine / "leadsman/client.key").unlink()
     before = contents(machine)

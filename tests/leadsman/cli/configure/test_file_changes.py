@@ -133,24 +133,3 @@ def test_a_scheduler_older_than_the_configuration_s_v1_is_refused_by_its_image(i
     manifest = re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])
     with pytest.raises(ConfigureError, match=re.escape(f"{setup.main}: containers.0.image: {image}: kube-scheduler")):
         setup.changed({setup.main: manifest})
-
-
-@pytest.mark.parametrize(
-    "image",
-    [
-        "registry.k8s.io/kube-scheduler:v1.25.0",
-        "registry.k8s.io/kube-scheduler@sha256:0123",
-        "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.29.7",
-        "gcr.io/my-gcp-project/my-kube-scheduler:1.0.0",
-        "kube-scheduler:latest",
-    ],
-)
-def test_an_image_that_is_new_enough_or_tells_no_version_is_taken(image: str) -> None:
-    setup = Setup("kubeadm-1.33")
-    assert setup.changed({setup.main: re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])})
-
-
-def test_a_configuration_that_stands_in_the_way_is_not_overwritten() -> None:
-    setup = Setup("kubeadm-1.33")
-    with pytest.raises(ConfigureError, match="exists already; name another file"):
-        setup.changed(setup.before | {"scheduler.yaml": "mine"})

@@ -23,22 +23,6 @@ def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
     assert (found.poll_interval_seconds, found.age_seconds) == (5.0, 15.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("guess", "want some of agents, custom-metrics, prometheus=URL"),
-        ("agents,agents", "each once"),
-        (",", "want some of"),
-        ("prometheus", "prometheus, and no other source, takes a URL"),
-        ("agents=http://x", "prometheus, and no other source, takes a URL"),
-    ],
-)
-def test_other_sources_are_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        settings(*API, "--telemetry", text)
-    assert said in capsys.readouterr().err
-
-
 def test_an_age_of_less_than_two_polls_is_refused() -> None:
     with pytest.raises(ValueError, match=r"count for 15 s \(--metric-age-seconds\) and are polled every 10 s"):
         settings(*API, "--telemetry", "custom-metrics", "--sync-seconds", "10")
