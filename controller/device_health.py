@@ -3,8 +3,6 @@
 Everything it knows of marks is read from the cluster, so another leader goes on where this one stopped.
 """
 
-import asyncio
-import contextlib
 import hashlib
 import logging
 from collections import Counter
@@ -19,7 +17,7 @@ from controller.node_patcher import NodeCache
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, NotFound
+from leadsman.kube.errors import NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNHEALTHY_DEVICE_LABEL, UNHEALTHY_DEVICES_KEY, UNHEALTHY_TAINT_KEY
 from leadsman.kube.object_changes import ObjectChange
@@ -49,11 +47,6 @@ log = logging.getLogger(__name__)
 MAX_WRITES = 10
 """In one turn, a second: a policy that changes the effect changes many rules."""
 
-DISCOVERY_SECONDS = 300.0
-"""Between two looks whether the API server has the rules by now; it is restarted to switch its gate on or off."""
-
-DISCOVERY_RETRY_SECONDS = 5.0
-
 
 class _Taint(Struct, frozen=True):
     key: str = ""
@@ -79,47 +72,31 @@ class TaintRuleObject(Struct, frozen=True):
 
 
 class TaintRuleClient:
-    """Finds out whether the API server has DeviceTaintRules, follows ours, and writes them.
+    """Follows our DeviceTaintRules, where the API server has them, and writes them.
 
-    is_ready: whether it is known, and ours are listed.
+    is_ready: whether ours are listed, or the API server is known to have none: unhealthy devices are then marked by a
+        label on their nodes (docs/devices.md says which feature gates the rules need).
     rules: ours; None: the API server has no such rules.
     """
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._is_served: bool | None = None
-        self._reflector = Reflector(
-            client, ListOptions(DEVICE_TAINT_RULES, label_selector=UNHEALTHY_DEVICE_LABEL), TaintRuleObject
-        )
+        options = ListOptions(DEVICE_TAINT_RULES, label_selector=UNHEALTHY_DEVICE_LABEL)
+        self.reflector = Reflector(client, options, TaintRuleObject)
 
     @property
     def is_ready(self) -> bool:
-        return self._is_served is False or (self._is_served is True and self._reflector.loaded.is_set())
+        return not self.reflector.is_served or self.reflector.loaded.is_set()
 
     @property
     def rules(self) -> Sequence[TaintRule] | None:
-        if not self._is_served:
+        if not self.reflector.is_served:
             return None
-        rules = (_rule(each) for each in self._reflector.current.values())
+        rules = map(_rule, self.reflector.current.values())
         return [rule for rule in rules if rule is not None]
-
-    async def run(self) -> None:
-        """Follows until cancelled, and looks from time to time whether the API server has them by now."""
-        while True:
-            try:
-                await self._discover()
-            except ApiError as error:
-                log.warning("cannot see whether the API server has DeviceTaintRules; tries again: %s", error)
-                await asyncio.sleep(DISCOVERY_RETRY_SECONDS)
-                continue
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DISCOVERY_SECONDS):
-                    await (self._reflector.run() if self._is_served else asyncio.Event().wait())
 
     async def write(self, action: SetTaint | RemoveTaint) -> bool:
         """Tells whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
-        if not self._is_served:
-            return False
         rule = action.rule
         try:
             if rule is None:
@@ -132,17 +109,6 @@ class TaintRuleClient:
         except NotFound:
             return False
         return True
-
-    async def _discover(self) -> None:
-        served = await self._client.serves(DEVICE_TAINT_RULES)
-        if not served and self._is_served is not False:
-            log.warning(
-                "the API server has no DeviceTaintRules: unhealthy devices are marked by the label %s on their "
-                "nodes; to have them tainted, switch on the feature gates DRADeviceTaints and DRADeviceTaintRules "
-                "and kube-apiserver's --runtime-config=resource.k8s.io/v1beta2=true (Kubernetes 1.36 and newer)",
-                UNHEALTHY_DEVICES_KEY,
-            )
-        self._is_served = served
 
 
 def rule_name(target: DraDevice) -> str:
@@ -229,7 +195,7 @@ class DeviceHealthKeeper(Keeper):
     def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
         return {
             "poll the health of devices": self.metrics.run(),
-            "watch device taint rules": self.rules.run(),
+            "watch device taint rules": self.rules.reflector.run(),
             "watch published devices": self.slices.run(),
         }
 

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 from prometheus_client.core import Metric, SummaryMetricFamily
 
 from controller.keeper import Keeper, Tools
@@ -233,13 +233,6 @@ def _shown(verdict: NodeVerdict, now: float) -> dict[str, Any]:
     }
 
 
-class Published(Struct, frozen=True):
-    """What a node's condition says."""
-
-    status: str
-    reason: str
-
-
 class NodeConditions(Keeper):
     """Writes the condition where it differs from the verdict.
 
@@ -263,7 +256,7 @@ class NodeConditions(Keeper):
     ) -> None:
         super().__init__(tools)
         self._verdicts, self._uid, self._rate = verdicts, uid, rate
-        self._published: dict[str, Published] | None = None
+        self._published: dict[str, tuple[str, str]] | None = None  # status and reason of each node's condition
 
     def forget(self) -> None:
         self._published = None
@@ -277,10 +270,10 @@ class NodeConditions(Keeper):
         due = [verdict for verdict in self._verdicts().values() if self._differs(verdict)][:MAX_CALLS_AT_ONCE]
         await asyncio.gather(*(self._write(verdict) for verdict in due if self._rate.try_take()))
 
-    async def _read_published(self) -> dict[str, Published]:
+    async def _read_published(self) -> dict[str, tuple[str, str]]:
         nodes = await listing.list_objects(self.tools.client, ListOptions(NODES), Node)
         conditions = ((node.metadata.name, _condition(node)) for node in nodes.items)
-        return {name: Published(each.status, each.reason) for name, each in conditions if each is not None}
+        return {name: (each.status, each.reason) for name, each in conditions if each is not None}
 
     def _differs(self, verdict: NodeVerdict) -> bool:
         """Where nothing is known of a node, its condition stays as it is."""
@@ -289,20 +282,20 @@ class NodeConditions(Keeper):
             return False
         status = STATUS_OF[verdict.state]
         if verdict.state is NodeHealth.HEALTHY:
-            return self._published.get(verdict.node, Published(status, "")).status != status
-        return self._published.get(verdict.node) != Published(status, verdict.reason)
+            return self._published.get(verdict.node, (status, ""))[0] != status
+        return self._published.get(verdict.node) != (status, verdict.reason)
 
     async def _write(self, verdict: NodeVerdict) -> None:
         assert self._published is not None
         status = STATUS_OF[verdict.state]
         old = self._published.get(verdict.node)
-        body = {"status": {"conditions": [self._body(verdict, status, is_new=old is None or old.status != status)]}}
+        body = {"status": {"conditions": [self._body(verdict, status, is_new=old is None or old[0] != status)]}}
         path = NODES.path("", verdict.node, "status")
         try:
             await self.tools.client.patch(path, body, PatchType.STRATEGIC)
         except (NotFound, NotLeader):
             return
-        self._published[verdict.node] = Published(status, verdict.reason)
+        self._published[verdict.node] = (status, verdict.reason)
         about = ObjectReference("Node", "", verdict.node, self._uid(verdict.node))
         is_warning = verdict.state is not NodeHealth.HEALTHY
         self.tools.tell(

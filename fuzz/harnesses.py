@@ -116,7 +116,7 @@ def _etcd(data: bytes) -> None:
 
 def _etcd_responses() -> list[Harness]:
     kinds: list[type[Any]] = [
-        etcd_json.RangeResponse, etcd_json.ReadTxnResponse, etcd_json.TxnResponse, etcd_json.LeaseGrantResponse,
+        etcd_json.RangeResponse, etcd_json.TxnResponse, etcd_json.LeaseResponse,
         etcd_json.StreamMessage,
     ]  # fmt: skip
     decoders = [Harness(partial(etcd_json.decode_response, kind=kind), (StoreError,)) for kind in kinds]

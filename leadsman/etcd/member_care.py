@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct, field, structs
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from leadsman.etcd.member_start import EtcdFlags, InitialCluster, MemberStart
+from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_json import AnyResponse
 from leadsman.state.store import Compacted, StoreError
@@ -165,7 +165,7 @@ class MemberCare:
             await start.replace_former_self(add=False)
         except StoreError as error:
             log.error("the other members cannot remove this one now: %s", error)
-            self._config.write_text(self._flags.config_file(InitialCluster(self._flags.members, is_new=False)))
+            self._config.write_text(self._flags.config_file(self._flags.members, is_new=False))
             return
         await self._until_ended()
         shutil.rmtree(self._flags.values["data-dir"], ignore_errors=True)

@@ -52,13 +52,6 @@ class Statement(Struct, frozen=True):
     heard: tuple[str, ...] = ()
 
 
-class InitialCluster(Struct, frozen=True):
-    """With what a member starts. members: name → peer URL. is_new: all members start without data."""
-
-    members: Mapping[str, str]
-    is_new: bool
-
-
 class Assembly:
     """Who has no data, as one member without data has heard it.
 
@@ -95,13 +88,10 @@ def former_selves(members: Iterable[Member], name: str, peer_url: str) -> list[M
     return [each for each in members if each.name == name or peer_url in each.peer_urls]
 
 
-def joined_cluster(members: Iterable[Member], configured: Mapping[str, str]) -> InitialCluster:
-    """The cluster of the members that etcd lists. configured: name → peer URL; it names those that have not started."""
+def joined_members(members: Iterable[Member], configured: Mapping[str, str]) -> Mapping[str, str]:
+    """Name → peer URL, of the members that etcd lists. configured: as many; it names those that have not started."""
     name_by_url = {url: name for name, url in configured.items()}
-    named = {
-        each.name or name_by_url.get(each.peer_urls[0], f"member-{each.id}"): each.peer_urls[0] for each in members
-    }
-    return InitialCluster(named, is_new=False)
+    return {each.name or name_by_url.get(each.peer_urls[0], f"member-{each.id}"): each.peer_urls[0] for each in members}
 
 
 _SECTIONS = {"": "client-transport-security", "peer-": "peer-transport-security"}
@@ -140,8 +130,11 @@ class EtcdFlags(Struct, frozen=True):
         """Name → peer URL, of --initial-cluster."""
         return dict(each.partition("=")[::2] for each in self.values["initial-cluster"].split(","))
 
-    def config_file(self, cluster: InitialCluster) -> str:
-        """etcd's --config-file, in YAML; with one, etcd reads no flag. Source: server/embed/config.go of etcd."""
+    def config_file(self, members: Mapping[str, str], *, is_new: bool) -> str:
+        """etcd's --config-file, in YAML; with one, etcd reads no flag. Source: server/embed/config.go of etcd.
+
+        members: name → peer URL, of the cluster. is_new: all of them start without data.
+        """
         config: dict[str, Any] = {}
         for flag, text in self.values.items():
             value = yaml.safe_load(text) if text else ""
@@ -150,8 +143,8 @@ class EtcdFlags(Struct, frozen=True):
                 config.setdefault(_SECTIONS[prefix], {})[flag.removeprefix(prefix)] = value
             else:
                 config[flag] = value
-        config["initial-cluster"] = ",".join(f"{name}={url}" for name, url in cluster.members.items())
-        config["initial-cluster-state"] = "new" if cluster.is_new else "existing"
+        config["initial-cluster"] = ",".join(f"{name}={url}" for name, url in members.items())
+        config["initial-cluster-state"] = "new" if is_new else "existing"
         return yaml.safe_dump(config, sort_keys=False)
 
 
@@ -195,26 +188,27 @@ class MemberStart:
         has_data = (Path(self._flags.values["data-dir"]) / "member" / "wal").is_dir()
         if has_data:
             log.info("etcd member %s has data and goes on with it", self._flags.name)
-            cluster = InitialCluster(self._flags.members, is_new=False)
+            members, is_new = self._flags.members, False
         else:
-            cluster = await self._find_cluster()
+            members, is_new = await self._find_cluster()
         new = path.with_name(f".{path.name}.new")
-        new.write_text(self._flags.config_file(cluster))
+        new.write_text(self._flags.config_file(members, is_new=is_new))
         new.replace(path)
 
-    async def _find_cluster(self) -> InitialCluster:
+    async def _find_cluster(self) -> tuple[Mapping[str, str], bool]:
+        """Name → peer URL of the members, and whether all of them start without data."""
         async with self._answer_others(), self._session() as session:
             while True:
-                if cluster := await self._join():
-                    return cluster
+                if joined := await self._join():
+                    return joined, False
                 await asyncio.gather(*(self._ask(session, name) for name in self._others))
                 # The others may have begun while this one asked, and then they listed it, and it was removed.
                 if self._assembly.is_complete() and not self._removed:
                     log.info("no member of etcd has data: %s begins a new cluster with all", self._flags.name)
-                    return InitialCluster(self._flags.members, is_new=True)
+                    return self._flags.members, True
                 await asyncio.sleep(ROUND_SECONDS)
 
-    async def _join(self) -> InitialCluster | None:
+    async def _join(self) -> Mapping[str, str] | None:
         """The cluster that the others form, with this member in the place of its former self. None when there is none.
 
         A list that a majority confirms is what proves the cluster; every change goes through that majority too.
@@ -224,7 +218,7 @@ class MemberStart:
         try:
             added = await self.replace_former_self(add=True)
             log.info("etcd member %s joins the %d others", self._flags.name, len(added) - 1)
-            return joined_cluster(added, self._flags.members)
+            return joined_members(added, self._flags.members)
         except StoreError as error:
             self._problem.report(f"{error}; {self._who_is_missing()}")
         return None

@@ -43,19 +43,6 @@ class RangeResponse(Struct, frozen=True):
     more: bool = False
 
 
-class RangeResponseOp(Struct, frozen=True):
-    """A range in a transaction, whose header is the one that counts."""
-
-    response_range: RangeResponse
-
-
-class ReadTxnResponse(Struct, frozen=True):
-    """The response to a transaction that reads."""
-
-    header: ResponseHeader
-    responses: tuple[RangeResponseOp, ...] = ()
-
-
 class TxnResponseOp(Struct, frozen=True):
     """What one operation of a transaction came to. response_range: None for a write."""
 
@@ -63,22 +50,21 @@ class TxnResponseOp(Struct, frozen=True):
 
 
 class TxnResponse(Struct, frozen=True):
-    """The response to a transaction that writes. responses: where it did not succeed, the precondition's key."""
+    """The response to a transaction. responses: where it did not succeed, the precondition's key."""
 
     header: ResponseHeader
     succeeded: bool = False
     responses: tuple[TxnResponseOp, ...] = ()
 
+    def ranges(self) -> list[tuple[KeyValue, ...]]:
+        """What each read found."""
+        return [each.response_range.kvs for each in self.responses if each.response_range]
 
-class LeaseGrantResponse(Struct, frozen=True):
-    """The response to the grant of a lease."""
+
+class LeaseResponse(Struct, frozen=True):
+    """The response to the grant of a lease, and to a keep-alive; one for an expired lease has no TTL."""
 
     id: int = field(name="ID")
-
-
-class LeaseKeepAliveResponse(Struct, frozen=True):
-    """The response to a keep-alive; one for an expired lease has no TTL."""
-
     ttl: int = field(name="TTL", default=0)
 
 

@@ -65,12 +65,9 @@ class EtcdStore:
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         if len(ranges) > LARGEST_TRANSACTION_OPS:
             raise ValueError(f"{len(ranges)} ranges in one call; at most {LARGEST_TRANSACTION_OPS} are allowed")
-        response = await self.transport.call(
-            "/v3/kv/txn", etcd_json.read_txn_request(ranges), etcd_json.ReadTxnResponse
-        )
-        header = response.header
-        items_by_range = (tuple(map(etcd_json.to_stored_item, each.response_range.kvs)) for each in response.responses)
-        return tuple(Listing(items, header.revision, header.cluster_id) for items in items_by_range)
+        response = await self.transport.call("/v3/kv/txn", etcd_json.read_txn_request(ranges), etcd_json.TxnResponse)
+        header, found = response.header, (tuple(map(etcd_json.to_stored_item, kvs)) for kvs in response.ranges())
+        return tuple(Listing(items, header.revision, header.cluster_id) for items in found)
 
     async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
         resume = start_revision
@@ -89,18 +86,17 @@ class EtcdStore:
             response = await self.transport.call("/v3/kv/txn", body, etcd_json.TxnResponse)
             if not response.succeeded:
                 key = precondition.key if precondition else ""
-                there = any(each.response_range and each.response_range.kvs for each in response.responses)
-                raise PreconditionFailed.of(key, there)
+                raise PreconditionFailed.of(key, any(response.ranges()))
             revision = response.header.revision
         return revision
 
     async def grant(self, ttl_seconds: int) -> int:
-        granted = await self.transport.call("/v3/lease/grant", {"TTL": str(ttl_seconds)}, etcd_json.LeaseGrantResponse)
+        granted = await self.transport.call("/v3/lease/grant", {"TTL": str(ttl_seconds)}, etcd_json.LeaseResponse)
         return granted.id
 
     async def keep_alive(self, lease: int) -> None:
         message = await self.transport.call("/v3/lease/keepalive", {"ID": str(lease)}, etcd_json.StreamMessage)
-        if etcd_json.unwrap_result(message, etcd_json.LeaseKeepAliveResponse).ttl <= 0:
+        if etcd_json.unwrap_result(message, etcd_json.LeaseResponse).ttl <= 0:
             raise LeaseLost(f"lease {lease} has expired")
 
     async def revoke(self, lease: int) -> None:

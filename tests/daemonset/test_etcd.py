@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from leadsman.cli.certificates import MEMBER_NAMES
-from leadsman.etcd.member_start import EtcdFlags, InitialCluster, MemberStart
+from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
 
@@ -79,7 +79,7 @@ def test_members_show_each_other_the_certificate_of_their_names(initial: dict[st
     args = [argument.replace("$(POD_NAME)", "leadsman-etcd-0") for argument in initial["args"]]
     flags = EtcdFlags.parse(args[args.index("--") + 1 :])
     assert {urlsplit(url).hostname for url in flags.members.values()} < set(MEMBER_NAMES)
-    config = yaml.safe_load(flags.config_file(InitialCluster(flags.members, is_new=True)))
+    config = yaml.safe_load(flags.config_file(flags.members, is_new=True))
     assert config["peer-transport-security"] == {
         "cert-file": "/etc/leadsman-tls/tls.crt",
         "key-file": "/etc/leadsman-tls/tls.key",
