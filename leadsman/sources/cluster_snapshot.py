@@ -7,7 +7,6 @@ grep. `Document` is the format, which docs/snapshot.md has for users; what the v
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,29 +24,22 @@ from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
 from leadsman.decision.inputs import (
     DecisionInputs,
     DelayView,
-    LastRoundTrips,
-    PlacedPods,
-    PolledMetrics,
-    Readings,
-    RefusedPolicy,
-    SelfHealing,
-    SnapshotMetrics,
-    TasPolicies,
-    TelemetryInputs,
-    WorkloadIndex,
 )
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
 from leadsman.kube.names import DOMAIN
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime import decode_errors
 from leadsman.runtime.decode_errors import UNREADABLE, shown
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
-from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
+from leadsman.sources.recording.tables import FIELDS, Table, field_of, plain_row, read_row, tables_of
+from leadsman.state.snapshot import Snapshot
 
 T = TypeVar("T")
 Named = TypeVar("Named", ClusterNode, ClusterPod)
+
+PAIR_KEYED = ("workloads.by_name", "telemetry.used", "telemetry.refused")
+"""Tables whose keys are a namespace and a name."""
 
 API_VERSION, KIND = f"{DOMAIN}/v1alpha1", "ClusterSnapshot"
 
@@ -66,50 +58,14 @@ class ClusterSnapshot(Struct, frozen=True):
     missing: Mapping[str, str] = {}
 
 
-class _Part(Struct, frozen=True, omit_defaults=True):
-    pass
-
-
-class Workload(_Part, frozen=True):
-    """Where the pods of a workload run: pairs of pod and node."""
-
-    namespace: str
-    kind: str
-    name: str
-    pods: PlacedPods = ()
-
-
-class RefusedTelemetryPolicy(_Part, frozen=True):
-    """A TASPolicy whose newest version cannot be used."""
-
-    namespace: str
-    name: str
-    refused: RefusedPolicy
-
-
-class MetricColumn(_Part, frozen=True):
-    """The readings of a metric. values: node → billionths. read_at: node → seconds; None: all are fresh."""
-
-    values: Mapping[str, int]
-    read_at: Mapping[str, float] | None = None
-
-
-class MetricTable(_Part, frozen=True):
-    """The metrics of one source. columns: None: the agents' own, which are among their records."""
-
-    columns: Mapping[str, MetricColumn] | None = None
-    max_age_seconds: float = PolledMetrics().max_age_seconds
-
-
-class Document(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Document(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     """The file.
 
     clock_seconds: the monotonic clock when it was taken. Everything named …_at is in seconds of that clock, except
         created_at, at_seconds and last_incident_seconds, which are Unix seconds.
     pods: each a ClusterPod, decoded by itself so that pods of one template share what is equal.
-    agents: node → what its agent wrote to etcd. rewards: pod type → node → its reward.
+    inputs: table → key → row, as `recording.tables` takes DecisionInputs apart; where a key is a pair, with a slash.
     delay_matrix: node → its round trips in ms to the nodes in the order in which they stand here.
-    workloads_read_at: None: workloads are not known.
     """
 
     api_version: str = field(name="apiVersion", default="")
@@ -117,7 +73,6 @@ class Document(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     taken_at: datetime | None = field(name="takenAt", default=None)
     missing: Mapping[str, str] = {}
     clock_seconds: float = 0.0
-    policy: Policy = Policy()
     nodes: Sequence[ClusterNode] = ()
     pods: Sequence[Raw] = ()
     namespaces: Mapping[str, Mapping[str, str]] = {}
@@ -126,19 +81,9 @@ class Document(_Part, frozen=True, kw_only=True, forbid_unknown_fields=True):
     claims: Sequence[Claim] = ()
     volumes: Sequence[Volume] = ()
     storage_classes: Sequence[StorageClass] = ()
-    workloads: Sequence[Workload] = ()
-    workloads_read_at: float | None = None
-    node_roles: Mapping[str, str] = {}
-    agents: Mapping[str, NodeState] = {}
-    rewards: Mapping[str, Mapping[str, AgedReward]] = {}
     goldpinger: GoldpingerView | None = None
     delay_matrix: Mapping[str, Raw] = {}
-    telemetry_policies: Sequence[TasPolicy] = ()
-    refused_telemetry_policies: Sequence[RefusedTelemetryPolicy] = ()
-    telemetry_policies_loaded: bool = False
-    metrics: Sequence[MetricTable] = ()
-    self_healing: SelfHealing = SelfHealing()
-    last_round_trips: Mapping[str, LastRoundTrips] = {}
+    inputs: Mapping[str, Mapping[str, Raw]] = {}
 
 
 ENCODER = msgspec.json.Encoder(enc_hook=dict, order="deterministic")
@@ -153,9 +98,18 @@ def snapshot_chunks(snapshot: ClusterSnapshot) -> Iterator[bytes]:
         value = getattr(document, name)
         if value != getattr(empty, name):
             yield opening + ENCODER.encode(key) + b": "
-            yield from _value(value)
+            yield from _tables(document.inputs) if name == "inputs" else _value(value)
             opening = b",\n"
     yield b"\n}\n"
+
+
+def _tables(tables: Mapping[str, Mapping[str, Raw]]) -> Iterator[bytes]:
+    opening = b"{"
+    for name, rows in sorted(tables.items()):
+        yield opening + b"\n" + ENCODER.encode(name) + b": "
+        yield from _value(rows)
+        opening = b","
+    yield b"\n}"
 
 
 def _value(value: object) -> Iterator[bytes]:
@@ -177,7 +131,7 @@ def _listed(opening: bytes, lines: Iterator[bytes], closing: bytes) -> Iterator[
 
 def _document(snapshot: ClusterSnapshot) -> Document:
     """The file of a snapshot. ValueError when a source of delays has no place in it."""
-    cluster, inputs, telemetry = snapshot.cluster, snapshot.inputs, snapshot.inputs.telemetry
+    cluster, inputs = snapshot.cluster, snapshot.inputs
     goldpinger, matrix = _delay_sources(inputs.delay_views)
     return Document(
         api_version=API_VERSION,
@@ -185,7 +139,6 @@ def _document(snapshot: ClusterSnapshot) -> Document:
         taken_at=None if snapshot.taken_at is None else datetime.fromtimestamp(snapshot.taken_at, UTC),
         missing=snapshot.missing,
         clock_seconds=inputs.now,
-        policy=inputs.policy,
         nodes=tuple(map(_with_plain_dicts, cluster.nodes.values())),
         pods=tuple(Raw(ENCODER.encode(_with_plain_dicts(pod))) for pod in cluster.pods.values()),
         namespaces=cluster.namespaces,
@@ -194,23 +147,22 @@ def _document(snapshot: ClusterSnapshot) -> Document:
         claims=tuple(cluster.storage.claims.values()),
         volumes=tuple(cluster.storage.volumes.values()),
         storage_classes=tuple(cluster.storage.classes.values()),
-        workloads=_workloads(inputs.workloads),
-        workloads_read_at=inputs.workloads.read_at,
-        node_roles=inputs.node_roles,
-        agents=inputs.snapshot.nodes,
-        rewards=inputs.snapshot.rewards,
         goldpinger=goldpinger,
         delay_matrix={} if matrix is None else _matrix_rows(matrix),
-        telemetry_policies=tuple(telemetry.policies.used.values()),
-        refused_telemetry_policies=tuple(
-            RefusedTelemetryPolicy(key.namespace, key.name, refused)
-            for key, refused in telemetry.policies.refused.items()
-        ),
-        telemetry_policies_loaded=telemetry.policies.loaded,
-        metrics=_metrics(telemetry),
-        self_healing=inputs.self_healing,
-        last_round_trips=inputs.last_round_trips,
+        inputs={
+            name: _rows(table)
+            for each in FIELDS
+            for name, table in tables_of(each, getattr(inputs, each)).items()
+            if table
+        },
     )
+
+
+def _rows(table: Table) -> dict[str, Raw]:
+    return {
+        key if isinstance(key, str) else "/".join(key): Raw(ENCODER.encode(plain_row(row)))
+        for key, row in table.items()
+    }
 
 
 def _with_plain_dicts(named: Named) -> Named:
@@ -235,26 +187,6 @@ def _matrix_rows(matrix: DelayMatrix) -> dict[str, Raw]:
     names = sorted(matrix.rows)
     order = [matrix.rows[name] for name in names]
     return {name: Raw(ENCODER.encode(matrix.rtt_ms[matrix.rows[name]][order].tolist())) for name in names}
-
-
-def _workloads(index: WorkloadIndex) -> tuple[Workload, ...]:
-    return tuple(
-        Workload(namespace, kind, name, pods)
-        for (namespace, name), kinds in index.by_name.items()
-        for kind, pods in kinds.items()
-    )
-
-
-def _metrics(telemetry: TelemetryInputs) -> tuple[MetricTable, ...]:
-    return tuple(
-        MetricTable()
-        if isinstance(table, SnapshotMetrics)
-        else MetricTable(
-            {metric: MetricColumn(column.values, column.read_at) for metric, column in table.columns.items()},
-            table.max_age_seconds,
-        )
-        for table in telemetry.tables
-    )
 
 
 class BadSnapshot(ValueError):
@@ -335,38 +267,27 @@ def _inputs(document: Document) -> DecisionInputs:
         views.append(document.goldpinger)
     if document.delay_matrix:
         views.append(_matrix(document.delay_matrix))
-    workloads: dict[tuple[str, str], dict[str, PlacedPods]] = defaultdict(dict)
-    for workload in document.workloads:
-        workloads[workload.namespace, workload.name][workload.kind] = workload.pods
-    refused = {PolicyKey(each.namespace, each.name): each.refused for each in document.refused_telemetry_policies}
-    return DecisionInputs(
-        Snapshot(MappingProxyType(dict(document.agents)), rewards=MappingProxyType(dict(document.rewards))),
-        document.policy,
-        document.clock_seconds,
-        workloads=WorkloadIndex(MappingProxyType(dict(workloads)), document.workloads_read_at),
-        delay_views=tuple(views),
-        telemetry=TelemetryInputs(
-            TasPolicies(
-                MappingProxyType({policy.key: policy for policy in document.telemetry_policies}),
-                MappingProxyType(refused),
-                document.telemetry_policies_loaded,
-            ),
-            tuple(map(_table, document.metrics)),
-        ),
-        node_roles=document.node_roles,
-        self_healing=document.self_healing,
-        last_round_trips=document.last_round_trips,
-    )
+    tables = {name: _table(name, rows) for name, rows in document.inputs.items()}
+    fields = {name.partition(".")[0] for name in tables}
+    try:
+        read = {each: field_of(each, defaultdict(dict, tables)) for each in FIELDS if each in fields}
+    except (KeyError, TypeError) as error:
+        raise BadSnapshot(f"$.inputs: {error!r} is missing or of no use; take the snapshot again") from error
+    read = {"snapshot": Snapshot(), "policy": Policy(), **read}
+    return DecisionInputs(**read, now=document.clock_seconds, delay_views=tuple(views))
 
 
-def _table(table: MetricTable) -> PolledMetrics | SnapshotMetrics:
-    if table.columns is None:
-        return SnapshotMetrics()
-    columns = {
-        metric: Readings(column.values, column.read_at, min((column.read_at or {}).values(), default=float("inf")))
-        for metric, column in table.columns.items()
-    }
-    return PolledMetrics(MappingProxyType(columns), table.max_age_seconds)
+def _table(name: str, rows: Mapping[str, Raw]) -> Table:
+    """BadSnapshot."""
+    place, table = f"$.inputs.{name}", dict[Any, Any]()
+    for key, raw in rows.items():
+        try:
+            table[tuple(key.split("/", 1)) if name in PAIR_KEYED else key] = read_row(name, key, raw, msgspec.json)
+        except KeyError as error:
+            raise BadSnapshot(f"{place}.{key}: no such table or key of the inputs") from error
+        except UNREADABLE as error:
+            raise _bad(error, raw, f"{place}.{key}") from error
+    return table
 
 
 def _matrix(rows: Mapping[str, Raw]) -> DelayMatrix:
@@ -392,11 +313,16 @@ def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | Raw, place: str) 
     """place: of the data in the file, for the error."""
     try:
         return decoder.decode(data)
-    except msgspec.ValidationError as error:
-        raise BadSnapshot(place + _fault(error, bytes(data)).removeprefix("$")) from error
     except UNREADABLE as error:
-        where = decode_errors.explain_syntax(error, bytes(data))
-        raise BadSnapshot(f"{where}; must be JSON, as `leadsman snapshot` writes it") from error
+        raise _bad(error, data, place) from error
+
+
+def _bad(error: Exception, data: bytes | Raw, place: str) -> BadSnapshot:
+    if isinstance(error, msgspec.ValidationError):
+        return BadSnapshot(place + _fault(error, bytes(data)).removeprefix("$"))
+    return BadSnapshot(
+        f"{decode_errors.explain_syntax(error, bytes(data))}; must be JSON, as `leadsman snapshot` writes it"
+    )
 
 
 def _fault(error: msgspec.ValidationError, data: bytes) -> str:

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, structs
 
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay.bounds import BadBound, ResolvedBound, parse_bounds, resolve_bounds
-from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView, Readings
+from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.kube import names
 from leadsman.kube.bounded_metadata import BoundedLabels
@@ -30,6 +30,7 @@ from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.tables import (
     FIELDS,
     Table,
+    plain_row,
     table_changes,
     tables_of,
 )
@@ -142,9 +143,6 @@ class Request(Struct, frozen=True, array_like=True, tag=2):
 RecordedView = tuple[str, list[str], float | None, float]
 """source, nodes, read_at and fresh_until of a DelayView; of estimates, read_at is made_at."""
 
-RecordedReadings = tuple[dict[str, str], dict[str, float] | None, float]
-"""values, read_at and oldest_read_at of Readings; values as decimal text, because they have more than 64 bits."""
-
 NODE_FIELDS = {name: kind for name, kind in get_type_hints(NodeState).items() if name != "reachability"}
 """Of a node's state, what decisions read."""
 
@@ -219,11 +217,7 @@ class RequestEncoder:
         if isinstance(value, NodeState):
             before = before or NodeState()
             return {name: each for name in NODE_FIELDS if (each := getattr(value, name)) is not getattr(before, name)}
-        if isinstance(value, Readings):
-            return {node: str(each) for node, each in value.values.items()}, value.read_at, value.oldest_read_at
-        if table == "views":
-            return _recorded_view(value)
-        return value
+        return _recorded_view(value) if table == "views" else plain_row(value)
 
     def _delays(self, request: DecidedRequest) -> Iterator[bytes]:
         """The sources of delays, where they changed, and the rows of those nodes that the pod's bounds are to."""

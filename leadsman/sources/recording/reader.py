@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Raw, structs
 
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.inputs import DecisionInputs, EstimatedRow, Readings, SourceRow
+from leadsman.decision.inputs import DecisionInputs, EstimatedRow, SourceRow
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import Views
@@ -31,12 +31,11 @@ from leadsman.sources.recording.messages import (
     Head,
     Key,
     ReadChange,
-    RecordedReadings,
     RecordedView,
     Request,
 )
 from leadsman.sources.recording.segments import HEAD, LARGEST_BLOCK_BYTES, MARK, segment_paths
-from leadsman.sources.recording.tables import FIELD_TYPES, ROW_TYPES, apply_changes, field_of
+from leadsman.sources.recording.tables import apply_changes, field_of, read_row
 from leadsman.state.snapshot import NodeState, Snapshot
 
 _SEARCHED_BYTES = 1 << 20
@@ -179,18 +178,7 @@ def _next_block(file: BinaryIO, at: int) -> int | None:
 _BLOCK = msgspec.msgpack.Decoder(list[Head | ReadChange | Request])
 _NODE = msgspec.msgpack.Decoder(dict[str, Raw])
 _NODE_DECODERS = {name: msgspec.msgpack.Decoder(kind) for name, kind in NODE_FIELDS.items()}
-_FIELD_DECODERS = {
-    table: {key: msgspec.msgpack.Decoder(kind) for key, kind in types.items()} for table, types in FIELD_TYPES.items()
-}
-_ROW_DECODERS: Mapping[str, msgspec.msgpack.Decoder[Any]] = {
-    name: msgspec.msgpack.Decoder(kind)
-    for name, kind in {
-        **ROW_TYPES,
-        "telemetry.columns": RecordedReadings,
-        "views": RecordedView,
-        "rows": SourceRow,
-    }.items()
-}
+_VIEW, _SOURCE_ROW = msgspec.msgpack.Decoder(RecordedView), msgspec.msgpack.Decoder(SourceRow)
 _ESTIMATED_ROW = msgspec.msgpack.Decoder(EstimatedRow)
 
 
@@ -234,7 +222,7 @@ class RequestDecoder:
         name, before = change.table, self._tables[change.table]
         if name.startswith("rows/"):
             place = name.removeprefix("rows/")
-            decoder = _ESTIMATED_ROW if place == ESTIMATES else _ROW_DECODERS["rows"]
+            decoder: msgspec.msgpack.Decoder[Any] = _ESTIMATED_ROW if place == ESTIMATES else _SOURCE_ROW
             rows = {reference: decoder.decode(raw) for reference, raw in change.changed.items()}
             self._tables["views"][place].rows.update(rows)
             return
@@ -283,11 +271,6 @@ def _read_row(table: str, before: Any, key: Key, raw: Raw) -> Any:
     if table == "snapshot.nodes":
         fields = {name: _NODE_DECODERS[name].decode(each) for name, each in _NODE.decode(raw).items()}
         return structs.replace(before or NodeState(), **fields)
-    if table in _FIELD_DECODERS:
-        return _FIELD_DECODERS[table][str(key)].decode(raw)
-    name = table.partition("/")[0]
-    value = _ROW_DECODERS[name].decode(raw)
-    if name == "telemetry.columns":
-        values, read_at, oldest_read_at = value
-        return Readings({node: int(text) for node, text in values.items()}, read_at, oldest_read_at)
-    return RecordedDelays(value) if name == "views" else value
+    if table == "views":
+        return RecordedDelays(_VIEW.decode(raw))
+    return read_row(table, key, raw, msgspec.msgpack)

@@ -2,7 +2,8 @@
 
 A recording holds an input once and after that only what changed of it. So each field of DecisionInputs is taken apart
 into named tables, key → value, of which a changed key can be written alone, and is put together again from them. Inputs
-are immutable and replaced when they change: what did not change is told by `is`, and costs nothing.
+are immutable and replaced when they change: what did not change is told by `is`, and costs nothing. A snapshot file
+holds the same tables of one moment.
 
     snapshot.nodes, snapshot.rewards/web, workloads.by_name, devices.nodes, telemetry.columns/0, node_roles, …
     policy, workloads, self_healing, devices, telemetry: the fields that are replaced whole, by their names
@@ -11,9 +12,13 @@ How delays are recorded, of which only the rows matter that decisions asked for,
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import compress
 from operator import is_, is_not
 from typing import Any, NamedTuple, TypeVar, get_type_hints
+
+import msgspec
+from msgspec import Raw
 
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.inputs import (
@@ -21,6 +26,8 @@ from leadsman.decision.inputs import (
     LastRoundTrips,
     PlacedPods,
     PolledMetrics,
+    Readings,
+    RefusedPolicy,
     SelfHealing,
     SnapshotMetrics,
     TasPolicies,
@@ -28,7 +35,8 @@ from leadsman.decision.inputs import (
     WorkloadIndex,
 )
 from leadsman.decision.policy import Policy
-from leadsman.state.snapshot import AgedReward, Snapshot
+from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
+from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -56,18 +64,25 @@ _STRUCTS: Mapping[str, tuple[type, str]] = {
 
 _COLUMNS, _REWARDS = "telemetry.columns/", "snapshot.rewards/"
 
-ROW_TYPES: Mapping[str, Any] = {
+RecordedReadings = tuple[dict[str, str], dict[str, float] | None]
+"""values and read_at of Readings; values as decimal text, because they have more than 64 bits."""
+
+_ROW_TYPES: Mapping[str, Any] = {
+    "snapshot.nodes": NodeState,
     "snapshot.rewards": AgedReward,
     "workloads.by_name": dict[str, PlacedPods],
     "devices.nodes": NodeDevices,
     "node_roles": str,
     "last_round_trips": LastRoundTrips,
+    "telemetry.used": TasPolicy,
+    "telemetry.refused": RefusedPolicy,
+    "telemetry.columns": RecordedReadings,
 }
-"""Table, without what follows the slash → the type of each value. Those of nodes and metrics are in `messages`."""
+"""Table, without what follows the slash → the type of each value."""
 
-FIELD_TYPES: Mapping[str, Mapping[str, Any]] = {
+_FIELD_TYPES: Mapping[str, Mapping[str, Any]] = {
     "policy": {"": Policy},
-    "telemetry": {"policies": TasPolicies, "max_ages": tuple[float | None, ...]},
+    "telemetry": {"loaded": bool, "max_ages": tuple[float | None, ...]},
     **{field: get_type_hints(kind) for field, (kind, _) in _STRUCTS.items()},
 }
 """Table → the type of each key's value."""
@@ -84,7 +99,8 @@ def tables_of(field: str, value: Any) -> dict[str, Table]:
         polled = {place: table for place, table in enumerate(value.tables) if isinstance(table, PolledMetrics)}
         ages = tuple(polled[place].max_age_seconds if place in polled else None for place in range(len(value.tables)))
         columns = {f"{_COLUMNS}{place}": table.columns for place, table in polled.items()}
-        return {field: {"policies": value.policies, "max_ages": ages}, **columns}
+        policies = {"telemetry.used": value.policies.used, "telemetry.refused": value.policies.refused}
+        return {field: {"loaded": value.policies.loaded, "max_ages": ages}, **policies, **columns}
     if field not in _STRUCTS:
         return {field: value}
     kind, table = _STRUCTS[field]
@@ -105,11 +121,39 @@ def field_of(field: str, tables: Mapping[str, Table]) -> Any:
             SnapshotMetrics() if age is None else PolledMetrics(tables[f"{_COLUMNS}{place}"], age)
             for place, age in enumerate(tables[field]["max_ages"])
         )
-        return TelemetryInputs(tables[field]["policies"], tuple(polled))
+        used, refused = (
+            {PolicyKey(*key): each for key, each in tables[f"telemetry.{name}"].items()} for name in ("used", "refused")
+        )
+        return TelemetryInputs(TasPolicies(used, refused, tables[field].get("loaded", False)), tuple(polled))
     if field not in _STRUCTS:
         return tables[field]
     kind, table = _STRUCTS[field]
     return kind(**tables[field], **({table: tables[f"{field}.{table}"]} if table else {}))
+
+
+def plain_row(value: Any) -> Any:
+    """A row in types that are encoded as they are."""
+    if isinstance(value, Readings):
+        return {node: str(each) for node, each in value.values.items()}, value.read_at
+    return value
+
+
+def read_row(table: str, key: Any, raw: Raw | bytes, codec: Any) -> Any:
+    """The row of its bytes. codec: msgspec.msgpack or msgspec.json. KeyError: there is no such table or key."""
+    value = _row_decoder(table.partition("/")[0], key if table in _FIELD_TYPES else "", codec).decode(raw)
+    if table.startswith(_COLUMNS):
+        values, read_at = value
+        oldest_read_at = min((read_at or {}).values(), default=float("inf"))
+        return Readings({node: int(text) for node, text in values.items()}, read_at, oldest_read_at)
+    return value
+
+
+@cache
+def _row_decoder(table: str, key: str, codec: Any) -> "msgspec.json.Decoder[Any]":
+    decoder: msgspec.json.Decoder[Any] = codec.Decoder(
+        _FIELD_TYPES[table][key] if table in _FIELD_TYPES else _ROW_TYPES[table]
+    )
+    return decoder
 
 
 class TableChanges(NamedTuple):

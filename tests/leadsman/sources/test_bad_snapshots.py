@@ -28,12 +28,17 @@ HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
         ),
         (HEAD + ', "takenAt": "yesterday"}', '$.takenAt: got "yesterday"; invalid RFC3339 encoded datetime'),
         (
-            HEAD + ', "policy": {"delay": {"statistic": "p99"}}}',
-            '$.policy.delay.statistic: got "p99"; invalid enum value',
+            HEAD + ', "inputs": {"policy": {"": {"delay": {"statistic": "p99"}}}}}',
+            '$.inputs.policy..delay.statistic: got "p99"; invalid enum value',
+        ),
+        (HEAD + ', "inputs": {"colours": {"a": 1}}}', "$.inputs.colours.a: no such table"),
+        (
+            HEAD + ', "inputs": {"telemetry": {"loaded": true}}}',
+            "$.inputs: KeyError('max_ages') is missing",
         ),
         (
-            HEAD + ', "agents": {"a": {"latency": {"peers": {"b": {"sent": 1, "received": 2}}}}}}',
-            "$.agents[...].latency.peers[...]: received 2 of 1 probes sent",
+            HEAD + ', "inputs": {"snapshot.nodes": {"a": {"latency": {"peers": {"b": {"sent": 1, "received": 2}}}}}}}',
+            "$.inputs.snapshot.nodes.a.latency.peers[...]: received 2 of 1 probes sent",
         ),
         (
             HEAD + ', "delay_matrix": {"a": [0, 1], "b": [-2, 0]}}',
