@@ -6,8 +6,9 @@ Series are summed over CPUs, packages or slices, so that their number grows neit
 import os
 from collections.abc import Iterator
 
-from agent.hardware import kernel_files
-from agent.hardware.kernel_files import list_directory, parse_file, parse_optional_file
+import psutil
+
+from agent.hardware.kernel_files import list_directory, parse_file, parse_optional_file, read_by_psutil
 from leadsman.plugin import HostRoots, NoData, Sample, counter, gauge
 
 # CPU time is from psutil. `guest` is part of `user` and left out. Source: proc_stat(5).
@@ -20,8 +21,9 @@ ONLINE = gauge("cpu_online", "CPUs that are online.")
 
 
 def collect_cpu(roots: HostRoots) -> Iterator[Sample]:
-    yield ONLINE(kernel_files.online_cpus(roots.proc))
-    for mode, seconds in kernel_files.cpu_times(roots.proc)._asdict().items():
+    # Not by psutil.cpu_count, which asks the reader's own /sys.
+    yield ONLINE(len(read_by_psutil(roots.proc, "stat", lambda: psutil.cpu_times(percpu=True))))
+    for mode, seconds in read_by_psutil(roots.proc, "stat", psutil.cpu_times)._asdict().items():
         if mode in MODES:
             yield SECONDS(seconds, mode)
 
@@ -89,7 +91,8 @@ def parse_memory(text: str) -> dict[str, int]:
 
 
 def collect_memory(roots: HostRoots) -> Iterator[Sample]:
-    memory, swap = kernel_files.virtual_memory(roots.proc), kernel_files.swap_memory(roots.proc)
+    memory = read_by_psutil(roots.proc, "meminfo", psutil.virtual_memory)
+    swap = read_by_psutil(roots.proc, "meminfo", psutil.swap_memory)
     own = parse_file(f"{roots.proc}/meminfo", parse_memory)
     sizes_bytes = {
         MEMORY_TOTAL: memory.total,

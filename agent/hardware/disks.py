@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 from msgspec import Struct
 
-from agent.hardware import kernel_files
-from agent.hardware.kernel_files import parse_file, parse_optional_file
+from agent.hardware.kernel_files import parse_file, parse_optional_file, read_by_psutil
 from leadsman.plugin import HostRoots, NoData, Sample, SensorFault, counter, gauge
 
 WHOLE_DISK = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+|pmem\d+")
@@ -37,7 +37,10 @@ def parse_weighted(text: str) -> dict[str, float]:
 def collect_disks(roots: HostRoots) -> Iterator[Sample]:
     # Before psutil, which without this file would read the agent's own /sys/block.
     weighted = parse_file(f"{roots.proc}/diskstats", parse_weighted)
-    for device, disk in kernel_files.disk_io_counters(roots.proc).items():
+    # nowrap=False gives the kernel's own numbers; psutil would otherwise add what a counter lost when its device was
+    # replaced, which is for the reader of a counter to notice.
+    counters = read_by_psutil(roots.proc, "diskstats", lambda: psutil.disk_io_counters(perdisk=True, nowrap=False))
+    for device, disk in counters.items():
         if device in weighted:
             yield READS(disk.read_count, device)
             yield READ_BYTES(disk.read_bytes, device)
@@ -78,7 +81,7 @@ def parse(text: str) -> tuple[Mount, ...]:
 
 
 def collect_filesystems(
-    roots: HostRoots, usage: Callable[[str], Any] = kernel_files.disk_usage
+    roots: HostRoots, usage: Callable[[str], Any] = psutil.disk_usage
 ) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
         raise NoData(f"{roots.proc} lists the host's mounts, but the host's root filesystem is not mounted here")

@@ -5,14 +5,11 @@ and those that psutil parses, by psutil.
 import errno
 import os
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import psutil
 
 from leadsman.plugin import HostRoots, Sample, SensorFault
-
-if TYPE_CHECKING:
-    from psutil._ntuples import scputimes, sdiskio, sdiskusage, sswap, svmem
 
 Labels = tuple[str, ...]
 
@@ -105,41 +102,8 @@ def set_proc_root(proc_root: str) -> None:
     psutil.PROCFS_PATH = proc_root
 
 
-def cpu_times(proc_root: str) -> "scputimes":
-    """Seconds since boot by mode, summed over all CPUs."""
-    return _read_by_psutil(proc_root, "stat", psutil.cpu_times)
-
-
-def online_cpus(proc_root: str) -> int:
-    """The number of online CPUs. Not by psutil.cpu_count, which asks the reader's own /sys."""
-    return len(_read_by_psutil(proc_root, "stat", lambda: psutil.cpu_times(percpu=True)))
-
-
-def virtual_memory(proc_root: str) -> "svmem":
-    """Bytes. `cached` includes reclaimable slabs, which the kernel's own field does not."""
-    return _read_by_psutil(proc_root, "meminfo", psutil.virtual_memory)
-
-
-def swap_memory(proc_root: str) -> "sswap":
-    """Bytes."""
-    return _read_by_psutil(proc_root, "meminfo", psutil.swap_memory)
-
-
-def disk_io_counters(proc_root: str) -> "dict[str, sdiskio]":
-    """Counters since boot by device, partitions and volumes too; times in milliseconds.
-
-    nowrap=False gives the kernel's own numbers; psutil would otherwise keep a copy of each device's and add what
-    a counter lost when the device was replaced, which is for the reader of a counter to notice.
-    """
-    return _read_by_psutil(proc_root, "diskstats", lambda: psutil.disk_io_counters(perdisk=True, nowrap=False))
-
-
-def disk_usage(path: str) -> "sdiskusage":
-    """Bytes of the filesystem at path, by statvfs(3). OSError as the kernel gave it."""
-    return psutil.disk_usage(path)
-
-
-def _read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:
+def read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:
+    """read(), which reads this file of proc_root. MalformedFile when psutil cannot parse it."""
     if proc_root != psutil.PROCFS_PATH:
         raise UnexpectedProcRoot(f"psutil reads {psutil.PROCFS_PATH} in this process, not {proc_root}")
     try:

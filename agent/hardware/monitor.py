@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 
 from msgspec import Struct
 from prometheus_client import Metric
@@ -25,13 +25,11 @@ from leadsman.runtime.scrape import counter, gauge
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
 
-# The collectors by name. A new source is a file beside this one and a line here.
-
 HWMON = "hwmon"
 
 
 def default_collectors() -> dict[str, CollectFunction]:
-    """Returns all of them, in the order they run: plain /proc text first, what can hang last."""
+    """The collectors by name, in the order they run: plain /proc text first, what can hang last."""
     return {
         "cpu": compute.collect_cpu,
         "load": compute.collect_load,
@@ -53,15 +51,6 @@ def default_collectors() -> dict[str, CollectFunction]:
     }
 
 
-# Running collectors in threads under a deadline.
-#
-# One thread works down the list. When a collector overruns, that thread is left to it and a fresh one takes the
-# rest: a round without a stuck collector costs one thread, and each stuck collector holds exactly one. The threads are
-# daemons, since a read that hangs in a driver cannot be interrupted and must not hold up the process's exit.
-
-MonotonicClock = Callable[[], float]
-
-
 class StuckCollector(Struct, frozen=True):
     """A collector that exceeded its deadline, and the thread that it holds."""
 
@@ -69,98 +58,80 @@ class StuckCollector(Struct, frozen=True):
     thread: Thread
 
 
-class CollectorRun(Struct, frozen=True):
-    outcomes: dict[str, CollectorOutcome]
-    stuck: dict[str, StuckCollector]
+class CollectorRun:
+    """One run of all collectors, one after the other in one thread.
 
+    A collector that exceeds its deadline keeps the thread, and a fresh one takes the rest: a run without trouble costs
+    one thread, and each stuck collector holds exactly one. The threads are daemons, since a read that hangs in a driver
+    cannot be interrupted and must not hold up the process's exit.
+    """
 
-async def run_collectors(
-    todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock, deadline_seconds: float
-) -> CollectorRun:
-    """Runs all of `todo`. Each stuck collector adds at most deadline_seconds to the time that the others take."""
-    run = CollectorRun({}, {})
-    while todo:
-        worker = CollectorThread(todo, roots, clock)
-        todo = await _attend(worker, run, deadline_seconds)
-    return run
-
-
-async def _attend(
-    worker: "CollectorThread", run: CollectorRun, deadline_seconds: float
-) -> Mapping[str, CollectFunction]:
-    """Waits for the worker and takes its outcomes. The collectors that are still to run because it got stuck."""
-    try:
-        stuck = await worker.finished_or_stuck(deadline_seconds)
-    finally:
-        rest = worker.stop()
-    run.outcomes.update(worker.outcomes())
-    if stuck:
-        run.stuck[stuck[0]] = stuck[1]
-        run.outcomes.pop(stuck[0], None)
-    return rest
-
-
-class CollectorThread:
-    """One thread working down a list of collectors. Must be made in a running event loop."""
-
-    def __init__(self, todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock) -> None:
-        self._todo = deque(todo.items())
-        self._roots, self._clock = roots, clock
-        self._lock = Lock()
-        self._stopped = False
+    def __init__(
+        self, todo: Mapping[str, CollectFunction], roots: HostRoots, clock: Callable[[], float], deadline_seconds: float
+    ) -> None:
+        self.outcomes: dict[str, CollectorOutcome] = {}
+        self.stuck: dict[str, StuckCollector] = {}
+        self._todo, self._roots = deque(todo.items()), roots
+        self._clock, self._deadline_seconds = clock, deadline_seconds
+        self._lock, self._thread = Lock(), Thread()
         self._running: tuple[str, float] | None = None
-        self._outcomes: dict[str, CollectorOutcome] = {}
         self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
-        self._thread = Thread(target=self._work, name="hardware", daemon=True)
-        self._thread.start()
 
-    async def finished_or_stuck(self, deadline_seconds: float) -> tuple[str, StuckCollector] | None:
-        """None once the list is done; the collector that has run for deadline_seconds, after which none is started."""
-        while not await self._finishes_within(self._left(deadline_seconds)):
-            if running := self._stop_overdue(deadline_seconds):
-                return running[0], StuckCollector(running[1], self._thread)
-        return None
+    async def complete(self) -> None:
+        """Runs all. Each stuck collector adds at most its deadline to the time that the others take."""
+        try:
+            self._start_thread()
+            while not await self._finishes_in_time():
+                self._replace_stuck_thread()
+        finally:
+            with self._lock:  # Cancelled: no further collector begins.
+                self._todo.clear()
 
-    def stop(self) -> Mapping[str, CollectFunction]:
-        """Start no further collector. What had not begun."""
-        with self._lock:
-            self._stopped = True
-            return dict(self._todo)
-
-    def outcomes(self) -> dict[str, CollectorOutcome]:
-        with self._lock:
-            return dict(self._outcomes)
-
-    def _stop_overdue(self, deadline_seconds: float) -> tuple[str, float] | None:
-        """Under one lock, so that the collector found overdue is the last that this thread runs."""
-        with self._lock:
-            overdue = self._running is not None and self._clock() - self._running[1] >= deadline_seconds
-            self._stopped = self._stopped or overdue
-            return self._running if overdue else None
-
-    def _left(self, deadline_seconds: float) -> float:
+    async def _finishes_in_time(self) -> bool:
         running = self._running
-        return deadline_seconds - (self._clock() - running[1]) if running else deadline_seconds
-
-    async def _finishes_within(self, seconds: float) -> bool:
+        seconds = self._deadline_seconds - (self._clock() - running[1] if running else 0.0)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(seconds, 0)):  # wait_for loses cancellations before Python 3.12
                 await self._finished.wait()
         return self._finished.is_set()
 
+    def _replace_stuck_thread(self) -> None:
+        """Under the lock, so that the collector found overdue is the last of its thread."""
+        with self._lock:
+            if self._running and self._clock() - self._running[1] >= self._deadline_seconds:
+                self.stuck[self._running[0]] = StuckCollector(self._running[1], self._thread)
+                self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._running, self._thread = None, Thread(target=self._work, name="hardware", daemon=True)
+        self._thread.start()
+
     def _work(self) -> None:
-        while item := self._take():
+        thread = current_thread()
+        while item := self._take(thread):
             outcome = run_collector(item[1], self._roots, self._clock)
             with self._lock:
-                self._outcomes[item[0]] = outcome
-        with contextlib.suppress(RuntimeError):  # the loop ended while a read hung: nobody waits
-            self._loop.call_soon_threadsafe(self._finished.set)
+                if thread is self._thread:
+                    self.outcomes[item[0]] = outcome
+        if thread is self._thread:
+            with contextlib.suppress(RuntimeError):  # The loop ended while a read hung: nobody waits.
+                self._loop.call_soon_threadsafe(self._finished.set)
 
-    def _take(self) -> tuple[str, CollectFunction] | None:
+    def _take(self, thread: Thread) -> tuple[str, CollectFunction] | None:
         with self._lock:
-            item = self._todo.popleft() if self._todo and not self._stopped else None
+            if thread is not self._thread:
+                return None
+            item = self._todo.popleft() if self._todo else None
             self._running = (item[0], self._clock()) if item else None
             return item
+
+
+async def run_collectors(
+    todo: Mapping[str, CollectFunction], roots: HostRoots, clock: Callable[[], float], deadline_seconds: float
+) -> CollectorRun:
+    run = CollectorRun(todo, roots, clock, deadline_seconds)
+    await run.complete()
+    return run
 
 
 INTERVAL_SECONDS = 5.0
@@ -222,13 +193,9 @@ class HardwareMonitor:
         self._values = summarize(before, self.latest)
         return self.latest
 
-    def record(self, now: float, oldest_seconds: float | None = None) -> Hardware | None:
-        """The record for etcd; None while no reading is younger than oldest_seconds, at monotonic `now`.
-
-        By default that is three intervals, as long as readers of the record trust it.
-        """
-        oldest = stale_seconds(self._interval_seconds) if oldest_seconds is None else oldest_seconds
-        if self.latest is None or now - self.latest.at_seconds > oldest:
+    def record(self, now: float) -> Hardware | None:
+        """The record for etcd; None while no reading is younger than three intervals, as long as readers trust it."""
+        if self.latest is None or now - self.latest.at_seconds > stale_seconds(self._interval_seconds):
             return None
         return Hardware(self._values)
 
@@ -272,11 +239,6 @@ class HardwareMonitor:
 
 _PREFIX = "leadsman_"
 
-SUCCESS = "collector_success", "1 when the collector's last run had no fault; 0 also while it is quarantined."
-DURATION = "collector_duration_seconds", "Duration of the collector's last run, or of its present one."
-ABSENT = "collector_absent", "1 when this node has no such hardware, driver or kernel feature; that is no fault."
-QUARANTINED = "collector_quarantined", "1 while the collector is quarantined after it exceeded its deadline."
-
 
 def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True) -> Iterator[Metric]:
     """Returns all metrics of the reading; none before the first.
@@ -293,14 +255,26 @@ def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True)
 
 def _collectors(latest: HardwareReading) -> Iterator[Metric]:
     """The metrics of the collectors. One with nothing to read succeeded."""
-    for (name, text), value in (
-        (SUCCESS, _is_success),
-        (DURATION, lambda outcome: outcome.duration_seconds),
-        (ABSENT, lambda outcome: isinstance(outcome, Absent)),
-        (QUARANTINED, lambda outcome: isinstance(outcome, Overdue)),
+    for name, text, value in (
+        ("success", "1 when the collector's last run had no fault; 0 also while it is quarantined.", _is_success),
+        (
+            "duration_seconds",
+            "Duration of the collector's last run, or of its present one.",
+            lambda outcome: outcome.duration_seconds,
+        ),
+        (
+            "absent",
+            "1 when this node has no such hardware, driver or kernel feature; that is no fault.",
+            lambda outcome: isinstance(outcome, Absent),
+        ),
+        (
+            "quarantined",
+            "1 while the collector is quarantined after it exceeded its deadline.",
+            lambda outcome: isinstance(outcome, Overdue),
+        ),
     ):
         values = {collector: float(value(outcome)) for collector, outcome in latest.outcomes.items()}
-        yield gauge(_PREFIX + name, text, values, "collector")
+        yield gauge(f"{_PREFIX}collector_{name}", text, values, "collector")
 
 
 def _is_success(outcome: CollectorOutcome) -> bool:

@@ -13,21 +13,37 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from leadsman.plugin import HostRoots, NoData, Sample, SensorFault, gauge
+from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault, gauge
 
-UTILIZATION = gauge("gpu_utilization_ratio", "Share of the last sample period in which a kernel ran.", "gpu", "uuid")
-MEMORY_USED = gauge("gpu_memory_used_bytes", "GPU memory in use.", "gpu", "uuid")
-MEMORY_SIZE = gauge("gpu_memory_size_bytes", "GPU memory.", "gpu", "uuid")
-TEMPERATURE = gauge("gpu_temperature_celsius", "GPU temperature.", "gpu", "uuid")
-POWER = gauge("gpu_power_watts", "Power drawn by the GPU's board.", "gpu", "uuid")
-XID = gauge("gpu_xid_errors", "The last XID error; 0: none since the agent opened NVML.", "gpu", "uuid")
-ROW_REMAP_FAILURE = gauge(
-    "gpu_row_remap_failure", "1 when a row of the GPU's memory could not be remapped.", "gpu", "uuid"
-)
-UNCORRECTABLE_ERRORS = gauge(
-    "gpu_uncorrectable_errors", "Uncorrectable ECC errors since the driver was loaded.", "gpu", "uuid"
-)
-THROTTLE_REASONS = gauge("gpu_clocks_event_reasons", "Why clocks are lowered, in the bits of nvml.h.", "gpu", "uuid")
+
+def _gauge(name: str, text: str) -> MetricFamily:
+    return gauge(f"gpu_{name}", text, "gpu", "uuid")
+
+
+UTILIZATION = _gauge("utilization_ratio", "Share of the last sample period in which a kernel ran.")
+MEMORY_USED = _gauge("memory_used_bytes", "GPU memory in use.")
+MEMORY_SIZE = _gauge("memory_size_bytes", "GPU memory.")
+TEMPERATURE = _gauge("temperature_celsius", "GPU temperature.")
+POWER = _gauge("power_watts", "Power drawn by the GPU's board.")
+ROW_REMAP_FAILURE = _gauge("row_remap_failure", "1 when a row of the GPU's memory could not be remapped.")
+UNCORRECTABLE_ERRORS = _gauge("uncorrectable_errors", "Uncorrectable ECC errors since the driver was loaded.")
+THROTTLE_REASONS = _gauge("clocks_event_reasons", "Why clocks are lowered, in the bits of nvml.h.")
+XID = _gauge("xid_errors", "The last XID error; 0: none since the agent opened NVML.")
+
+READS: Mapping[MetricFamily, Callable[[Any, Any], float]] = {
+    UTILIZATION: lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
+    MEMORY_USED: lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used,
+    MEMORY_SIZE: lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).total,
+    TEMPERATURE: lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
+    POWER: lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3,
+    ROW_REMAP_FAILURE: lambda nvml, gpu: nvml.nvmlDeviceGetRemappedRows(gpu)[-1],
+    UNCORRECTABLE_ERRORS: lambda nvml, gpu: nvml.nvmlDeviceGetTotalEccErrors(
+        gpu, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+    ),
+    # By the older of two names, which all drivers have.
+    THROTTLE_REASONS: lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
+}
+"""Family → its value of a GPU."""
 
 LIBRARY = "libnvidia-ml.so.1"
 LOADER_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
@@ -87,16 +103,16 @@ class XidErrors:
         self._events: Any = None
         self._last: dict[str, int] = {}
 
-    def read(self, nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
+    def last(self, nvml: Any, handle: Any) -> int:
         """0 from the first reading on, which asks for the GPU's events."""
-        uuid = gpu[1]
+        uuid = _text(nvml.nvmlDeviceGetUUID(handle))
         if self._events is None:
             self._events = nvml.nvmlEventSetCreate()
         if uuid not in self._last:
             nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, self._events)
             self._last[uuid] = 0
         self._take_events(nvml)
-        yield XID(self._last[uuid], *gpu)
+        return self._last[uuid]
 
     def _take_events(self, nvml: Any) -> None:
         """Of all GPUs. Waits for none."""
@@ -146,52 +162,13 @@ def _gpu(nvml: Any, index: int, xids: XidErrors) -> Iterator[Sample | SensorFaul
     except nvml.NVMLError as error:
         yield SensorFault(f"GPU {index}: {error}")
         return
-    vitals = (_busy, _memory, _temperature, _power)
-    health = (xids.read, _row_remap_failure, _uncorrectable, _throttle_reasons)
-    for read in (*vitals, *health):
-        yield from _attempt(nvml, handle, read, (str(index), uuid))
-
-
-def _attempt(nvml: Any, handle: Any, read: Callable[..., Iterator[Sample]], gpu: tuple[str, str]) -> Iterator[Any]:
-    try:
-        yield from read(nvml, handle, gpu)
-    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
-        return
-    except nvml.NVMLError as error:
-        yield SensorFault(f"GPU {gpu[0]}: {error}")
-
-
-def _busy(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    yield UTILIZATION(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100, *gpu)
-
-
-def _memory(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    yield MEMORY_USED(memory.used, *gpu)
-    yield MEMORY_SIZE(memory.total, *gpu)
-
-
-def _temperature(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    yield TEMPERATURE(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU), *gpu)
-
-
-def _power(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    yield POWER(nvml.nvmlDeviceGetPowerUsage(handle) / 1e3, *gpu)
-
-
-def _row_remap_failure(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    *_, failed = nvml.nvmlDeviceGetRemappedRows(handle)
-    yield ROW_REMAP_FAILURE(failed, *gpu)
-
-
-def _uncorrectable(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    kind, since = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-    yield UNCORRECTABLE_ERRORS(nvml.nvmlDeviceGetTotalEccErrors(handle, kind, since), *gpu)
-
-
-def _throttle_reasons(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    """By the older of two names, which all drivers have."""
-    yield THROTTLE_REASONS(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), *gpu)
+    for family, read in (*READS.items(), (XID, xids.last)):
+        try:
+            yield family(read(nvml, handle), str(index), uuid)
+        except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+            continue
+        except nvml.NVMLError as error:
+            yield SensorFault(f"GPU {index}: {error}")
 
 
 def _text(value: str | bytes) -> str:

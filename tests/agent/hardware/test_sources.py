@@ -8,73 +8,11 @@ import pytest
 from msgspec import structs
 
 from agent.hardware import compute, disks, hwmon, kernel_files, network
-from agent.hardware.kernel_files import MalformedFile, parse_file
-from agent.hardware.reading import Measured, run_collector
+from agent.hardware.kernel_files import MalformedFile
 from leadsman.plugin import HostRoots, NoData, SensorFault
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values
-
-PODS = ("kubepods.slice",)
-
-
-@pytest.mark.parametrize(
-    ("host", "collect", "family", "expected"),
-    [
-        ("server", compute.collect_cpu, compute.ONLINE, {(): 8.0}),
-        ("server", compute.collect_throttling, compute.CORE_THROTTLES, {("0",): 7, ("1",): 13}),
-        ("server", compute.collect_throttling, compute.PACKAGE_THROTTLES, {("0",): 0, ("1",): 7}),
-        ("server", compute.collect_memory, compute.CACHED, {(): 25933176 * 1024}),
-        ("server", compute.collect_edac, compute.CORRECTABLE, {("0",): 17, ("1",): 0}),
-        ("server", compute.collect_edac, compute.UNCORRECTABLE, {("0",): 0, ("1",): 1}),
-        ("server", compute.collect_pressure, compute.STALLED_SECONDS["irq"], {(): 2.203344}),
-        ("server", compute.collect_pressure, compute.WAITING_RATIO["irq"], {}),
-        ("server", compute.collect_cgroup, compute.CGROUP_MEMORY_MAX, {PODS: 62914560000}),
-        (
-            "server",
-            hwmon.collect_thermal,
-            hwmon.ZONE_TEMPERATURE,
-            {("0", "x86_pkg_temp"): 61, ("1", "x86_pkg_temp"): 58},
-        ),
-        ("server", network.collect_conntrack, network.ENTRIES, {(): 18230}),
-        ("server", network.collect_conntrack, network.LIMIT, {(): 262144}),
-        # Not lo and cni0, which are virtual, and not the virtual functions ens1f0v0 and v2.
-        ("server", network.collect_links, network.UP, {("eno1",): 1, ("ens1f0",): 1, ("ens1f1",): 0}),
-        # A link that is down has no speed.
-        ("server", network.collect_links, network.SPEED, {("eno1",): 125e6, ("ens1f0",): 3125e6}),
-        ("server", network.collect_links, network.VFS_POSSIBLE, {("ens1f0",): 8, ("ens1f1",): 8}),
-        ("server", network.collect_links, network.VFS_ENABLED, {("ens1f0",): 4, ("ens1f1",): 0}),
-        # Free are those whose device is still here.
-        ("server", network.collect_links, network.VFS_FREE, {("ens1f0",): 2, ("ens1f1",): 0}),
-        # The edge has no proc/1, as under hidepid: its own namespace is read.
-        ("edge", network.collect_network, network.RECEIVED_BYTES, {("eth0",): 0, ("wlan0",): 9120334}),
-    ],
-)
-def test_a_hosts_own_figures(unpacked: "Unpacked", values: "Values", host: str, collect, family, expected) -> None:
-    assert values(collect, unpacked(host), family) == expected
-
-
-@pytest.mark.parametrize(
-    ("collect", "family", "labels", "value"),
-    [
-        (compute.collect_cgroup, compute.CGROUP_MEMORY, PODS, 30112044032),
-        (compute.collect_cgroup, compute.CGROUP_CPU_SECONDS, PODS, 81203.34412),
-        (compute.collect_cgroup, compute.CGROUP_THROTTLED_SECONDS, PODS, 120.334412),
-        (compute.collect_cgroup, compute.CGROUP_EVENTS, (*PODS, "oom_kill"), 2),
-        (compute.collect_cgroup, compute.CGROUP_WAITING, (*PODS, "io"), 301.223344),
-        (network.collect_network, network.RECEIVED_BYTES, ("ens1f0",), 8812044120331),
-        (network.collect_network, network.SENT_BYTES, ("ens1f0",), 4410223120334),
-        (network.collect_network, network.COUNTERS[2], ("eno1",), 2),
-        (network.collect_network, network.COUNTERS[3], ("ens1f0",), 120),
-    ],
-)
-def test_one_series_of_the_server(server: HostRoots, values: "Values", collect, family, labels, value) -> None:
-    assert values(collect, server, family)[labels] == value
-
-
-def test_the_root_of_cgroups_has_no_memory_files(server: HostRoots, values: "Values") -> None:
-    assert ("/",) in values(compute.collect_cgroup, server, compute.CGROUP_CPU_SECONDS)
-    assert ("/",) not in values(compute.collect_cgroup, server, compute.CGROUP_MEMORY)
 
 
 def test_a_hybrid_host_has_its_cgroups_one_below(unpacked: "Unpacked", values: "Values") -> None:
@@ -246,10 +184,6 @@ def test_ends_of_pods_links_are_left_out_and_the_nodes_own_devices_kept(name: st
     assert bool(network.IGNORED_DEVICES.fullmatch(name)) is ignored
 
 
-def test_mbit_become_bytes_per_second_and_minus_one_is_unknown() -> None:
-    assert (network.parse_speed("25000\n"), network.parse_speed("-1\n")) == (3_125_000_000, None)
-
-
 def test_a_pods_own_network_is_not_the_nodes(server: HostRoots, values: "Values") -> None:
     with pytest.raises(NoData, match="network namespace is not the node's"):
         list(network.collect_network(HostRoots(own_network=True)))
@@ -259,21 +193,11 @@ def test_a_pods_own_network_is_not_the_nodes(server: HostRoots, values: "Values"
     assert ("ens1f0",) in values(network.collect_network, mounted, network.RECEIVED_BYTES)
 
 
-def test_without_the_module_there_is_no_table_of_connections(unpacked: "Unpacked") -> None:
-    with pytest.raises(FileNotFoundError, match="nf_conntrack_count"):
-        list(network.collect_conntrack(unpacked("edge")))
-
-
 # Filesystems.
 
 
 def space(path):
     return SimpleNamespace(total=1000, used=600, free=350)
-
-
-def test_only_the_nodes_own_filesystems(server: HostRoots) -> None:
-    mounts = parse_file(f"{server.proc}/1/mounts", disks.parse)
-    assert [mount.mountpoint for mount in mounts] == ["/", "/boot/efi", "/data"]
 
 
 @pytest.mark.parametrize(
@@ -310,9 +234,3 @@ def test_a_broken_filesystem_is_a_fault(tree: "Tree") -> None:
 def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server: HostRoots) -> None:
     with pytest.raises(NoData, match="root filesystem is not mounted"):
         list(disks.collect_filesystems(HostRoots(server.proc, server.sys)))
-
-
-def test_this_machines_own_root_has_a_size() -> None:
-    outcome = run_collector(disks.collect_filesystems, HostRoots(), lambda: 0.0)
-    assert isinstance(outcome, Measured)
-    assert all(sample.value > 0 for sample in outcome.samples if sample.family == disks.SIZE)
