@@ -44,14 +44,10 @@ _MEDIAN_OF_REPLIES = 5
 
 
 class OwnCoordinate:
-    """The Vivaldi state of this node.
-
-    resets: how often the coordinate became invalid and started again at the origin.
-    """
+    """The Vivaldi state of this node."""
 
     def __init__(self, rng: Random) -> None:
         self.position = vivaldi.initial_state()
-        self.resets = 0
         self._rng = rng
         self._replies: dict[str, deque[float]] = {}
         self._peers: Mapping[str, Coordinate | None] = {}
@@ -77,12 +73,7 @@ class OwnCoordinate:
         if there is None or used >= MAX_USES_PER_READ:
             return
         self._uses[name] = used + 1
-        after = vivaldi.update(self.position, there, sorted(replies)[len(replies) // 2], self._rng)
-        if vivaldi.is_valid(after.coordinate):
-            self.position = after
-        else:
-            self.resets += 1
-            self.position = vivaldi.initial_state()
+        self.position = vivaldi.update(self.position, there, sorted(replies)[len(replies) // 2], self._rng)
 
 
 # How often to probe and to report, from the number of nodes alone.

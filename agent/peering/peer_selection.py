@@ -248,7 +248,7 @@ class Candidates:
 def entry_coordinate(entry: RingEntry) -> Coordinate | None:
     """The coordinate in a ring entry; None when it has none, or one of another number of dimensions."""
     there = entry.coordinate
-    if there is None or len(there.point) != vivaldi.DEFAULT_PARAMETERS.dimensions:
+    if there is None or len(there.point) != vivaldi.DIMENSIONS:
         return None
     return Coordinate(there.point, there.height, there.adjustment, there.error)
 

@@ -167,11 +167,6 @@ def peering_metrics(peers: PeerRefresher, requests: ProbeRequestHandler) -> Iter
         "Relative error that this node's network coordinate expects of its estimates.",
         peers.own_coordinate.current.error,
     )
-    yield counter(
-        "leadsman_coordinate_resets",
-        "Times this node's network coordinate became invalid and started again at the origin.",
-        peers.own_coordinate.resets,
-    )
     yield counter("leadsman_ring_reads", "Reads of the peer ring from etcd.", peers.refreshes)
     yield counter(
         "leadsman_ring_read_failures",

@@ -20,29 +20,20 @@ MIN_RTT_MS, MAX_RTT_MS = 0.001, 60_000.0
 """A round trip outside of these is an error of the measurement."""
 
 
-class VivaldiParameters(Struct, frozen=True):
-    """The parameters of an update.
-
-    dimensions: 2 to 5 fit the Internet [1, fig. 12]; 4 loses nothing [4: 8].
-    error_gain, move_gain: c_e and c_c of [1, section 3.4]; more follows faster and is less steady.
-    min_height_ms: keeps a height from turning negative [1, section 5.4]; below the round trip within a rack.
-    window: residuals that the adjustment [3] and the limit of a pull are computed from; 0 switches both off.
-    max_pull_ratio: a pull is at most so many times the median residual of the window [5]; 0 switches the limit off.
-    min_pull_ms: that limit is at least this, so that a node at rest can still be moved.
-    gravity_ms: distance of a point from the origin at which gravity pulls 1 ms a round trip [2, section 5.2].
-    """
-
-    dimensions: int = 4
-    error_gain: float = 0.25
-    move_gain: float = 0.25
-    min_height_ms: float = 0.01
-    window: int = 20
-    max_pull_ratio: float = 2.0
-    min_pull_ms: float = 0.1
-    gravity_ms: float = 4_000.0
-
-
-DEFAULT_PARAMETERS = VivaldiParameters()
+DIMENSIONS = 4
+"""2 to 5 fit the Internet [1, fig. 12]; 4 loses nothing [4: 8]."""
+ERROR_GAIN = MOVE_GAIN = 0.25
+"""c_e and c_c of [1, section 3.4]; more follows faster and is less steady."""
+MIN_HEIGHT_MS = 0.01
+"""Keeps a height from turning negative [1, section 5.4]; below the round trip within a rack."""
+WINDOW = 20
+"""Residuals that the adjustment [3] and the limit of a pull are computed from."""
+MAX_PULL_RATIO = 2.0
+"""A pull is at most so many times the median residual of the window [5]."""
+MIN_PULL_MS = 0.1
+"""That limit is at least this, so that a node at rest can still be moved."""
+GRAVITY_MS = 4_000.0
+"""Distance of a point from the origin at which gravity pulls 1 ms a round trip [2, section 5.2]."""
 MAX_ERROR = 1.5
 """Of a node that has measured nothing [4]."""
 MIN_ERROR = 0.05
@@ -59,20 +50,15 @@ class Coordinate(Struct, frozen=True):
 
 
 class VivaldiState(Struct, frozen=True):
-    """What a node keeps.
-
-    residuals: the last ones, measured less predicted, in milliseconds.
-    rejected: measurements that were not used, because they or the peer's coordinate were invalid.
-    """
+    """What a node keeps. residuals: the last ones, measured less predicted, in milliseconds."""
 
     coordinate: Coordinate
     residuals: tuple[float, ...] = ()
-    rejected: int = 0
 
 
-def initial_state(parameters: VivaldiParameters = DEFAULT_PARAMETERS) -> VivaldiState:
+def initial_state() -> VivaldiState:
     """The state of a node that joins."""
-    return VivaldiState(Coordinate((0.0,) * parameters.dimensions, parameters.min_height_ms))
+    return VivaldiState(Coordinate((0.0,) * DIMENSIONS, MIN_HEIGHT_MS))
 
 
 def estimate_ms(one: Coordinate, other: Coordinate) -> float:
@@ -82,37 +68,33 @@ def estimate_ms(one: Coordinate, other: Coordinate) -> float:
     return adjusted if adjusted > 0 else plain
 
 
-def is_valid(one: Coordinate, parameters: VivaldiParameters = DEFAULT_PARAMETERS) -> bool:
+def is_valid(one: Coordinate) -> bool:
     """Tells whether the coordinate is finite, at most a minute from everything, and of our dimensions."""
     numbers = (*one.point, one.height, one.adjustment, one.error)
     return (
-        len(one.point) == parameters.dimensions
+        len(one.point) == DIMENSIONS
         and all(isfinite(number) and abs(number) <= MAX_RTT_MS for number in numbers)
         and one.height >= 0
         and one.error >= 0
     )
 
 
-def update(
-    own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random, parameters: VivaldiParameters = DEFAULT_PARAMETERS
-) -> VivaldiState:
-    """`own` after one round trip to `peer`. An invalid sample is rejected and moves nothing.
+def update(own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random) -> VivaldiState:
+    """`own` after one round trip to `peer`. An invalid sample moves nothing.
 
-    Whatever the peer claims, one update moves the point by at most move_gain times the pull that `max_pull_ratio`
-    allows, plus gravity; the other k - 1 peers outvote it. Before the window is full, it moves by at most move_gain
+    Whatever the peer claims, one update moves the point by at most MOVE_GAIN times the pull that MAX_PULL_RATIO
+    allows, plus gravity; the other k - 1 peers outvote it. Before the window is full, it moves by at most MOVE_GAIN
     times the round trip.
     """
-    if not _is_valid_sample(peer, rtt_ms, parameters):
-        return VivaldiState(own.coordinate, own.residuals, own.rejected + 1)
+    if not (MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer)):
+        return own
     residual = rtt_ms - _unadjusted_ms(own.coordinate, peer)
-    weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms, parameters)
-    pull = _clamp_pull(max(-rtt_ms, residual), own.residuals, parameters)
-    point, height = _apply_force(own.coordinate, peer, parameters.move_gain * weight * pull, rng, parameters)
-    residuals = (*own.residuals, residual)[-parameters.window :] if parameters.window else ()
-    adjustment = median(residuals) / 2 if len(residuals) == parameters.window > 0 else 0.0
-    return VivaldiState(
-        Coordinate(_apply_gravity(point, parameters), height, adjustment, error), residuals, own.rejected
-    )
+    weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms)
+    pull = _clamp_pull(max(-rtt_ms, residual), own.residuals)
+    point, height = _apply_force(own.coordinate, peer, MOVE_GAIN * weight * pull, rng)
+    residuals = (*own.residuals, residual)[-WINDOW:]
+    adjustment = median(residuals) / 2 if len(residuals) == WINDOW else 0.0
+    return VivaldiState(Coordinate(_apply_gravity(point), height, adjustment, error), residuals)
 
 
 def median(values: Iterable[float]) -> float:
@@ -126,31 +108,23 @@ def _unadjusted_ms(one: Coordinate, other: Coordinate) -> float:
     return dist(one.point, other.point) + one.height + other.height
 
 
-def _is_valid_sample(peer: Coordinate, rtt_ms: float, parameters: VivaldiParameters) -> bool:
-    return MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer, parameters)
-
-
-def _weight_and_error(
-    own: Coordinate, peer: Coordinate, miss: float, parameters: VivaldiParameters
-) -> tuple[float, float]:
+def _weight_and_error(own: Coordinate, peer: Coordinate, miss: float) -> tuple[float, float]:
     """Says how much to move, 0..1, and our own error after it: [1, algorithm in figure 5]."""
     weight = own.error / (own.error + max(MIN_ERROR, min(peer.error, MAX_ERROR)))
-    share = parameters.error_gain * weight
+    share = ERROR_GAIN * weight
     error = min(miss, MAX_ERROR) * share + own.error * (1 - share)
     return weight, max(MIN_ERROR, min(error, MAX_ERROR))
 
 
-def _clamp_pull(residual: float, residuals: Sequence[float], parameters: VivaldiParameters) -> float:
+def _clamp_pull(residual: float, residuals: Sequence[float]) -> float:
     """The pull within its limit. A newcomer has none, because it has far to go."""
-    if not parameters.max_pull_ratio or len(residuals) < parameters.window or not parameters.window:
+    if len(residuals) < WINDOW:
         return residual
-    most = max(parameters.min_pull_ms, parameters.max_pull_ratio * median(map(abs, residuals)))
+    most = max(MIN_PULL_MS, MAX_PULL_RATIO * median(map(abs, residuals)))
     return max(-most, min(most, residual))
 
 
-def _apply_force(
-    own: Coordinate, peer: Coordinate, force: float, rng: Random, parameters: VivaldiParameters
-) -> tuple[tuple[float, ...], float]:
+def _apply_force(own: Coordinate, peer: Coordinate, force: float, rng: Random) -> tuple[tuple[float, ...], float]:
     """Moves along the line between the two: [1, section 5.4]. At the same point any direction will do."""
     apart = tuple(a - b for a, b in zip(own.point, peer.point, strict=True))
     length = hypot(*apart)
@@ -158,13 +132,13 @@ def _apply_force(
         apart = tuple(rng.gauss(0, 1) for _ in own.point)
         return _plus(own.point, apart, force / hypot(*apart)), own.height
     height = own.height + force * (own.height + peer.height) / length
-    return _plus(own.point, apart, force / length), min(max(height, parameters.min_height_ms), MAX_RTT_MS)
+    return _plus(own.point, apart, force / length), min(max(height, MIN_HEIGHT_MS), MAX_RTT_MS)
 
 
-def _apply_gravity(point: tuple[float, ...], parameters: VivaldiParameters) -> tuple[float, ...]:
+def _apply_gravity(point: tuple[float, ...]) -> tuple[float, ...]:
     """Moves towards the origin, so that the whole network does not drift away."""
     length = hypot(*point)
-    return _plus(point, point, -min(1.0, length / parameters.gravity_ms**2)) if length else point
+    return _plus(point, point, -min(1.0, length / GRAVITY_MS**2)) if length else point
 
 
 def _plus(point: Sequence[float], direction: Sequence[float], factor: float) -> tuple[float, ...]:

@@ -97,12 +97,3 @@ def test_one_liar_among_its_peers_does_not_drag_a_node_away(lie: Coordinate) -> 
     readings(one, LANDMARKS, rtts(24.0), 20)
     readings(one, peers, truth, 100)
     assert error(one, 24.0) < 0.3
-
-
-def test_a_coordinate_that_makes_no_sense_begins_anew_and_is_counted() -> None:
-    one = OwnCoordinate(Random(1))
-    one.position = vivaldi.VivaldiState(line(nan))
-    one.on_peers_read({"a": line(0.0)})
-    one.update("a", 10.0)
-    assert one.current == vivaldi.initial_state().coordinate
-    assert one.resets == 1

@@ -8,7 +8,6 @@ from leadsman.network.embedding import (
     EmbeddingShape,
     _gradient,
     descend,
-    mean_and_spread,
     member_log_ms,
     random_member,
 )
@@ -52,20 +51,3 @@ def test_one_pair_that_lies_does_not_pull_the_others(plane: MeasuredPairs) -> No
     member = descend(random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1)), wrong, DescentSchedule(300))
     error = np.abs(member_log_ms(member, plane.first, plane.second) - plane.log_ms)
     assert np.median(error) < 0.02
-
-
-def test_a_descent_of_no_steps_changes_nothing(plane: MeasuredPairs) -> None:
-    member = random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1))
-    assert np.array_equal(descend(member, plane, DescentSchedule(0)).points, member.points)
-
-
-def test_spread_is_zero_where_members_agree(plane: MeasuredPairs) -> None:
-    member = random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1))
-    assert mean_and_spread([member, member], plane.first, plane.second)[1].max() < 1e-5
-
-
-def test_an_estimate_is_the_same_in_both_directions(plane: MeasuredPairs) -> None:
-    member = random_member(EmbeddingShape(3, 2), plane, np.random.default_rng(1))
-    assert np.allclose(
-        member_log_ms(member, plane.first, plane.second), member_log_ms(member, plane.second, plane.first)
-    )

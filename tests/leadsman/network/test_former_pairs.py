@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hypothesis_numpy
 
 from leadsman.network.estimates import EstimateSource
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.former_pairs import MAX_FORMER_PAIRS, FormerPairs, former_pairs
+from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import random_peers
 from tests.holdout import held_out_pairs, measure_accuracy, sample_pairs
@@ -28,10 +28,6 @@ def changed(rtt_ms: Floats, spread: float) -> Floats:
     """The network some time later."""
     changes = np.random.default_rng(1).normal(0, spread, rtt_ms.shape)
     return np.asarray(rtt_ms * np.exp((changes + changes.T) / np.sqrt(2)))
-
-
-def test_a_pair_that_is_measured_now_is_no_former_one() -> None:
-    assert not len(former_pairs([ring(50, 1, 20.0)], ring(50, 1)).low)
 
 
 def test_the_newest_of_several_counts() -> None:
@@ -107,20 +103,6 @@ def test_intervals_contain_the_value_then_and_have_no_unit(
         assert other - np.log(times) == pytest.approx(one, abs=1e-3)
 
 
-def test_without_pairs_in_both_nothing_is_known_of_changes() -> None:
-    assert np.isinf(former_pairs([ring(50, 2)], ring(50, 1)).high).all()
-
-
-def test_no_more_sets_are_added_beyond_the_limit() -> None:
-    sets = [ring(25_000, step) for step in (2, 3, 4)]
-    assert len(former_pairs(sets, ring(25_000, 1)).low) == 50_000 > MAX_FORMER_PAIRS
-
-
-def test_of_repeated_slots_the_pairs_keep_their_order() -> None:
-    both = ring(9, 2).union(ring(9, 1))
-    assert (np.diff(both.keys) > 0).all()
-
-
 @pytest.mark.parametrize("spread", [0.02, 0.2])
 def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(
     part: Floats, quick: FitBudget, spread: float
@@ -135,16 +117,6 @@ def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(
     ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
     assert ours.p90_relative_error < theirs.p90_relative_error
     assert 0.86 <= ours.interval_coverage <= 0.94
-
-
-def test_a_former_pair_is_estimated_as_it_was_while_that_says_more(part: Floats, quick: FitBudget) -> None:
-    rng = np.random.default_rng(0)
-    seen, before = sample_pairs(part, 12, rng), sample_pairs(part, 12, rng)
-    former = former_pairs([before], seen)
-    one, other = int(former.pairs.first[0]), int(former.pairs.second[0])
-    found = fit_network(seen, rng, budget=quick, former=former).estimate(one, other)
-    assert found is not None
-    assert (found.source, found.rtt_ms) == (EstimateSource.REMEMBERED, pytest.approx(part[one, other], rel=1e-4))
 
 
 def test_a_former_pair_that_may_be_anything_by_now_is_estimated_by_coordinates(part: Floats, quick: FitBudget) -> None:

@@ -24,12 +24,6 @@ def test_the_median_within_and_between_groups() -> None:
     assert found.error == pytest.approx(0, abs=1e-6)
 
 
-def test_an_unknown_group_says_nothing() -> None:
-    measured, of = network()
-    of[0] = -1
-    assert np.isnan(at(fit_group_medians(of, measured), 0, 1))
-
-
 def test_too_few_measured_pairs_say_nothing() -> None:
     measured, of = network()
     between = np.flatnonzero(of[measured.first] != of[measured.second])

@@ -4,7 +4,6 @@ import pytest
 from leadsman.network import rtt_model
 from leadsman.network.embedding import mean_and_spread
 from leadsman.network.estimates import NetworkEstimates
-from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.network.rtt_model import (
     KERNEL_WEIGHTS_AND_LENGTHS,
@@ -57,23 +56,6 @@ def test_a_row_is_the_same_as_its_pairs(part_fit: NetworkEstimates, kernel: Floa
     found = fit_residual(kernel, part_fit.pairs, error, 12)
     nodes = np.arange(part_fit.pairs.node_count)
     assert found.row(3) == pytest.approx(found.at(np.full_like(nodes, 3), nodes), abs=1e-5)
-
-
-def test_without_errors_there_is_nothing_to_borrow(part_fit: NetworkEstimates, kernel: Floats) -> None:
-    found = fit_residual(kernel, part_fit.pairs, np.zeros(len(part_fit.pairs.log_ms)), 12)
-    assert not found.weights.any()
-
-
-def test_an_error_counts_as_at_most_the_largest(part_fit: NetworkEstimates, kernel: Floats, error: Floats) -> None:
-    some = np.where(np.arange(len(error)) == 7, MAX_SHARED_ERROR, 0)
-    one, huge = (fit_residual(kernel, part_fit.pairs, some * factor, 12).weights for factor in (1, 40))
-    assert np.array_equal(one, huge)
-
-
-def test_fewer_landmarks_than_nodes_are_features_of_all_nodes(part_fit: NetworkEstimates, quick: FitBudget) -> None:
-    found = nystrom_features(part_fit.model.members, np.arange(quick.landmarks))
-    assert found.shape[1] == part_fit.pairs.node_count
-    assert found.shape[0] <= quick.landmarks
 
 
 def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other() -> None:

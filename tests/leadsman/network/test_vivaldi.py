@@ -6,35 +6,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.network import vivaldi
 from leadsman.network.measured_pairs import Floats
 from leadsman.network.vivaldi import (
-    DEFAULT_PARAMETERS,
     Coordinate,
-    VivaldiParameters,
     VivaldiState,
     estimate_ms,
     initial_state,
     update,
 )
 
-PLAIN = VivaldiParameters(window=0)
-"""Without adjustment and without a bound on a pull."""
 ROUNDS = 250
 
 
 class Nodes:
     """Nodes that measure each other, two peers a round, as agents do. liars: say anything of themselves."""
 
-    def __init__(
-        self,
-        rtt_ms: Floats,
-        parameters: VivaldiParameters = DEFAULT_PARAMETERS,
-        liars: frozenset[int] = frozenset(),
-        seed: int = 0,
-    ):
-        self.rtt_ms, self.parameters, self.liars, self.rng = rtt_ms, parameters, liars, Random(seed)
+    def __init__(self, rtt_ms: Floats, liars: frozenset[int] = frozenset()):
+        self.rtt_ms, self.liars, self.rng = rtt_ms, liars, Random(0)
         self.peers = [self.rng.sample([j for j in range(len(rtt_ms)) if j != i], 16) for i in range(len(rtt_ms))]
-        self.positions = [initial_state(parameters) for _ in rtt_ms]
+        self.positions = [initial_state() for _ in rtt_ms]
 
     def run(self, rounds: int) -> "Nodes":
         for _ in range(rounds):
@@ -45,9 +36,7 @@ class Nodes:
     def measure(self, node: int) -> None:
         for peer in self.rng.sample(self.peers[node], 2):
             said = self.said(peer)
-            self.positions[node] = update(
-                self.positions[node], said, float(self.rtt_ms[node, peer]), self.rng, self.parameters
-            )
+            self.positions[node] = update(self.positions[node], said, float(self.rtt_ms[node, peer]), self.rng)
 
     def said(self, peer: int) -> Coordinate:
         if peer not in self.liars:
@@ -72,19 +61,10 @@ def test_measured_hosts_are_estimated_within_their_known_error(settled: Nodes) -
     assert settled.error() < 0.12
 
 
-def test_robust_knobs_lower_the_worst_errors(settled: Nodes, part: Floats) -> None:
-    assert settled.error(0.9) < Nodes(part, PLAIN).run(ROUNDS).error(0.9)
-
-
-def test_the_same_seed_gives_the_same_coordinates(part: Floats) -> None:
-    assert Nodes(part).run(3).positions == Nodes(part).run(3).positions
-
-
-@pytest.mark.parametrize("rtt_ms", [float("nan"), float("inf"), -float("inf"), 0.0, -1.0, 0.0001, 60_001.0])
+@pytest.mark.parametrize("rtt_ms", [float("nan"), float("inf"), 0.0, -1.0, 60_001.0])
 def test_a_round_trip_that_makes_no_sense_moves_nothing(settled: Nodes, rtt_ms: float) -> None:
     own, peer = settled.positions[0], settled.positions[1].coordinate
-    after = update(own, peer, rtt_ms, Random(0))
-    assert (after.coordinate, after.residuals, after.rejected) == (own.coordinate, own.residuals, own.rejected + 1)
+    assert update(own, peer, rtt_ms, Random(0)) == own
 
 
 @pytest.mark.parametrize(
@@ -114,10 +94,7 @@ claims = st.builds(Coordinate, st.tuples(near, near, near, near), st.floats(0, 6
 def test_no_claim_moves_a_settled_node_beyond_the_bound(claim: Coordinate, rtt_ms: float, rng: Random) -> None:
     own = VivaldiState(Coordinate((20.0, 5.0, 0.0, 1.0), 2.0, 0.0, 0.3), (1.0, -1.0) * 10)
     after = update(own, claim, rtt_ms, rng)
-    bound = (
-        DEFAULT_PARAMETERS.move_gain * DEFAULT_PARAMETERS.max_pull_ratio * 1.0
-        + (math.hypot(20, 5, 1) / DEFAULT_PARAMETERS.gravity_ms) ** 2
-    )
+    bound = vivaldi.MOVE_GAIN * vivaldi.MAX_PULL_RATIO * 1.0 + (math.hypot(20, 5, 1) / vivaldi.GRAVITY_MS) ** 2
     assert math.dist(after.coordinate.point, own.coordinate.point) <= bound * 1.001
 
 
@@ -128,7 +105,7 @@ def test_coordinates_stay_finite_whatever_comes(said: list[tuple[Coordinate, flo
         own = update(own, claim, rtt_ms, rng)
     found = own.coordinate
     assert all(map(math.isfinite, (*found.point, found.height, found.adjustment, found.error)))
-    assert found.height >= DEFAULT_PARAMETERS.min_height_ms
+    assert found.height >= vivaldi.MIN_HEIGHT_MS
 
 
 def test_one_liar_does_not_drag_the_others(settled: Nodes, part: Floats) -> None:
@@ -145,15 +122,6 @@ def test_two_nodes_at_the_same_point_part_in_a_random_direction() -> None:
     assert math.hypot(*one) > 0
 
 
-def test_a_node_that_joins_finds_its_place(settled: Nodes, part: Floats) -> None:
-    own, rng = initial_state(), Random(0)
-    for _ in range(10):
-        for peer in settled.peers[0]:
-            own = update(own, settled.positions[peer].coordinate, float(part[0, peer]), rng)
-    errors = [abs(estimate_ms(own.coordinate, settled.positions[j].coordinate) / part[0, j] - 1) for j in range(1, 120)]
-    assert np.median(errors) < 0.2
-
-
 def test_a_node_that_moves_is_followed(settled: Nodes, part: Floats) -> None:
     """Node 0 is now where node 50 is: after 20 rounds of its 16 peers it is estimated as one that was always there."""
     own, rng = settled.positions[0], Random(0)
@@ -164,13 +132,6 @@ def test_a_node_that_moves_is_followed(settled: Nodes, part: Floats) -> None:
     others = [node for node in range(120) if node not in (0, 50)]
     errors = [abs(estimate_ms(own.coordinate, settled.positions[j].coordinate) / part[50, j] - 1) for j in others]
     assert np.median(errors) < 0.2
-
-
-def test_a_node_that_leaves_changes_nobody(settled: Nodes, part: Floats) -> None:
-    """Coordinates depend on measurements only: the others go on without it as well as before."""
-    rest = Nodes(part[1:, 1:])
-    rest.positions = settled.positions[1:]
-    assert rest.run(20).error() < settled.error() * 1.2
 
 
 def test_an_adjustment_never_makes_an_estimate_negative() -> None:
