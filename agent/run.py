@@ -96,11 +96,6 @@ def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]
     )
     yield counter("leadsman_reports", "Reports that etcd acknowledged.", reporter.report_count)
     yield counter("leadsman_report_failures", "Reports to etcd that failed, by cause.", reporter.failures, "cause")
-    yield gauge(
-        "leadsman_node_claimed",
-        "1 while this agent owns its node's records in etcd under a lease.",
-        reporter.ownership is not None,
-    )
 
 
 log = logging.getLogger(__name__)
@@ -311,7 +306,7 @@ def _ops_app(parts: AgentComponents) -> web.Application:
         lambda: own_metrics(parts.settings, parts.reporter),
         lambda: rtt_metrics(parts.prober, parts.clock(), parts.peer_refresher.selection.lasting_names),
         lambda: hardware_metrics(parts.hardware.latest, parts.settings.hardware_metrics),
-        lambda: peering_metrics(parts.peer_refresher, parts.probe_requests),
+        lambda: peering_metrics(parts.probe_requests),
         lambda: pod_metrics(parts.pods, parts.reward_persistence) if parts.pods else (),
     )
     reporter = parts.reporter

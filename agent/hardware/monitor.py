@@ -247,7 +247,6 @@ def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True)
     """
     if latest is None:
         return
-    yield counter("leadsman_hardware_rounds", "Completed rounds of all hardware collectors.", latest.round)
     yield from _collectors(latest)
     if show_hardware:
         yield from _hardware(latest)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
@@ -171,7 +171,6 @@ class PeerRefresher:
     """Reads the ring, selects peers and has them probed.
 
     assumed_nodes: the number of nodes that intervals are computed with.
-    refreshes, failures (by cause): since the start, for metrics.
     problem: why the ring cannot be read now.
     """
 
@@ -196,13 +195,11 @@ class PeerRefresher:
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
         self.assumed_nodes = MIN_NODES
         self.probe_interval_seconds = settings.probe_interval_seconds
-        self.refreshes = 0
         self.problem = ProblemLog(
             log,
             "agent cannot read the ring from etcd; it keeps its peers and tries again",
             "agent reads the ring from etcd again",
         )
-        self.failures: Counter[str] = Counter()
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
         self._pause = pause
         self._silent: frozenset[str] = frozenset()
@@ -215,7 +212,7 @@ class PeerRefresher:
             try:
                 await self.refresh()
             except StoreError as error:
-                self._failed(error)
+                self.problem.report(error)
                 await asyncio.sleep(self._rng.uniform(0, self.refresh_seconds()))
             else:
                 await self._rest(self.refresh_seconds() * self._rng.uniform(0.9, 1.1))
@@ -227,7 +224,6 @@ class PeerRefresher:
         self.selection.apply_result(query, *await read_ring(self._store, query), self._clock())
         self.assumed_nodes = assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
         self._unreported |= set(self.selection.ring_peers()) - before
-        self.refreshes += 1
         self.apply_selection()
         self.problem.clear()
 
@@ -293,10 +289,6 @@ class PeerRefresher:
                 await asyncio.sleep(self._rng.uniform(0, MAX_REREAD_DELAY_SECONDS))
                 until = self._clock()
             self._silent = silent
-
-    def _failed(self, error: StoreError) -> None:
-        self.failures[type(error).__name__] += 1
-        self.problem.report(error)
 
 
 def _rounded_coordinate(own: vivaldi.Coordinate) -> RingCoordinate:

@@ -20,7 +20,7 @@ from agent.peering.peer_refresh import PeerRefresher
 from agent.rtt.prober import Prober
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.scrape import counter, gauge
+from leadsman.runtime.scrape import counter
 from leadsman.state import keys
 from leadsman.state.records import BadRecord, ProbeRequest, decode_record
 from leadsman.state.store import Compacted, Store, StoredItem, StoreError, Updated
@@ -143,37 +143,7 @@ def _target(value: bytes) -> str | None:
         return None
 
 
-# Metrics of how the agent finds its peers.
-
-
-def peering_metrics(peers: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
-    yield gauge(
-        "leadsman_nodes_estimated",
-        "Number of nodes, counted or estimated from the ring of peers.",
-        peers.selection.ring_size.nodes,
-    )
-    yield gauge(
-        "leadsman_nodes_assumed",
-        "Number of nodes assumed when probe and report intervals are computed.",
-        peers.assumed_nodes,
-    )
-    yield gauge(
-        "leadsman_probe_interval_seconds",
-        "Time between two probes to one peer, in seconds.",
-        peers.probe_interval_seconds,
-    )
-    yield gauge(
-        "leadsman_coordinate_error_ratio",
-        "Relative error that this node's network coordinate expects of its estimates.",
-        peers.own_coordinate.current.error,
-    )
-    yield counter("leadsman_ring_reads", "Reads of the peer ring from etcd.", peers.refreshes)
-    yield counter(
-        "leadsman_ring_read_failures",
-        "Reads of the peer ring from etcd that failed, by cause.",
-        peers.failures,
-        "cause",
-    )
+def peering_metrics(requests: ProbeRequestHandler) -> Iterator[Metric]:
     yield counter(
         "leadsman_probe_request_lists_cut",
         "Reads of this node's probe requests from etcd that left some out, because they are too many.",

@@ -37,10 +37,7 @@ MAX_ATTEMPTS = 3
 
 
 class EventLookup:
-    """A queue of pods to look up.
-
-    lookups, failures: since the start, for metrics.
-    """
+    """A queue of pods to look up."""
 
     def __init__(
         self, client: ApiClient, ledger: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
@@ -49,7 +46,6 @@ class EventLookup:
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._attempts: dict[str, int] = {}
-        self.lookups, self.failures = 0, 0
         self._problem = ProblemLog(
             log,
             "agent cannot list Events of a failing pod, so causes may be coarser (it needs the right to list events)",
@@ -74,7 +70,6 @@ class EventLookup:
             await asyncio.sleep(self._pause_seconds)
 
     async def _look_up(self, uid: str, pod: Pod) -> None:
-        self.lookups += 1
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
@@ -84,7 +79,6 @@ class EventLookup:
         self._problem.clear()
 
     def _failed(self, uid: str, error: ApiError) -> None:
-        self.failures += 1
         self._problem.report(error)
         self._attempts[uid] = self._attempts.get(uid, 0) + 1
         if isinstance(error, Forbidden) or self._attempts[uid] >= MAX_ATTEMPTS:
@@ -241,14 +235,13 @@ class PodMonitor:
 
 
 def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator[Metric]:
-    pods, scraper = monitor.pods, monitor.observer.scraper
+    pods = monitor.pods
     yield gauge("leadsman_pods", "Pods of this node.", len(pods.current))
     yield gauge(
         "leadsman_pods_followed",
         "1 while the agent has the current list of this node's pods from the API server.",
         monitor.is_current,
     )
-    yield counter("leadsman_pods_relists", "Times the agent listed the node's pods in full.", pods.relists)
     yield counter(
         "leadsman_pods_errors",
         "Calls to the API server for the node's pods that failed, by error.",
@@ -263,27 +256,10 @@ def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator
         persistence.list.cuts,
     )
     yield counter(
-        "leadsman_pod_event_queries",
-        "Times the API server was asked for a pod's Events.",
-        monitor.event_lookup.lookups,
-    )
-    yield counter(
-        "leadsman_pod_event_query_failures",
-        "Queries for a pod's Events that the API server refused or did not answer.",
-        monitor.event_lookup.failures,
-    )
-    yield counter(
-        "leadsman_bind_failure_read_failures",
-        "Reads of this node's bind failures from etcd that failed.",
-        monitor.bind_failures.read_failures,
-    )
-    yield counter(
         "leadsman_bind_failure_lists_cut",
         "Reads of this node's bind failures from etcd that left some out, because they are too many.",
         monitor.bind_failures.list.cuts,
     )
-    yield counter("leadsman_pod_scrapes", "Reads of pods' own metrics.", scraper.scrapes)
-    yield counter("leadsman_pod_scrape_failures", "Reads of pods' own metrics that gave no value.", scraper.failures)
     yield gauge(
         "leadsman_reward_plugin_active",
         "1 while the last call of the reward plugin gave costs, 0 while it fails or rests.",

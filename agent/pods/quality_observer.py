@@ -297,24 +297,18 @@ ScrapedSums = tuple[float, float | None]
 
 
 class MetricScraper:
-    """Scrapes pods, and remembers the last sums of each for values that are a rate of two counters.
-
-    scrapes, failures: since the start, for metrics.
-    """
+    """Scrapes pods, and remembers the last sums of each for values that are a rate of two counters."""
 
     def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
         self._session: aiohttp.ClientSession | None = None
         self._before: dict[str, ScrapedSums] = {}
-        self.scrapes, self.failures = 0, 0
 
     async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
         """The cost that the metric has now; None when it is unknown."""
-        self.scrapes += 1
         page = await self._page(metric.url)
         after = evaluate_page(metric.series, page) if page is not None else None
         if after is None:
-            self.failures += 1
             return None
         value = value_between(self._before.get(uid), after)
         self._before[uid] = after

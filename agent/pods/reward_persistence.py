@@ -228,14 +228,10 @@ MAX_LISTED = 256
 
 
 class BindFailureCounter:
-    """Reads the bind failures of this node every so often.
-
-    list: the records, with how often they were too many. read_failures: reads that failed since the start, for metrics.
-    """
+    """Reads the bind failures of this node every so often. list: the records, with how often they were too many."""
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
         self.list, self._rng = CappedList(store, keys.bind_failures_prefix(node), MAX_LISTED), rng or Random()
-        self.read_failures = 0
         self._problem = ProblemLog(
             log,
             "agent cannot read bind failures from etcd; it tries again",
@@ -250,7 +246,6 @@ class BindFailureCounter:
             try:
                 await self.poll(ledger())
             except StoreError as error:
-                self.read_failures += 1
                 self._problem.report(error)
             else:
                 self._problem.clear()

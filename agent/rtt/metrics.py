@@ -85,13 +85,6 @@ def count_families(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iter
 
 def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
     yield gauge(
-        "leadsman_peer_probe_info",
-        "Always 1: probe method of the peer.",
-        {(name, each.method_selector.method): 1 for name, each in targets.items()},
-        "peer",
-        "method",
-    )
-    yield gauge(
         "leadsman_peer_icmp_blocked",
         "1 while the peer answers TCP and not ICMP.",
         {name: each.method_selector.icmp_blocked for name, each in targets.items()},
@@ -106,7 +99,6 @@ def _histogram(prober: Prober) -> Metric:
 
 
 def _prober_metrics(prober: Prober, now: float) -> Iterator[Metric]:
-    yield counter("leadsman_prober_rounds", "Completed probe intervals.", prober.rounds)
     yield gauge(
         "leadsman_prober_fault",
         "1 while no peer answers, so that latencies are unknown.",

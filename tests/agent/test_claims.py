@@ -144,12 +144,6 @@ async def test_of_two_claims_at_the_same_moment_one_wins(world: "World") -> None
         await claim_node(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
 
-async def test_an_unreadable_identity_under_a_lease_is_somebody_elses(world: "World") -> None:
-    await world.store.write([Put(keys.record_key(NODE, Identity), b"\xff")], await world.store.grant(60))
-    with pytest.raises(NodeAlreadyOwned, match="unknown"):
-        await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
-
-
 async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_goes_with_the_lease(
     world: "World",
 ) -> None:
@@ -161,26 +155,6 @@ async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_
     assert ring.mod_revision == identity.mod_revision
     await world.store.revoke(held.lease)
     assert await listed(world, keys.RING_PREFIX) == ()
-
-
-async def test_the_loser_of_a_claim_does_not_take_the_place_on_the_ring(world: "World") -> None:
-    await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, RingEntry("10.0.0.1"))
-    with pytest.raises(NodeAlreadyOwned):
-        await claim_node(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
-    (item,) = await listed(world, keys.RING_PREFIX)
-    assert decode_record(RingEntry, item.value).address == "10.0.0.1"
-
-
-async def test_where_the_ring_is_not_used_nothing_stands_on_it(world: "World") -> None:
-    await world.reporter().report()
-    assert await listed(world, keys.RING_PREFIX) == ()
-
-
-async def test_a_reporter_claims_with_the_entry_that_it_reports(world: "World") -> None:
-    world.said[RingEntry] = RingEntry("10.0.0.1", near=("edge-2",))
-    await world.reporter().report()
-    (item,) = await listed(world, keys.RING_PREFIX)
-    assert decode_record(RingEntry, item.value).near == ("edge-2",)
 
 
 async def listed(world: "World", prefix: str) -> tuple[StoredItem, ...]:

@@ -73,12 +73,6 @@ async def test_an_identity_under_a_lease_is_left_and_the_refusal_names_its_holde
     assert await stored_owner(store) == "uid-1"
 
 
-async def test_keys_that_begin_like_the_identity_do_not_hold_the_node(store: EtcdStore) -> None:
-    await store.write([Put(f"{KEY}/{number}", FORGED) for number in range(100)], await store.grant(60))
-    await claim(store)
-    assert await stored_owner(store) == "uid-1"
-
-
 async def test_of_two_agents_that_take_junk_over_one_wins(store: EtcdStore) -> None:
     """The transaction is guarded by the junk itself."""
     await store.write([Put(KEY, b"junk")])

@@ -17,12 +17,6 @@ async def test_the_zone_is_that_of_the_node_s_label() -> None:
         assert await read_zone(ApiAccess(api.url), "edge-1") == "north"
 
 
-async def test_a_node_without_the_label_has_no_zone() -> None:
-    async with FakeApiServer() as api:
-        api.put(NODE, {"metadata": {"labels": {}}})
-        assert await read_zone(ApiAccess(api.url), "edge-1") == ""
-
-
 async def test_a_node_that_may_not_be_read_has_no_zone_and_the_log_says_why(caplog: pytest.LogCaptureFixture) -> None:
     async with FakeApiServer() as api:
         api.put(NODE, {"metadata": {"labels": {"topology.kubernetes.io/zone": "north"}}})

@@ -10,9 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin, metric_plugins
 from agent.hardware.monitor import HardwareMonitor, hardware_metrics
-from agent.hardware.reading import Failed, Measured, Overdue
-from agent.hardware.summary import MAX_CUSTOM
-from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault, counter, gauge
+from agent.hardware.reading import Failed, Overdue
+from leadsman.plugin import HostRoots, MetricFamily, Sample, counter, gauge
 from leadsman.runtime.scrape import create_registry
 
 USED = gauge("used_ratio", "Used.")
@@ -53,15 +52,6 @@ async def test_it_is_shown_under_the_plugin_s_name_and_a_gauge_without_labels_is
     assert record.values == {"custom_mine_used_ratio": 0.25}
 
 
-async def test_of_many_gauges_some_are_reported_and_all_are_shown() -> None:
-    monitor = monitored(Given(*(gauge(f"g{number:03}", "A gauge.")(number) for number in range(2 * MAX_CUSTOM))))
-    await monitor.run_round()
-    record = monitor.record(time.monotonic())
-    assert record is not None
-    assert len(record.values) == MAX_CUSTOM
-    assert page(monitor).count("# HELP leadsman_custom_mine_g") == 2 * MAX_CUSTOM
-
-
 @pytest.mark.parametrize(
     ("items", "error"),
     [
@@ -82,14 +72,6 @@ async def test_what_cannot_be_shown_is_the_plugin_s_failure_with_a_reason(items:
     outcome = (await monitored(Given(*items)).run_round()).outcomes["custom_mine"]
     assert isinstance(outcome, Failed)
     assert error in outcome.error
-
-
-async def test_a_fault_of_one_sensor_stands_beside_what_others_measured() -> None:
-    outcome = (await monitored(Given(USED(0.5), SensorFault("/dev/ups: no answer"))).run_round()).outcomes[
-        "custom_mine"
-    ]
-    assert isinstance(outcome, Measured)
-    assert outcome.faults == ("/dev/ups: no answer",)
 
 
 async def test_one_that_loops_is_quarantined_as_a_slow_sensor_is() -> None:
@@ -117,17 +99,6 @@ async def test_one_that_cannot_be_loaded_fails_each_time_and_says_why(
     assert "api_version is 0; must be 1" in errors["custom_old"]
     assert "it has no method 'collect'" in errors["custom_nothing"]
     assert "metric plugin old cannot be loaded" in caplog.text
-
-
-async def test_nothing_of_the_kind_on_this_node_is_no_failure() -> None:
-    class Without(Given):
-        def collect(self, roots: HostRoots) -> Iterator[Sample]:
-            raise NoData("no UPS")
-            yield
-
-    monitor = monitored(Without())
-    await monitor.run_round()
-    assert 'leadsman_collector_absent{collector="custom_mine"} 1.0\n' in page(monitor)
 
 
 @pytest.fixture

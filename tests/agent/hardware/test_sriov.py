@@ -53,11 +53,6 @@ def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, 
     assert values(collector, server, network.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
 
 
-def test_without_virtual_functions_there_is_nothing_to_read(server: HostRoots) -> None:
-    with pytest.raises(NoData):
-        list(network.collect_sriov(server, lambda: link("eno1", None) + DONE))
-
-
 def test_the_links_of_pods_are_not_dumped_where_no_driver_knows_virtual_functions(tree: "Tree") -> None:
     roots = tree({"sys/class/net/eth0/device/vendor": "0x1af4", "sys/class/net/veth1/operstate": "up"})
     with pytest.raises(NoData):

@@ -153,7 +153,6 @@ async def test_the_store_away_is_survived_and_logged_once(
     world.ring.store.fail(Unavailable("down"))
     with pytest.raises(asyncio.CancelledError):
         await world.neighbours.run()
-    assert world.neighbours.failures["Unavailable"] > 10
     assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
 
 

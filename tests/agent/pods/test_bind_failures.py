@@ -70,16 +70,6 @@ async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world: Wo
     assert last.rewards["web"].incidents == {"bind_refused": 1}
 
 
-async def test_a_listing_from_before_the_write_counts_nothing_again(world: World) -> None:
-    persistence, ledger, binds = await world.agent()
-    await world.tell("uid-1")
-    await binds.poll(ledger)
-    await persistence.save(ledger)
-    await world.tell("uid-1")  # what an old listing would still show
-    await binds.poll(ledger)
-    assert ledger.rewards["web"].incidents == {"bind_refused": 1}
-
-
 async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
     _, ledger, binds = await world.agent()
     await world.tell("uid-1", b"garbage")
@@ -87,17 +77,6 @@ async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
     await world.tell("uid-3")
     await binds.poll(ledger)
     assert ledger.rewards["web"].incidents == {"bind_refused": 1}
-
-
-async def test_a_flood_is_counted_in_bounded_steps(world: World) -> None:
-    persistence, ledger, binds = await world.agent()
-    for number in range(MAX_UNSAVED + 5):
-        await world.tell(f"uid-{number:03}")
-    await binds.poll(ledger)
-    assert ledger.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
-    await persistence.save(ledger)
-    await binds.poll(ledger)
-    assert ledger.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}
 
 
 async def test_of_too_many_records_the_first_are_read_and_that_is_said_once(

@@ -73,6 +73,10 @@ def incidents(monitor):
     return rewards["shop"].incidents if "shop" in rewards else {}
 
 
+def lookups(world):
+    return sum(asked.path.endswith("/events") for asked in world.api.requests)
+
+
 @pytest.fixture
 async def world():
     async with FakeApiServer() as api:
@@ -149,27 +153,7 @@ async def test_events_that_nobody_may_read_leave_the_cause_coarse(world) -> None
     world.put("here", body(restarts=1, exit_code=137))
     await until(lambda: incidents(monitor))
     assert incidents(monitor) == {"crash": 1}
-    assert monitor.event_lookup.lookups == 1, "a role that is missing is missing the next time too"
-
-
-async def test_events_that_come_late_are_asked_for_again(world) -> None:
-    world.put("here", body())
-    monitor = await world.agent()
-    world.api.fail("list", 500, times=2)
-    world.put("here", body(restarts=1, exit_code=137))
-    await until(lambda: incidents(monitor))
-    assert (incidents(monitor), monitor.event_lookup.lookups) == ({"crash": 1}, 3)
-
-
-async def test_a_failed_list_is_not_an_empty_node(world) -> None:
-    world.put("here", body())
-    monitor = await world.agent()
-    world.api.fail("list", 500, times=3)
-    world.api.compact()
-    world.api.fail_watches(410)
-    await until(lambda: monitor.pods.problem.text)
-    assert len(monitor.ledger.pods) == 1
-    assert not monitor.is_current
+    assert lookups(world) == 1, "a role that is missing is missing the next time too"
 
 
 async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(world) -> None:
@@ -183,9 +167,3 @@ async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_i
     assert monitor.ledger.healthy_seconds["shop"] == before
     monitor.pods.problem.clear()
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > before + 0.1)
-
-
-async def test_a_long_account_interval_does_not_look_like_a_loop_that_hangs(world) -> None:
-    monitor = await world.agent(account_seconds=600.0)
-    before = monitor.rounds
-    await until(lambda: monitor.rounds >= before + 3)

@@ -88,26 +88,6 @@ async def test_a_write_without_a_response_ends_the_claim_that_it_was_made_under(
     assert world.ownership is None
 
 
-async def test_rewards_outlive_the_lease(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1))
-    await persistence.save(ledger)
-    world.now += 60
-    assert "rewards/shop" in await world.stored()
-    assert "identity" not in await world.stored()
-
-
-async def test_a_first_agent_leaves_a_sign_even_when_nothing_happened(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    await persistence.save(ledger)
-    _, after = await world.agent()
-    after.on_first_list([pod(1)])
-    after.on_pod_updated(pod(1))
-    assert after.rewards["shop"].incidents == {"crash": 1}
-
-
 async def test_what_could_not_be_written_is_written_later(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
@@ -135,22 +115,6 @@ async def test_nothing_is_written_that_did_not_move(world: World) -> None:
     }
 
 
-async def test_health_is_written_once_it_moved(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(0))
-    world.now += 10
-    ledger.credit_health()
-    await persistence.save(ledger)
-    assert "rewards/shop" not in await world.stored()
-    world.now += 5
-    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
-    world.now += 15
-    ledger.credit_health()
-    await persistence.save(ledger)
-    assert "rewards/shop" in await world.stored()
-
-
 async def test_without_the_claim_nothing_is_written(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
@@ -163,28 +127,6 @@ async def test_without_the_claim_nothing_is_written(world: World) -> None:
     await persistence.save(ledger)
     assert "rewards/shop" not in await world.stored()
     assert "PreconditionFailed" in persistence.problem.text
-
-
-async def test_a_type_that_had_to_go_is_deleted(world: World) -> None:
-    persistence, ledger = await world.agent(limits=LedgerLimits(most_types=1))
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1, "old"))
-    ledger.on_pod_deleted(pod(1, "old"))
-    await persistence.save(ledger)
-    ledger.on_pod_updated(pod(1, "new", "uid-2"))
-    await persistence.save(ledger)
-    assert {key for key in await world.stored() if key.startswith("rewards/")} == {"rewards/new"}
-
-
-async def test_a_reward_that_cannot_be_read_begins_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1))
-    await persistence.save(ledger)
-    await world.store.write([Put(keys.reward_key(NODE, "shop"), b"garbage")])
-    _, after = await world.agent()
-    assert after.rewards == {}
-    assert f"cannot decode the value under {keys.reward_key(NODE, 'shop')}" in caplog.text
 
 
 async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(
