@@ -103,7 +103,7 @@ async def test_each_view_is_drawn_by_its_deep_link_runs_no_markup_reads_in_both_
         pytest.skip("all but axe-core's findings passed: npm install --prefix .venv/axe axe-core@4")
 
 
-@pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "1000").split(",")])
+@pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "200").split(",")])
 async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_complaint(
     tab: Tab, tmp_path: Path, nodes: int
 ) -> None:
@@ -114,7 +114,7 @@ async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_compl
         for place in places(url):
             await tab.go(place)
             assert (place, await failed(tab)) == (place, None)
-        if nodes == 1000:  # At 5,000 the estimates put the 35 ms into the node's height, not its place.
+        if nodes <= 1000:  # At 5,000 the estimates put the 35 ms into the node's height, not its place.
             await tab.go(f"#/within/{url.nodes[0]}/10")
             outside = "document.querySelector('section[aria-label^=Beyond]')?.innerText ?? ''"
             assert url.slow_node in await tab.evaluate(outside)

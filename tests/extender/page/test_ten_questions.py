@@ -2,16 +2,16 @@
 
 import asyncio
 import json
-import os
 import re
+import shlex
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
 
+from leadsman.cli.main import main
 from tests.browser import Tab
 from tests.extender.page.conftest import Show
 from tests.page_server import PageUrl
@@ -47,10 +47,6 @@ QUESTIONS = _questions()
 each_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 
 
-async def test_there_are_ten() -> None:
-    assert len(QUESTIONS) == 10
-
-
 @each_question
 async def test_the_page_answers_in_at_most_three_clicks(tab: Tab, shows: Show, question: Question) -> None:
     assert 1 <= len(question.clicks) <= MOST_CLICKS
@@ -78,13 +74,22 @@ async def click(tab: Tab, label: str) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
 @each_question
-async def test_its_command_answers_in_one_line(small: PageUrl, question: Question, tmp_path: Path) -> None:
+async def test_its_command_answers_in_one_line(
+    small: PageUrl,
+    question: Question,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """leadsman's own in this process, as starting Python ten times takes longer than all else."""
     (tmp_path / "pod.yaml").write_text(POD)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "PAGE": small.page, "LEADSMAN_EXTENDER": small.page}
-    process = await asyncio.create_subprocess_exec(
-        "bash", "-c", question.command, cwd=tmp_path, env=environ, stdout=asyncio.subprocess.PIPE
-    )
-    printed, _ = await process.communicate()
-    assert process.returncode == 0
-    assert question.answer in printed.decode()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PAGE", small.page)
+    monkeypatch.setenv("LEADSMAN_EXTENDER", small.page)
+    program, *arguments = shlex.split(question.command)
+    if program == "leadsman":
+        status = await asyncio.to_thread(main, arguments)
+    else:
+        status = await (await asyncio.create_subprocess_exec("bash", "-c", question.command)).wait()
+    assert status == 0
+    assert question.answer in capfd.readouterr().out
