@@ -9,7 +9,7 @@ import asyncio
 import msgspec
 from aiohttp import web
 
-from extender import responses
+from extender import handlers
 from extender.wire.verbs import read_args
 
 LARGEST_BODY_BYTES = 256 << 20
@@ -18,7 +18,7 @@ LARGEST_BODY_BYTES = 256 << 20
 async def filter_(request: web.Request) -> web.Response:
     asked = read_args(await request.read())
     if asked.raw_nodes is None:
-        return web.Response(body=responses.filter_result(asked.node_names, {}), content_type="application/json")
+        return web.Response(body=handlers.filtered_names(asked.node_names, {}), content_type="application/json")
     answer = {"Nodes": {"items": list(asked.raw_nodes.values())}, "NodeNames": None, "FailedNodes": {}, "Error": ""}
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
@@ -26,7 +26,7 @@ async def filter_(request: web.Request) -> web.Response:
 async def prioritize(request: web.Request) -> web.Response:
     asked = read_args(await request.read())
     return web.Response(
-        body=responses.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
+        body=handlers.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
     )
 
 

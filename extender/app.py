@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -14,9 +14,8 @@ from extender.dead_links import DeadLinkFinder
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer, RequestProbes
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
-from extender.metrics import ExtenderMetrics
-from extender.rewards_metrics import reward_metrics
-from extender.wire.errors import BadRequest
+from extender.metrics import ExtenderMetrics, reward_metrics
+from extender.wire.arguments import BadRequest
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
 from leadsman.decision.model import pod_type_of
@@ -26,6 +25,7 @@ from leadsman.runtime import http_server
 from leadsman.runtime.http_server import Health, HealthCheck, good_unless, track_request
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
+from leadsman.sources.source import ListedSource
 
 # Errors of a client as responses: status and a line that says what was wrong.
 
@@ -94,9 +94,7 @@ def create_app(
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
-        binder = BindHandler(
-            api, bodies, _bind_failure_callback(bind_failures, journal) if bind_failures else lambda *_: None
-        )
+        binder = BindHandler(api, bodies, _bind_failure_callback(bind_failures, journal) if bind_failures else None)
         app.cleanup_ctx.append(binder.client_session)
         table["bind"] = binder.bind
     for verb, handler in table.items():
@@ -164,3 +162,45 @@ def _verb(request: web.Request) -> str:
     if resource is None:
         return "other"
     return "prioritize" if resource.canonical == KUBERL_PRIORITIZE else resource.canonical.rpartition("/")[2]
+
+
+# When a replica takes its share of the requests: once its view is there, or is known not to come.
+
+FAILED_LISTING_GRACE_SECONDS = 15.0
+"""From start, after which a source whose listing fails is not waited for. Room for two attempts at their slowest (3 s
+for a call that hangs, a pause of 4 s), and as long as reports count: a replica that runs is neutral too by then."""
+
+SLOW_LISTING_GRACE_SECONDS = 120.0
+"""From start, after which nothing is waited for. 5,000 nodes are listed from etcd in 1 s; a rollout that makes no
+progress for 600 s has failed (progressDeadlineSeconds)."""
+
+
+class Readiness:
+    """Whether this replica is ready, for /readyz.
+
+    sources: what is shown of it → the source.
+    started_at: monotonic seconds.
+
+    A replica that has become ready stays ready: without a source its answers are neutral, not wrong, and if all
+    replicas lost etcd and were not ready, kube-scheduler would have nobody to ask.
+    """
+
+    def __init__(self, sources: Mapping[str, ListedSource], started_at: float) -> None:
+        self._sources, self._started_at = sources, started_at
+        self._is_ready = False
+
+    def check(self, now: float) -> Health:
+        """Ready once nothing is waited for. The text names what is not listed."""
+        missing = {name: one.problem.text for name, one in self._sources.items() if not one.loaded.is_set()}
+        waits = any(_is_waited_for(problem, now - self._started_at) for problem in missing.values())
+        listed = "; ".join(f"{name} ({problem or 'no error so far'})" for name, problem in missing.items())
+        if waits and not self._is_ready:
+            return Health(False, f"waits for the first listing of {listed}")
+        if missing and not self._is_ready:
+            _log.warning("this replica is ready and decides without what could not be listed yet: %s", listed)
+        self._is_ready = True
+        return Health(True, f"ok; decides without what could not be listed yet: {listed}" if missing else "ok")
+
+
+def _is_waited_for(problem: str, age_seconds: float) -> bool:
+    return age_seconds < (FAILED_LISTING_GRACE_SECONDS if problem else SLOW_LISTING_GRACE_SECONDS)

@@ -15,17 +15,16 @@ from msgspec import Struct
 
 from extender.api.app import ApiServer
 from extender.api.live import ApiSources
-from extender.app import create_app, create_ops_app
+from extender.app import Readiness, create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
-from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.decider import DecisionCore, is_brief
+from extender.handlers import BIND_TIMEOUT_SECONDS
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.plugins.events import PluginEvents
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
-from extender.readiness import Readiness
 from extender.recorder import Recorder
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess

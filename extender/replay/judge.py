@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from extender import responses
+from extender import handlers
 from leadsman.decision.decide import (
     FilterResult,
     ScoreResult,
@@ -150,8 +150,8 @@ def response_bytes(answer: Answer) -> bytes:
     In the node form the same nodes are answered with their own bytes, which are not recorded; of preempt, the nodes.
     """
     if isinstance(answer, FilterResult):
-        return responses.filter_result(answer.kept, {node: each.reason for node, each in answer.refused.items()})
-    return responses.host_priorities(answer)
+        return handlers.filtered_names(answer.kept, {node: each.reason for node, each in answer.refused.items()})
+    return handlers.host_priorities(answer)
 
 
 class Judge:

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire.arguments import is_null
-from extender.wire.errors import BadRequest, bad_request
+from extender.wire.arguments import BadRequest, bad_request, is_null
 from leadsman.cluster.devices.demand import (
     DeviceDemand,
     PodClaims,

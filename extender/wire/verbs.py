@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
-from extender.wire.arguments import bounded, decoders, is_null, read_arguments
-from extender.wire.candidates import NODE_LIST_SIZES, listed_items, node_list, nodes_by_name, read_node_names
-from extender.wire.errors import BadRequest, TooManyItems
+from extender.wire.arguments import BadRequest, TooManyItems, bounded, decoders, is_null, read_arguments
+from extender.wire.nodes import NODE_LIST_SIZES, listed_items, node_list, nodes_by_name, read_node_names
 from extender.wire.pod import read_pod
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.state import keys

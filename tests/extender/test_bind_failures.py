@@ -5,11 +5,10 @@ import asyncio
 import pytest
 
 from extender.bind_failures import BindFailureReporter, blamed_cause
-from extender.binding import bind
-from extender.wire.verbs import BindingArgs
 from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
+from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
+from leadsman.kube.resources import PODS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
 from leadsman.state.records import BindFailure, decode_record
@@ -37,11 +36,12 @@ def test_only_what_the_node_may_be_the_reason_of_blames_it(error: ApiError, caus
 
 
 async def test_a_bind_that_times_out_on_the_wire_is_a_timeout() -> None:
-    told: list[ApiError] = []
+    path = PODS.path("default", "web-0", "binding")
     async with FakeApiServer() as api, ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
         api.silence()
-        await bind(client, BindingArgs("default", "web-0", "uid-1", "edge-1"), told.append)
-    assert [blamed_cause(error) for error in told] == [IncidentCause.BIND_TIMEOUT]
+        with pytest.raises(ApiError) as told:
+            await client.send(ApiRequest("POST", path, body={}))
+    assert blamed_cause(told.value) is IncidentCause.BIND_TIMEOUT
 
 
 async def stored(store: MemoryStore) -> dict[str, BindFailure]:

@@ -10,8 +10,7 @@ import pytest
 
 from extender.body_limits import BodyLimits, BodyReader
 from extender.handlers import REQUEST_BYTES_PER_NODE
-from extender.wire.errors import BadRequest
-from extender.wire.limits import MAX_NODES
+from extender.wire.arguments import MAX_NODES, BadRequest
 from extender.wire.verbs import most_preemption_bytes, read_args, read_binding, read_preemption
 
 if TYPE_CHECKING:

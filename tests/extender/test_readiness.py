@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.readiness import FAILED_LISTING_GRACE_SECONDS, SLOW_LISTING_GRACE_SECONDS, Readiness
+from extender.app import FAILED_LISTING_GRACE_SECONDS, SLOW_LISTING_GRACE_SECONDS, Readiness
 from leadsman.runtime.problem_log import ProblemLog
 
 
@@ -54,7 +54,7 @@ def test_ready_without_a_source_it_names_it_and_why_on_the_page_and_once_in_the_
     for now in (20.0, 21.0):
         text = "decides without what could not be listed yet: etcd (no route to host)"
         assert readiness.check(now) == (True, f"ok; {text}")
-    assert [record.message for record in caplog.records if record.name == "extender.readiness"] == [
+    assert [record.message for record in caplog.records if record.name == "extender.app"] == [
         f"this replica is ready and {text}"
     ]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.handlers import CachedArgsReader
-from extender.wire.errors import BadRequest
+from extender.wire.arguments import BadRequest
 from extender.wire.verbs import read_args
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}

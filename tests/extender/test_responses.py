@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from extender import responses
+from extender import handlers
 
 NAMES = st.lists(st.text(max_size=9), unique=True, max_size=9)
 REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20) | st.just('"here the nodes"'), max_size=5)
@@ -15,7 +15,7 @@ REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20) | st.just('"
 
 @given(NAMES, REASONS)
 def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names, reasons) -> None:
-    assert json.loads(responses.filter_result(names, reasons)) == {
+    assert json.loads(handlers.filtered_names(names, reasons)) == {
         "Nodes": None,
         "NodeNames": names,
         "FailedNodes": {},
@@ -27,7 +27,7 @@ def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names
 @pytest.mark.parametrize("count", [0, 1, 2, 23, 24, 25, 48, 49, 500])
 def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claims(count: int) -> None:
     items = [Raw(b'{ "n" : %d}' % number) for number in range(count)]
-    parts = responses.node_filter_result(items, {"x": 'a "reason"'})
+    parts = handlers.filtered_nodes(items, {"x": 'a "reason"'})
     sent = b"".join(parts.chunks)
     assert len(sent) == parts.length
     assert json.loads(sent) == {
@@ -42,7 +42,7 @@ def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claim
 
 @given(REASONS)
 def test_no_reason_can_take_the_place_of_the_nodes(reasons) -> None:
-    parts = responses.node_filter_result([Raw(b"1")], reasons)
+    parts = handlers.filtered_nodes([Raw(b"1")], reasons)
     answer = json.loads(b"".join(parts.chunks))
     assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([1], reasons)
 
@@ -51,7 +51,7 @@ def test_no_reason_can_take_the_place_of_the_nodes(reasons) -> None:
 def test_full_nodes_are_sent_in_chunks_of_bounded_size(count: int, item_bytes: int) -> None:
     """24 nodes of 4 MiB were one chunk."""
     items = [Raw(b'"%b"' % (b"x" * item_bytes)) for _ in range(count)]
-    body = responses.node_filter_result(items, {})
+    body = handlers.filtered_nodes(items, {})
     chunks = list(body.chunks)
     assert max(map(len, chunks)) <= 300_000 + item_bytes
     assert len(json.loads(b"".join(chunks))["Nodes"]["items"]) == count

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from extender.rewards_metrics import MAX_LABELLED_TYPES, reward_metrics
+from extender.metrics import MAX_LABELLED_TYPES, reward_metrics
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Reward

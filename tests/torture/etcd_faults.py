@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from urllib.error import HTTPError
 
-from extender.readiness import FAILED_LISTING_GRACE_SECONDS
+from extender.app import FAILED_LISTING_GRACE_SECONDS
 from leadsman.testbed.etcd import Etcd
 from tests.torture.cluster import Cluster
 from tests.torture.rows import LEADER_SECONDS, Stage, row

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from extender.readiness import FAILED_LISTING_GRACE_SECONDS
+from extender.app import FAILED_LISTING_GRACE_SECONDS
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.fake_api_server import ApiServerThread
 

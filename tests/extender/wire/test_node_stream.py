@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from extender.handlers import CachedArgsReader
-from extender.wire import node_stream
-from extender.wire.errors import BadRequest
-from extender.wire.node_stream import FORGET_SECONDS, KnownNodes, NodeStream
+from extender.wire import nodes as candidates
+from extender.wire.arguments import BadRequest
+from extender.wire.nodes import FORGET_SECONDS, KnownNodes, NodeStream
 from extender.wire.verbs import ExtenderArgs, read_args
 
 POD = b'{"metadata":{"name":"p","uid":"u"}}'
@@ -139,18 +139,18 @@ def test_a_body_of_another_shape_is_decoded_whole(body: bytes) -> None:
 
 
 def test_a_node_without_an_end_is_not_searched_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_stream, "MAX_OBJECT_BYTES", 1_000)
+    monkeypatch.setattr(candidates, "MAX_OBJECT_BYTES", 1_000)
     assert isinstance(streamed(body_of(A[:-1] + b',"n":"%b"}' % (b"x" * 2_000), B), known_nodes(), [1_500]), NodeStream)
 
 
 def test_nodes_beyond_the_limit_are_left_to_the_decoder_that_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_stream, "MAX_NODES", 2)
+    monkeypatch.setattr(candidates, "MAX_NODES", 2)
     assert isinstance(streamed(body_of(A, B), known_nodes()), ExtenderArgs)
     assert isinstance(streamed(body_of(A, B, C), known_nodes()), NodeStream)
 
 
 def test_known_nodes_have_a_limit_and_what_has_no_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_stream, "MAX_KNOWN_BYTES", 2 * (len(A) + node_stream.KNOWN_NODE_BYTES))
+    monkeypatch.setattr(candidates, "MAX_KNOWN_BYTES", 2 * (len(A) + candidates.KNOWN_NODE_BYTES))
     known = known_nodes()
     for _ in range(2):
         assert tuple(read(body_of(A, B, C), known).node_names) == ("a", "b", "c")

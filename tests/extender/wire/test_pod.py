@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from extender.wire.errors import BadRequest
+from extender.wire.arguments import BadRequest
 from extender.wire.pod import read_pod
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo

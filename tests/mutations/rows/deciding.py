@@ -153,7 +153,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a new replica waits for its view",
-        "extender/readiness.py",
+        "extender/app.py",
         "if waits and not self._is_ready:",
         "if False:",
         "extender/test_readiness.py::test_it_is_ready_as_soon_as_all_is_listed",

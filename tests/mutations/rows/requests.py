@@ -50,14 +50,14 @@ MUTATIONS = (
     ),
     Mutation(
         "names of a request are counted",
-        "extender/wire/candidates.py",
+        "extender/wire/nodes.py",
         'if listed.count(b",") >= MAX_NODES:',
         "if False:",
         "extender/test_body_memory.py::test_20_000_nodes_are_read_and_no_more",
     ),
     Mutation(
         "nodes of a request are counted while they are decoded",
-        "extender/wire/candidates.py",
+        "extender/wire/nodes.py",
         "array_like=True, forbid_unknown_fields=True, gc=False",
         "array_like=True, gc=False",
         "extender/test_body_memory.py::test_20_000_nodes_are_read_and_no_more",
@@ -71,7 +71,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a node is bounded before it is decoded",
-        "extender/wire/candidates.py",
+        "extender/wire/nodes.py",
         "if (size := memoryview(item).nbytes) > MAX_OBJECT_BYTES:",
         "if (size := 0):",
         "extender/test_body_memory.py::test_9_mb_of_tiny_values_or_of_one_are_refused_at_a_fraction_of_their_size",
@@ -99,7 +99,7 @@ MUTATIONS = (
     ),
     Mutation(
         "full nodes are sent in chunks of bounded size",
-        "extender/responses.py",
+        "extender/handlers.py",
         "if chunk_bytes >= _CHUNK_BYTES:",
         "if len(chunk) >= 24:",
         "extender/test_responses.py::test_full_nodes_are_sent_in_chunks_of_bounded_size",
