@@ -14,7 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from extender.api.overview import Overview
 from leadsman.cli import doctor_checks, extender_client, kubectl, output
 from leadsman.cli.doctor_checks import Denied, Finding, Seen, Status, pods_of
-from leadsman.cli.extender_client import ExtenderApi
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.kubectl import Kubectl, is_ready
 from leadsman.runtime.version import VERSION
@@ -137,15 +136,15 @@ def _sysctl(kubectl: Kubectl, pod: Mapping[str, Any]) -> str:
 
 def _overviews(kubectl: Kubectl, namespace: str) -> dict[str, Overview | Denied]:
     def overview(pod: Mapping[str, Any]) -> Overview:
-        with extender_client.forwarded(kubectl, pod, extender_client.API_PORT) as replica:
-            return ExtenderApi(replica, _HINT).get("/overview", Overview)
+        with extender_client.forwarded(kubectl, pod, extender_client.API_PORT, _HINT) as api:
+            return api.get("/overview", Overview)
 
     pods = extender_client.extender_pods(kubectl, namespace)
     return {pod["metadata"]["name"]: _asked(partial(overview, pod)) for pod in pods}
 
 
 def _metric(kubectl: Kubectl, pod: Mapping[str, Any], metric: str, port: int) -> float | None:
-    with extender_client.forwarded(kubectl, pod, port) as replica:
-        text = ExtenderApi(replica, _HINT).read("/metrics").decode()
+    with extender_client.forwarded(kubectl, pod, port, _HINT) as api:
+        text = api.read("/metrics").decode()
     samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
     return next((sample.value for sample in samples if sample.name == metric), None)

@@ -3,6 +3,7 @@ does not exist yet.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -37,7 +38,7 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "-f",
         "--filename",
-        help="what would be decided on the pod or workload of this YAML (-: standard input)",
+        help="what would be decided on the pods and workloads of this YAML (-: standard input)",
         type=_file_or_stdin,
         metavar="FILE",
     )
@@ -57,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
     if args.pod and (args.filename is not None or args.all_namespaces):
         raise ValueError(f"{args.pod}: leave out the pod with -f and with -A")
     if args.filename is not None:
-        _explain_file(args, _read(args.filename))
+        _explain_file(args, _documents(args.filename))
     elif args.pod is None:
         _list_decisions(args)
     else:
@@ -72,31 +73,33 @@ def _wants_all(args: argparse.Namespace) -> bool:
     return args.output in ("json", "yaml")
 
 
-def _explain_file(args: argparse.Namespace, yaml: str) -> None:
+def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
+    """What would be decided on each document; as data, a list where there are several."""
+
+    def show(decide: Callable[[str], DecisionDetail]) -> None:
+        def decided() -> DecisionDetail | list[DecisionDetail]:
+            details = [decide(each) for each in documents]
+            return details if len(details) > 1 else details[0]
+
+        output.show(
+            args, decided, lambda found: "\n".join(map(decision_text, found if isinstance(found, list) else [found]))
+        )
+
     if args.snapshot is not None:
         from leadsman.cli import what_if  # Here: asking an extender needs nothing of it.
 
-        detail = what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot)
-        output.show(args, lambda: detail, decision_text)
+        show(lambda yaml: what_if.decide_on_snapshot(yaml, str(args.filename), args.snapshot))
         return
     with extender_client.connect(args) as api:
-        asked = WhatIfRequest(yaml)
-
-        def ask(limit: int, cursor: str | None) -> DecisionDetail:
-            return api.post("/what-if", asked, DecisionDetail, limit=limit, cursor=cursor)
-
-        output.show(args, lambda: _with_nodes(ask, _wants_all(args)), decision_text)
+        show(lambda yaml: _ask(api, "/what-if", _wants_all(args), WhatIfRequest(yaml)))
 
 
-Ask = Callable[[int, str | None], DecisionDetail]
-"""Takes how many nodes are wanted, and the cursor of a further page."""
-
-
-def _with_nodes(ask: Ask, wants_all: bool) -> DecisionDetail:
+def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> DecisionDetail:
     """With the nodes that a table shows, or with all."""
-    detail = ask(extender_client.MAX_LIMIT if wants_all else ROWS, None)
+    limit = extender_client.MAX_LIMIT if wants_all else ROWS
+    detail = api.get(path, DecisionDetail, body, limit=limit)
     while wants_all and detail.next is not None:
-        page = ask(extender_client.MAX_LIMIT, detail.next)
+        page = api.get(path, DecisionDetail, body, limit=limit, cursor=detail.next)
         nodes = (*detail.explanation.nodes, *page.explanation.nodes)
         detail = replace(page, explanation=replace(page.explanation, nodes=nodes))
     return detail
@@ -109,12 +112,8 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
     """
     found, failed = list[DecisionDetail](), list[ExtenderError]()
     for api in replicas:
-
-        def ask(limit: int, cursor: str | None, api: ExtenderApi = api) -> DecisionDetail:
-            return api.get(path, DecisionDetail, limit=limit, cursor=cursor)
-
         try:
-            found.append(_with_nodes(ask, wants_all))
+            found.append(_ask(api, path, wants_all))
         except ExtenderError as error:
             failed.append(error)
     silent = [error for error in failed if not isinstance(error, Refused)]
@@ -149,7 +148,17 @@ def _list_decisions(args: argparse.Namespace) -> None:
     def text(decisions: Sequence[DecisionRow]) -> str:
         if not decisions:
             return f"no decision is kept on a pod {f'of the namespace {namespace}' if namespace else 'at all'}\n"
-        return output.table(rows(decisions))
+        rows = [
+            (
+                each.pod,
+                each.at,
+                str(each.passed),
+                str(each.asked - each.passed),
+                each.best[0].node if each.best else "-",
+            )
+            for each in decisions
+        ]
+        return output.table([("POD", "DECIDED", "PASSED", "REFUSED", "BEST"), *rows])
 
     with extender_client.connect_to_every(args) as replicas:
 
@@ -159,22 +168,6 @@ def _list_decisions(args: argparse.Namespace) -> None:
             return sorted(of_namespace, key=lambda each: each.at, reverse=True)
 
         output.show(args, newest_first, text)
-
-
-def rows(decisions: Sequence[DecisionRow]) -> Sequence[Sequence[str]]:
-    return [
-        ["POD", "DECIDED", "PASSED", "REFUSED", "BEST"],
-        *(
-            [
-                each.pod,
-                each.at,
-                str(each.passed),
-                str(each.asked - each.passed),
-                (each.best[0].node if each.best else "-"),
-            ]
-            for each in decisions
-        ),
-    ]
 
 
 def _namespace(args: argparse.Namespace) -> str:
@@ -187,11 +180,14 @@ def _file_or_stdin(text: str) -> Path:
     return Path(text) if text == "-" else existing_file(text)
 
 
-def _read(file: Path) -> str:
+def _documents(file: Path) -> list[str]:
+    """The documents of the file, each as it is written, as errors name its lines; without the empty ones."""
     data = sys.stdin.buffer.read(_MAX_YAML_BYTES + 1) if str(file) == "-" else file.read_bytes()
     if len(data) > _MAX_YAML_BYTES:
         raise ValueError(f"{file}: larger than {_MAX_YAML_BYTES >> 10} KiB, which no pod needs")
     try:
-        return data.decode()
+        # At a line's beginning, --- ends a document also within a block of text.
+        documents = re.split(r"^---(?=\s|$)", data.decode(), flags=re.MULTILINE)
     except UnicodeDecodeError as error:
         raise ValueError(f"{file}: {error}; want YAML in UTF-8") from error
+    return [each for each in documents if re.search(r"^\s*[^\s#]", each, re.MULTILINE)] or documents[:1]

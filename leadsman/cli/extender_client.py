@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 from urllib.request import ProxyHandler, Request, build_opener
 
 import msgspec
-from msgspec import Struct
 
 from extender.api.requests import ErrorBody, ListPage
 from leadsman.cli import kubectl, output
@@ -26,46 +25,6 @@ API_PORT = 9008
 """Of the extender's API and page, on its pod's loopback address."""
 
 SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
-
-
-class Replica(Struct, frozen=True):
-    """One extender, as it can be asked. forwarded: by kubectl, so that no proxy of the environment stands between."""
-
-    name: str
-    url: str
-    forwarded: bool = False
-
-
-@contextlib.contextmanager
-def replicas(args: argparse.Namespace, *, every: bool = False) -> Iterator[Sequence[Replica]]:
-    """The extender that the flags name; through kubectl the first ready pod, or `every` one. KubectlError."""
-    if args.extender != THROUGH_KUBECTL:
-        yield [Replica(args.extender, args.extender)]
-        return
-    kubectl = Kubectl.of(args)
-    pods = extender_pods(kubectl, args.extender_namespace)
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(forwarded(kubectl, pod, API_PORT)) for pod in (pods if every else pods[:1])]
-
-
-def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any]]:
-    """The running extender pods, ready ones first. KubectlError when there is none."""
-    pods = kubectl.json("get", "pods", "-n", namespace, "-l", SELECTOR)["items"]
-    running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
-    if not running:
-        raise KubectlError(
-            f"no extender runs in the namespace {namespace}; name another one with --extender-namespace,"
-            f" or look at it: kubectl get pods -n {namespace}"
-        )
-    return sorted(running, key=lambda pod: (not is_ready(pod), pod["metadata"]["name"]))
-
-
-@contextlib.contextmanager
-def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int) -> Iterator[Replica]:
-    """The pod as a replica, behind a forwarded port. KubectlError."""
-    name = pod["metadata"]["name"]
-    with kubectl.port_forward(pod["metadata"]["namespace"], name, port) as local:
-        yield Replica(name, f"http://127.0.0.1:{local}", forwarded=True)
 
 
 T = TypeVar("T")
@@ -100,18 +59,16 @@ def options(add: Options, json: str) -> None:
 class ExtenderApi:
     """The API of one replica."""
 
-    def __init__(self, replica: Replica, hint: str = "") -> None:
-        """hint: what to do when it cannot be reached."""
-        self.name = replica.name
-        self._replica, self._hint = replica, hint
+    def __init__(self, name: str, url: str, hint: str, forwarded: bool = False) -> None:
+        """hint: what to do when it cannot be reached. forwarded: by kubectl; no proxy is asked."""
+        self.name, self._url, self._hint, self._forwarded = name, url, hint, forwarded
 
-    def get(self, path: str, kind: type[T], **query: object) -> T:
-        """path: below /api/v1. query: a parameter that is None or "" is left out. ExtenderError."""
-        return msgspec.json.decode(self.read(f"{PREFIX}{path}{_query(query)}"), type=kind)
-
-    def post(self, path: str, body: object, kind: type[T], **query: object) -> T:
-        data = msgspec.json.encode(body)
-        return msgspec.json.decode(self.read(f"{PREFIX}{path}{_query(query)}", data), type=kind)
+    def get(self, path: str, kind: type[T], body: object = None, **query: object) -> T:
+        """path: below /api/v1. body: makes it a POST. query: a parameter that is None or "" is left out.
+        ExtenderError."""
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        whole = f"{PREFIX}{path}{f'?{urlencode(given)}' if given else ''}"
+        return msgspec.json.decode(self.read(whole, msgspec.json.encode(body) if body else None), type=kind)
 
     def every(self, path: str, kind: type[T], **query: object) -> list[T]:
         """Returns all items of a list, page after page."""
@@ -125,8 +82,8 @@ class ExtenderApi:
 
     def read(self, path: str, data: bytes | None = None) -> bytes:
         """Returns what it answers at this path, with its query. data: of a POST."""
-        request = Request(f"{self._replica.url}{path}", data, {"Content-Type": "application/json"} if data else {})
-        opener = build_opener(ProxyHandler({})) if self._replica.forwarded else build_opener()
+        request = Request(f"{self._url}{path}", data, {"Content-Type": "application/json"} if data else {})
+        opener = build_opener(ProxyHandler({})) if self._forwarded else build_opener()
         try:
             with opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return bytes(answer.read())
@@ -135,11 +92,6 @@ class ExtenderApi:
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise ExtenderError(f"cannot reach {self.name}: {reason}. {self._hint}".strip()) from error
-
-
-def _query(parameters: dict[str, object]) -> str:
-    given = {name: value for name, value in parameters.items() if value not in (None, "")}
-    return f"?{urlencode(given)}" if given else ""
 
 
 def _refusal(body: bytes) -> str:
@@ -151,23 +103,43 @@ def _refusal(body: bytes) -> str:
 
 
 @contextlib.contextmanager
-def connect(args: argparse.Namespace) -> Iterator[ExtenderApi]:
-    """The API of one replica: all have the same state. KubectlError when kubectl finds no extender."""
-    with replicas(args) as found:
-        yield ExtenderApi(found[0], _hint(args))
+def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) -> Iterator[ExtenderApi]:
+    """The pod's port, behind one of this machine. KubectlError."""
+    name = pod["metadata"]["name"]
+    with kubectl.port_forward(pod["metadata"]["namespace"], name, port) as local:
+        yield ExtenderApi(name, f"http://127.0.0.1:{local}", hint, forwarded=True)
 
 
 @contextlib.contextmanager
-def connect_to_every(args: argparse.Namespace) -> Iterator[Sequence[ExtenderApi]]:
-    """The APIs of all replicas, for what each alone keeps."""
-    with replicas(args, every=True) as found:
-        yield [ExtenderApi(each, _hint(args)) for each in found]
+def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterator[Sequence[ExtenderApi]]:
+    """The APIs of all replicas, for what each alone keeps. first: of the first ready one alone. KubectlError."""
+    if args.extender != THROUGH_KUBECTL:
+        hint = "Name the address of its --api-listen with --extender URL."
+        yield [ExtenderApi(args.extender, args.extender, hint)]
+        return
+    ours, hint = Kubectl.of(args), f"Look at its pods: kubectl get pods -n {args.extender_namespace}"
+    pods = extender_pods(ours, args.extender_namespace)
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(forwarded(ours, pod, API_PORT, hint)) for pod in (pods[:1] if first else pods)]
 
 
-def _hint(args: argparse.Namespace) -> str:
-    if args.extender == THROUGH_KUBECTL:
-        return f"Look at its pods: kubectl get pods -n {args.extender_namespace}"
-    return "Name the address of its --api-listen with --extender URL."
+@contextlib.contextmanager
+def connect(args: argparse.Namespace) -> Iterator[ExtenderApi]:
+    """The API of one replica: all have the same state. KubectlError when kubectl finds no extender."""
+    with connect_to_every(args, first=True) as (api,):
+        yield api
+
+
+def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any]]:
+    """The running extender pods, ready ones first. KubectlError when there is none."""
+    pods = kubectl.json("get", "pods", "-n", namespace, "-l", SELECTOR)["items"]
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
+    if not running:
+        raise KubectlError(
+            f"no extender runs in the namespace {namespace}; name another one with --extender-namespace,"
+            f" or look at it: kubectl get pods -n {namespace}"
+        )
+    return sorted(running, key=lambda pod: (not is_ready(pod), pod["metadata"]["name"]))
 
 
 def _url(text: str) -> str:

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,16 +58,18 @@ def main(args: argparse.Namespace) -> int:
 
 async def _uninstall(args: argparse.Namespace) -> int:
     async with ApiClient(process_flags.operator_api_access(args)) as client:
-        objects = await find_objects(client)
+        objects, nodes = await find_objects(client), list[NodeChange]()
         if args.keep is not None:
-            objects, changes = _not_in(_named(args.keep), objects), []
+            kept = _named(args.keep)
+            deployed = [each for each in objects if each.manager == KUSTOMIZE]
+            objects = [each for each in deployed if (each.kind, each.namespace, each.name) not in kept]
         else:
-            changes = await find_node_changes(client)
+            nodes = [change async for node in _listed(client, NODES) if (change := node_change(node))]
         if not args.crd:
             objects = [each for each in objects if each.kind not in TASPOLICY_KINDS]
         rows = [("WHAT", "NAMESPACE", "NAME", "BECAUSE")]
         rows += [(each.kind, each.namespace, each.name, each.because) for each in objects]
-        rows += [("Node", "", each.node, f"has {', '.join(each.parts)}") for each in changes]
+        rows += [("Node", "", each.node, f"has {', '.join(each.parts)}") for each in nodes]
         if len(rows) == 1:
             print("nothing of Leadsman is in the cluster")
             return 0
@@ -75,12 +77,10 @@ async def _uninstall(args: argparse.Namespace) -> int:
         if not args.delete:
             print("\nnothing was changed; --delete deletes these objects and what these nodes have", file=sys.stderr)
             return 1
-        failed = False
-        for change in changes:
-            failed |= await _failed(f"Node {change.node}", apply(client, change))
-        for each in sorted(objects, key=deletion_rank):
-            failed |= await _failed(f"{each.kind} {each.name}", client.delete(each.path))
-        return int(failed)
+        failed = [await _failed(f"Node {each.node}", _take_off(client, each)) for each in nodes]
+        for each in sorted(objects, key=_deletion_rank):
+            failed.append(await _failed(f"{each.kind} {each.name}", client.delete(each.path)))
+        return int(any(failed))
 
 
 def _named(manifests: Path) -> set[tuple[str, str, str]]:
@@ -96,12 +96,6 @@ def _named(manifests: Path) -> set[tuple[str, str, str]]:
     return found
 
 
-def _not_in(kept: set[tuple[str, str, str]], objects: "list[Leftover]") -> list["Leftover"]:
-    """Returns what kustomize deployed and these manifests no longer have."""
-    deployed = [each for each in objects if each.manager == KUSTOMIZE]
-    return [each for each in deployed if (each.kind, each.namespace, each.name) not in kept]
-
-
 async def _failed(what: str, deletion: Awaitable[None]) -> bool:
     """Tells whether it failed, which is said."""
     try:
@@ -115,52 +109,60 @@ async def _failed(what: str, deletion: Awaitable[None]) -> bool:
 
 
 PAGE_OBJECTS = "500"
+NODES = "/api/v1/nodes"
 
-_Object = dict[str, Any]
+PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "leadsman"
+"""On every object of the manifests, of the chart and of `leadsman certs`."""
+
+MANAGER_LABEL, KUSTOMIZE = "app.kubernetes.io/managed-by", "kustomize"
+
+SECRETS = ("ca", "etcd-ca", "etcd-tls", "etcd-trust", "extender-tls", "scheduler-tls")
+WRITTEN_BY_PROCESSES = {
+    ("Namespace", PLACEHOLDER_NAMESPACE),
+    ("Lease", "leadsman-controller"),
+    ("Lease", "leadsman-scheduler"),
+    *(("ConfigMap", each.config_map) for each in (SELF_HEALING, BACKUPS, MOVES, MOVE_PLAN)),
+    *(("Secret", f"leadsman-{name}") for name in SECRETS),
+}
+"""(kind, name) of what controllers, cert-manager and second schedulers write, without our label."""
+
+TASPOLICY_KINDS = ("CustomResourceDefinition", "TASPolicy")
+"""Others may use these too."""
 
 
-async def find_objects(client: ApiClient) -> list["Leftover"]:
+class Leftover(Struct, frozen=True):
+    """An object that is ours.
+
+    because: by what it was recognised.
+    path: of the API, to delete it.
+    manager: the tool that deployed it, by its label; "": none says so.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    because: str
+    path: str
+    manager: str
+
+
+async def find_objects(client: ApiClient) -> list[Leftover]:
     """Returns all objects that are ours. A kind that may not be listed is left out. ApiError."""
     # An object may be served by two groups, as Events are.
     found: dict[str, Leftover] = {}
     async for base, resource in _resources(client):
+        plural, kind = resource["name"], resource["kind"]
         try:
-            async for item in _listed(client, f"{base}/{resource['name']}"):
-                metadata = item["metadata"]
-                namespace = metadata.get("namespace", "")
-                because = why_ours(resource["kind"], item)
-                if because:
-                    inside = f"namespaces/{namespace}/" if namespace else ""
-                    path = f"{base}/{inside}{resource['name']}/{metadata['name']}"
+            async for item in _listed(client, f"{base}/{plural}"):
+                if because := why_ours(kind, item):
+                    metadata = item["metadata"]
+                    name, namespace = metadata["name"], metadata.get("namespace", "")
+                    path = f"{base}/{f'namespaces/{namespace}/' if namespace else ''}{plural}/{name}"
                     manager = (metadata.get("labels") or {}).get(MANAGER_LABEL, "")
-                    kind, name = resource["kind"], metadata["name"]
                     found.setdefault(metadata["uid"], Leftover(kind, namespace, name, because, path, manager))
         except (Forbidden, NotFound):
             continue
     return sorted(found.values(), key=lambda each: (each.kind, each.namespace, each.name))
-
-
-async def find_node_changes(client: ApiClient) -> list["NodeChange"]:
-    """Returns what is ours on each node that has something. ApiError."""
-    return [change async for node in _listed(client, "/api/v1/nodes") if (change := node_change(node))]
-
-
-async def apply(client: ApiClient, change: "NodeChange") -> None:
-    """Takes it off the node. Conflict when the node's taints may be others by now: run it again. ApiError."""
-    path = f"/api/v1/nodes/{change.node}"
-    if change.condition:
-        gone = {"$patch": "delete", "type": UNREACHABLE_CONDITION}
-        await client.patch(f"{path}/status", {"status": {"conditions": [gone]}}, PatchType.STRATEGIC)
-    metadata: dict[str, Any] = {
-        "labels": dict.fromkeys(change.labels),
-        "annotations": dict.fromkeys(change.annotations),
-    }
-    if change.taints is None:
-        await client.patch(path, {"metadata": metadata})
-    else:
-        if not change.condition:
-            metadata["resourceVersion"] = change.resource_version
-        await client.patch(path, {"metadata": metadata, "spec": {"taints": list(change.taints)}})
 
 
 async def _resources(client: ApiClient) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
@@ -177,7 +179,7 @@ async def _resources(client: ApiClient) -> AsyncIterator[tuple[str, Mapping[str,
                 yield base, resource
 
 
-async def _listed(client: ApiClient, path: str) -> AsyncIterator[_Object]:
+async def _listed(client: ApiClient, path: str) -> AsyncIterator[dict[str, Any]]:
     query = {"limit": PAGE_OBJECTS}
     while True:
         page = await client.get(path, dict, query)
@@ -187,66 +189,6 @@ async def _listed(client: ApiClient, path: str) -> AsyncIterator[_Object]:
         if not after:
             return
         query = {"limit": PAGE_OBJECTS, "continue": after}
-
-
-PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "leadsman"
-"""On every object of the manifests, of the chart and of `leadsman certs`."""
-
-MANAGER_LABEL, KUSTOMIZE = "app.kubernetes.io/managed-by", "kustomize"
-
-WRITTEN_BY_PROCESSES = {
-    ("Lease", "leadsman-controller"),
-    ("Lease", "leadsman-scheduler"),
-    *(("ConfigMap", each.config_map) for each in (SELF_HEALING, BACKUPS, MOVES, MOVE_PLAN)),
-    ("Secret", "leadsman-ca"),
-    ("Secret", "leadsman-etcd-ca"),
-    ("Secret", "leadsman-etcd-tls"),
-    ("Secret", "leadsman-etcd-trust"),
-    ("Secret", "leadsman-extender-tls"),
-    ("Secret", "leadsman-scheduler-tls"),
-}
-"""(kind, name) of what controllers, cert-manager and second schedulers write, without our label."""
-
-TASPOLICY_KINDS = ("CustomResourceDefinition", "TASPolicy")
-"""Others may use these too."""
-
-_FIRST = ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob")
-_LAST = ("Namespace", "CustomResourceDefinition")
-
-
-class Leftover(Struct, frozen=True):
-    """An object that is ours.
-
-    because: by what it was recognised.
-    manager: the tool that deployed it, by its label; "": none says so.
-    path: of the API, to delete it.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    because: str
-    path: str
-    manager: str = ""
-
-
-class NodeChange(Struct, frozen=True):
-    """What is taken off a node.
-
-    parts: each as an operator reads it.
-    labels, annotations: keys.
-    taints: those that stay; None: all do.
-    condition: whether ours is there.
-    resource_version: at which this was read.
-    """
-
-    node: str
-    parts: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    annotations: tuple[str, ...] = ()
-    taints: tuple[dict[str, Any], ...] | None = None
-    condition: bool = False
-    resource_version: str = ""
 
 
 def why_ours(kind: str, item: Mapping[str, Any]) -> str:
@@ -259,8 +201,6 @@ def why_ours(kind: str, item: Mapping[str, Any]) -> str:
         return f"label {PART_OF_LABEL}={PART_OF}"
     if (kind, metadata["name"]) in WRITTEN_BY_PROCESSES:
         return "its name"
-    if kind == "Namespace" and metadata["name"] == PLACEHOLDER_NAMESPACE:
-        return "its name"
     if kind == "Pod" and metadata.get("namespace") == PLACEHOLDER_NAMESPACE and PLACEHOLDER_LABEL in labels:
         return f"label {PLACEHOLDER_LABEL}"
     if kind == "Event" and REPORTING_CONTROLLER in (item.get("reportingComponent"), item.get("reportingController")):
@@ -268,48 +208,62 @@ def why_ours(kind: str, item: Mapping[str, Any]) -> str:
     return ""
 
 
+def _deletion_rank(each: Leftover) -> tuple[int, str, str]:
+    """What writes goes first, what holds others last."""
+    writes = each.kind in ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob")
+    holds = each.kind in ("Namespace", "CustomResourceDefinition")
+    return holds - writes, each.kind, each.name
+
+
+class NodeChange(Struct, frozen=True):
+    """What is taken off a node: each part as an operator reads it, the patch, and whether our condition is there."""
+
+    node: str
+    parts: Sequence[str]
+    patch: Mapping[str, Any]
+    condition: bool
+
+
 def node_change(node: Mapping[str, Any]) -> NodeChange | None:
     """Returns what of Leadsman is on this Node object; None: nothing.
 
-    Labels are those that the annotation of the controller names and that the named policy could have written.
+    Labels are ours by our domain, or where the annotation of the controller names them and the named policy could have
+    written them.
     """
     metadata = node["metadata"]
-    present = metadata.get("annotations") or {}
-    annotations = tuple(sorted(key for key in present if key.startswith(f"{DOMAIN}/")))
-    labels = tuple(sorted(key for key in _owned_labels(metadata) if key in (metadata.get("labels") or {})))
-    labels += tuple(sorted(key for key in metadata.get("labels") or {} if key.startswith(f"{DOMAIN}/")))
-    all_taints = tuple(node.get("spec", {}).get("taints") or ())
-    others = tuple(taint for taint in all_taints if taint["key"] != UNREACHABLE_TAINT)
+    ours = {
+        field: sorted(key for key in metadata.get(field) or {} if key.startswith(f"{DOMAIN}/"))
+        for field in ("annotations", "labels")
+    }
+    ours["labels"] += sorted(_owned_labels(metadata) & (metadata.get("labels") or {}).keys())
+    taints = node.get("spec", {}).get("taints") or []
+    others = [taint for taint in taints if taint["key"] != UNREACHABLE_TAINT]
     conditions = node.get("status", {}).get("conditions") or ()
     condition = any(each["type"] == UNREACHABLE_CONDITION for each in conditions)
-    parts = [f"annotation {key}" for key in annotations] + [f"label {key}" for key in labels]
-    parts += [f"taint {UNREACHABLE_TAINT}"] if others != all_taints else []
-    parts += [f"condition {UNREACHABLE_CONDITION}"] if condition else []
-    if not parts:
-        return None
-    return NodeChange(
-        node=metadata["name"],
-        parts=tuple(parts),
-        labels=labels,
-        annotations=annotations,
-        taints=others if others != all_taints else None,
-        condition=condition,
-        resource_version=metadata.get("resourceVersion", ""),
-    )
+    parts = [f"{field.removesuffix('s')} {key}" for field, keys in ours.items() for key in keys]
+    parts += [f"taint {UNREACHABLE_TAINT}"] * (others != taints) + [f"condition {UNREACHABLE_CONDITION}"] * condition
+    patch: dict[str, Any] = {"metadata": {field: dict.fromkeys(keys) for field, keys in ours.items()}}
+    if others != taints:
+        patch["metadata"]["resourceVersion"] = metadata["resourceVersion"]
+        patch["spec"] = {"taints": others}
+    return NodeChange(metadata["name"], parts, patch, condition) if parts else None
 
 
-def _owned_labels(metadata: Mapping[str, Any]) -> tuple[str, ...]:
+async def _take_off(client: ApiClient, change: NodeChange) -> None:
+    """Conflict when the node's taints may be others by now: run it again. ApiError."""
+    path = f"{NODES}/{change.node}"
+    await client.patch(path, change.patch)
+    if change.condition:
+        gone = {"$patch": "delete", "type": UNREACHABLE_CONDITION}
+        await client.patch(f"{path}/status", {"status": {"conditions": [gone]}}, PatchType.STRATEGIC)
+
+
+def _owned_labels(metadata: Mapping[str, Any]) -> set[str]:
     """A record that nobody can read names none; the annotation goes all the same."""
     annotations = metadata.get("annotations") or {}
     if OWNERSHIP_ANNOTATION not in annotations:
-        return ()
+        return set()
     try:
-        return tuple(parse_ownership(NodeView(name=metadata["name"], annotations=annotations)))
+        return {*parse_ownership(NodeView(name=metadata["name"], annotations=annotations))}
     except BadOwnership:
-        return ()
-
-
-def deletion_rank(each: "Leftover") -> tuple[int, str, str]:
-    """Returns what writes goes first, what holds others last."""
-    rank = 0 if each.kind in _FIRST else 2 if each.kind in _LAST else 1
-    return rank, each.kind, each.name
+        return set()

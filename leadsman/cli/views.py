@@ -232,7 +232,7 @@ def page_main(args: argparse.Namespace) -> int:
 
 def _newest_decision(ours: Kubectl, pod: Mapping[str, Any]) -> str:
     """When the replica decided last; "": never, or it does not say."""
-    with contextlib.suppress(CommandFailed), forwarded(ours, pod, API_PORT) as replica:
-        kept = ExtenderApi(replica).get("/decisions", ListPage[DecisionRow], limit=1)
+    with contextlib.suppress(CommandFailed), forwarded(ours, pod, API_PORT, "") as api:
+        kept = api.get("/decisions", ListPage[DecisionRow], limit=1)
         return kept.items[0].at if kept.items else ""
     return ""

@@ -40,6 +40,16 @@ def test_a_pod_and_a_workload_s_template_are_decided_alike(
     assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
 
 
+def test_each_document_of_a_file_is_decided(snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pods.yaml").write_text(f"# two pods\n---\n{POD}---\n{DEPLOYMENT}---\n# the end\n")
+    asked = ["explain", "-f", str(tmp_path / "pods.yaml"), "--snapshot", snapshot]
+    assert main([*asked, "-o", "json"]) == 0
+    pods = [each["explanation"]["pod"] for each in json.loads(capsys.readouterr().out)]
+    assert pods == ["default/cart", "shop/cart"]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.count("decided ") == 2
+
+
 def test_what_kube_scheduler_refuses_is_said_too(
     snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,7 +99,6 @@ def test_a_bound_to_a_workload_of_a_generated_cluster_is_looked_up(
         ("kind: Service\nmetadata: {name: a}\n", "pod.yaml: kind is 'Service'; allowed: YAML of one Pod, Deployment"),
         ("kind: Pod\n# \xff", "pod.yaml: 'utf-8' codec can't decode byte 0xff in position 12"),
         ("a: [", "pod.yaml: $: line 1, column 5"),
-        (POD + "---\n" + POD, "line 5, column 1: but found another document"),
         ("kind: Pod\nmetadata: {name: a, labels: {app: 3}}\n", "labels"),
         ("#" * (257 << 10), "larger than 256 KiB"),
     ],

@@ -55,4 +55,11 @@ MUTATIONS = (
         "        elif False:\n",
         "leadsman/cli/diagnosis/test_doctor.py::test_controllers_and_members_of_etcd_say_by_their_metrics_how_they_are",
     ),
+    Mutation(
+        "explain -f decides on every document of a file",
+        "leadsman/cli/explain.py",
+        r're.split(r"^---(?=\s|$)", data.decode(), flags=re.MULTILINE)',
+        "[data.decode()]",
+        "leadsman/cli/test_what_if.py::test_each_document_of_a_file_is_decided",
+    ),
 )
