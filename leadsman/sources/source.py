@@ -1,11 +1,34 @@
 """What all sources have in common."""
 
+import time
 from asyncio import Event
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import HasMetadata, ObjectChange
+from leadsman.kube.reflector import Reflector
 from leadsman.runtime.problem_log import ProblemLog
 
+T = TypeVar("T", bound=HasMetadata)
 T_co = TypeVar("T_co", covariant=True)
+
+MAX_BACKOFF_SECONDS = 4.0
+"""Between attempts: what is followed is current within 10 s after the API server is back. Few processes follow it."""
+
+
+def follow(
+    client: ApiClient,
+    options: ListOptions,
+    kind: type[T],
+    on_changes: Callable[[Sequence[ObjectChange[T]]], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> Reflector[T]:
+    """A list and watch on which decisions wait."""
+    return Reflector(
+        client, options, kind, on_changes=on_changes, longest_pause_seconds=MAX_BACKOFF_SECONDS, clock=clock
+    )
 
 
 class Source(Protocol[T_co]):

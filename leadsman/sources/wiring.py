@@ -27,46 +27,38 @@ from leadsman.state.store import Store
 
 # Metrics of what is followed on the API server. A scrape reads memory only.
 
-_RESOURCE = ("resource",)
+_COUNTERS = {
+    "relists": "Complete lists read, the first and those after a broken watch.",
+    "reconnects": "Watches that were lost and opened again.",
+    "problems": "Objects that could not be decoded and are ignored.",
+    "cut_objects": "Versions of objects with so many labels or annotations that only those that are read are kept.",
+}
 
 
 def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
     """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=["resource"])
     age = GaugeMetricFamily(
         "leadsman_apiserver_age_seconds",
         "Seconds since the API server last confirmed the list or watch.",
-        labels=_RESOURCE,
+        labels=["resource"],
     )
-    relists = CounterMetricFamily(
-        "leadsman_apiserver_relists", "Complete lists read, the first and those after a broken watch.", labels=_RESOURCE
-    )
-    problems = CounterMetricFamily(
-        "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=_RESOURCE
-    )
-    cut = CounterMetricFamily(
-        "leadsman_apiserver_cut_objects",
-        "Versions of objects with so many labels or annotations that only those which Leadsman reads are kept.",
-        labels=_RESOURCE,
-    )
-    reconnects = CounterMetricFamily(
-        "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=_RESOURCE
-    )
+    counters = [
+        CounterMetricFamily(f"leadsman_apiserver_{name}", text, labels=["resource"]) for name, text in _COUNTERS.items()
+    ]
     errors = CounterMetricFamily(
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=["resource", "error"]
     )
-    for resource_name, one in reflectors.items():
-        name = [resource_name]
-        held.add_metric(name, one.object_count)
-        relists.add_metric(name, one.relists)
-        reconnects.add_metric(name, one.reconnects)
-        problems.add_metric(name, one.decode_error_count)
-        cut.add_metric(name, one.cut_count)
+    for name, one in reflectors.items():
+        held.add_metric([name], one.object_count)
+        counts = (one.relists, one.reconnects, one.decode_error_count, one.cut_count)
+        for counter, count in zip(counters, counts, strict=True):
+            counter.add_metric([name], count)
         if one.loaded.is_set():
-            age.add_metric(name, one.age_seconds(now))
+            age.add_metric([name], one.age_seconds(now))
         for error, count in sorted(one.errors.items()):
-            errors.add_metric([*name, error], count)
-    yield from (held, age, relists, reconnects, problems, cut, errors)
+            errors.add_metric([name, error], count)
+    yield from (held, age, *counters, errors)
 
 
 class SourceSettings(Struct, frozen=True):

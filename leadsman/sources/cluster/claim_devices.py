@@ -57,7 +57,6 @@ class ClaimDevices:
         self._selections: dict[Selection, Sequence[Selector]] = {}
         self._problems: dict[Selection, str] = {}
         self._nodes: dict[str, _NodeCount] = {}
-        self._verdicts: dict[str, dict[Selection, bytes]] = defaultdict(dict)
         self._selected: dict[str, Mapping[str, DeviceCount]] = {}
         self._stale = set[str]()
         self._selections_stale = False
@@ -87,15 +86,13 @@ class ClaimDevices:
         for change in changes:
             spec, name = change.object.spec, change.object.metadata.name
             for each in filter(None, (change.old, change.object)):
-                for node in self._pool_changed((each.spec.driver, each.spec.pool.name)):
-                    self._verdicts.pop(node, None)
+                self._pool_changed((each.spec.driver, each.spec.pool.name))
                 self._pools[each.spec.driver, each.spec.pool.name].pop(name, None)
             if change.kind is not ChangeType.DELETED and spec.node_name:
                 pool = (spec.driver, spec.pool.name)
                 self._pools[pool][name] = change.object
                 self._pools_of_node[spec.node_name].add(pool)
                 self._stale.add(spec.node_name)
-                self._verdicts.pop(spec.node_name, None)
 
     def claims_changed(self, changes: Iterable[ObjectChange[ResourceClaimObject]]) -> None:
         """A claim that was given devices asks for none any more."""
@@ -132,14 +129,11 @@ class ClaimDevices:
     def update(self) -> set[str]:
         """Counts again what changed; the nodes whose counts differ from before."""
         added = self._update_selections() if self._selections_stale else {}
-        before = {str(selection): selection for selection in self._selections if selection not in added}
+        before = {str(selection) for selection in self._selections if selection not in added}
         again = set(self._nodes) if self._selections_stale else set[str]()
         changed = set[str]()
         for node in again | self._stale:
             drivers, selected = self.drivers_of(node), self.selected_on(node)
-            if self._selections_stale:
-                verdicts = self._verdicts[node]
-                self._verdicts[node] = {each: verdicts[each] for each in before.values() if each in verdicts}
             if node in self._stale:
                 self._nodes[node] = self._count(node)
                 self._selected[node] = self._select(node, self._selections)
@@ -152,11 +146,9 @@ class ClaimDevices:
         self._selections_stale = False
         return changed
 
-    def _pool_changed(self, pool: PoolId) -> set[str]:
-        """The nodes whose devices are counted again."""
-        nodes = {each.spec.node_name for each in self._pools[pool].values()}
-        self._stale |= nodes
-        return nodes
+    def _pool_changed(self, pool: PoolId) -> None:
+        """The devices of its nodes are counted again."""
+        self._stale |= {each.spec.node_name for each in self._pools[pool].values()}
 
     def _ask(self, table: dict[str, ClaimRequests], kind: str, metadata: ObjectMeta, spec: ClaimSpec | None) -> None:
         key = f"{metadata.namespace}/{metadata.name}"
@@ -206,13 +198,10 @@ class ClaimDevices:
         return _NodeCount(listed, {driver: DeviceCount(count, free[driver]) for driver, count in total.items()})
 
     def _select(self, node: str, selections: Mapping[Selection, Sequence[Selector]]) -> dict[str, DeviceCount]:
-        """Of the node's devices. Verdicts are kept until the slices of one of its pools change."""
+        """Of the node's devices."""
         counts = dict[str, DeviceCount]()
-        devices, kept = self._nodes[node].devices, self._verdicts[node]
         for selection, selectors in selections.items():
-            if selection not in kept:
-                kept[selection] = bytes(_is_selected(device, selectors) for device, _ in devices)
-            free = [is_free for (_, is_free), selected in zip(devices, kept[selection], strict=True) if selected]
+            free = [is_free for device, is_free in self._nodes[node].devices if _is_selected(device, selectors)]
             if free:
                 counts[str(selection)] = DeviceCount(len(free), sum(free))
         return counts

@@ -50,6 +50,7 @@ from leadsman.sources.cluster.cluster_objects import (
 )
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+from leadsman.sources.source import follow
 
 # Puts the API server's objects together to a Cluster, whether a watch or a file brings them.
 
@@ -162,9 +163,6 @@ def _name(metadata: ObjectIdentity) -> str:
     return metadata.name
 
 
-MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts, as for workloads: one process follows."""
-
 LISTS: Mapping[str, ListOptions] = {
     "Node": ListOptions(NODES),
     "CSINode": ListOptions(CSI_NODES),
@@ -190,14 +188,7 @@ class ClusterFollower:
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._assembly = ClusterAssembly()
         self.reflectors: Mapping[str, Reflector[Any]] = {
-            kind: Reflector(
-                client,
-                options,
-                OBJECT_TYPES[kind],
-                on_changes=partial(self._assembly.apply, kind),
-                longest_pause_seconds=MAX_BACKOFF_SECONDS,
-                clock=clock,
-            )
+            kind: follow(client, options, OBJECT_TYPES[kind], partial(self._assembly.apply, kind), clock)
             for kind, options in LISTS.items()
         }
 

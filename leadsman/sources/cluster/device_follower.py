@@ -19,7 +19,6 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import (
     DEVICE_CLASSES,
     NODES,
@@ -41,9 +40,7 @@ from leadsman.sources.cluster.device_objects import (
 )
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
-
-MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts, as for workloads."""
+from leadsman.sources.source import follow
 
 DISCOVERY_SECONDS = 300.0
 """Between two looks whether the API server has resource.k8s.io/v1 by now."""
@@ -86,10 +83,9 @@ class DeviceFollower:
         self._claims_changed = False
         self._inputs = DeviceInputs(followed=True)
         self._stale = asyncio.Event()
-        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
-        self.nodes = Reflector(client, ListOptions(NODES), NodeObject, on_changes=self._nodes_changed, **settings)
+        self.nodes = follow(client, ListOptions(NODES), NodeObject, self._nodes_changed, clock)
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
-        self.pods = Reflector(client, pods, PodObject, on_changes=self._pods_changed, **settings)
+        self.pods = follow(client, pods, PodObject, self._pods_changed, clock)
         kinds: Sequence[tuple[Resource, type[Any], Callable[[Sequence[ObjectChange[Any]]], None]]] = (
             (RESOURCE_SLICES, ResourceSliceObject, self._claim_devices.slices_changed),
             (DEVICE_CLASSES, DeviceClassObject, self._claim_devices.classes_changed),
@@ -97,7 +93,7 @@ class DeviceFollower:
             (RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplateObject, self._claim_devices.templates_changed),
         )
         self._of_claims = [
-            Reflector(client, ListOptions(resource), kind, on_changes=self._then_count(apply), **settings)
+            follow(client, ListOptions(resource), kind, self._then_count(apply), clock)
             for resource, kind, apply in kinds
         ]
 

@@ -15,23 +15,25 @@ that are read, of whichever generation of a ResourceSlice.
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 from leadsman.kube import quantity
 from leadsman.runtime.lru import LruCache
-from leadsman.sources.cluster.device_objects import DeviceAttribute, DeviceFields
+from leadsman.sources.cluster.device_objects import CapacityFields, DeviceAttribute, DeviceFields
+
+V = TypeVar("V")
 
 MAX_CHARACTERS = 1_024
 MAX_LOOPS, MAX_BINDS = 1, 8
 """Of `all`, `exists`, `exists_one`, `map` and `filter`, and of `cel.bind`. One loop within another over what 1,024
 characters can list takes a second; the API server lets that pass, and the extender answers nobody meanwhile."""
 
-MAX_VERDICTS, MAX_SHAPES = 1_024, 64
+MAX_VERDICTS = 1_024
 
 NOT_INSTALLED = "selectors need the package common-expression-language: pip install 'leadsman[dra]'"
 
@@ -72,21 +74,6 @@ class BadSelector(ValueError):
     """The expression cannot be evaluated here. Says why."""
 
 
-class _Read(NamedTuple):
-    """The domains of a device's attributes, or of its capacities, and where those stand that are read: by name, domain
-    and identifier."""
-
-    domains: Iterable[str]
-    names: Mapping[str, tuple[str, str]]
-
-
-class _Shape(NamedTuple):
-    """What an expression reads of all devices whose attributes and capacities have the same names."""
-
-    attributes: _Read
-    capacity: _Read
-
-
 class Selector:
     """Evaluates one expression. BadSelector."""
 
@@ -106,24 +93,17 @@ class Selector:
         self._words = None if reads_any else frozenset(re.findall(r"\w+", text))
         text, self._lists_domains = _WHOLE_MAP.subn(r"device.listed_\1", _without_binds(text))
         self._compile(text)
-        self._shapes: LruCache[tuple[Any, ...], _Shape] = LruCache(MAX_SHAPES)
         self._verdicts: LruCache[tuple[Any, ...], bool] = LruCache(MAX_VERDICTS)
 
     def selects(self, driver: str, device: DeviceFields) -> bool:
         """Tells whether the expression is true of the driver's device."""
-        named_attributes = device.attributes if "attributes" in self._fields else {}
-        named_capacity = device.capacity if "capacity" in self._fields else {}
-        names = (driver, *named_attributes, None, *named_capacity)
-        shape = self._shapes.get(names)
-        if shape is None:
-            shape = _Shape(self._read(driver, named_attributes), self._read(driver, named_capacity))
-            self._shapes.put(names, shape)
-        attributes = [named_attributes[name] for name in shape.attributes.names]
-        capacity = [named_capacity[name].value for name in shape.capacity.names]
-        key = (names, device.allow_multiple_allocations, *attributes, *capacity)
+        attributes = self._read(driver, device.attributes) if "attributes" in self._fields else {}
+        capacity = self._read(driver, device.capacity) if "capacity" in self._fields else {}
+        read = (tuple((domain, *named.items()) for domain, named in each.items()) for each in (attributes, capacity))
+        key = (driver, device.allow_multiple_allocations, *read)
         verdict = self._verdicts.get(key)
         if verdict is None:
-            verdict = self._evaluate(driver, device, shape)
+            verdict = self._evaluate(driver, device, attributes, capacity)
             self._verdicts.put(key, verdict)
         return verdict
 
@@ -144,20 +124,31 @@ class Selector:
             raise BadSelector(f"got {min(unknown)}, allowed device")
         self._new_context: Callable[[], Any] = lambda: cel.Context({}, {name: _FUNCTIONS[name] for name in functions})
 
-    def _read(self, driver: str, names: Iterable[str]) -> _Read:
-        """A name without a domain is of the driver's own."""
-        split = {name: (domain or driver, key) for name in names for domain, _, key in [name.rpartition("/")]}
-        read = {name: at for name, at in split.items() if self._words is None or at[1] in self._words}
-        return _Read({domain for domain, _ in split.values()}, read)
+    def _read(self, driver: str, fields: Mapping[str, V]) -> dict[str, dict[str, V]]:
+        """Domain → identifier → what the expression may read. A domain of which it reads nothing is empty."""
+        read: dict[str, dict[str, V]] = {}
+        for name, value in fields.items():
+            domain, _, identifier = name.rpartition("/")
+            named = read.setdefault(domain or driver, {})
+            if self._words is None or identifier in self._words:
+                named[identifier] = value
+        return read
 
-    def _evaluate(self, driver: str, device: DeviceFields, shape: _Shape) -> bool:
-        attributes: dict[str, dict[str, Any]] = {domain: {} for domain in shape.attributes.domains}
-        capacity: dict[str, dict[str, Any]] = {domain: {} for domain in shape.capacity.domains}
-        for name, (domain, key) in shape.attributes.names.items():
-            if (value := _value(device.attributes[name])) is not None:
-                attributes[domain][key] = value
-        for name, (domain, key) in shape.capacity.names.items():
-            capacity[domain][key] = _quantity(str(device.capacity[name].value))
+    def _evaluate(
+        self,
+        driver: str,
+        device: DeviceFields,
+        read_attributes: Mapping[str, Mapping[str, DeviceAttribute]],
+        read_capacity: Mapping[str, Mapping[str, CapacityFields]],
+    ) -> bool:
+        attributes = {
+            domain: {key: value for key, each in named.items() if (value := _value(each)) is not None}
+            for domain, named in read_attributes.items()
+        }
+        capacity = {
+            domain: {key: _quantity(str(each.value)) for key, each in named.items()}
+            for domain, named in read_capacity.items()
+        }
         empty: Mapping[str, Any] = {domain: {} for domain in self._domains}
         variable: dict[str, Any] = {
             "driver": driver,

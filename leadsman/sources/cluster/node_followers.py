@@ -15,9 +15,7 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import Node, ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
-
-MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts, as for workloads."""
+from leadsman.sources.source import follow
 
 _HOSTNAME = "Hostname"
 """The type of an address that is a name, and not always the node's own."""
@@ -44,15 +42,7 @@ class NodeFollower:
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.roles: Mapping[str, str] = MappingProxyType({})
         self._labels: NodeLabels | None = None
-        options = ListOptions(NODES, metadata_only=True)
-        self.reflector = Reflector(
-            client,
-            options,
-            _LabelledNode,
-            on_changes=self._changed,
-            longest_pause_seconds=MAX_BACKOFF_SECONDS,
-            clock=clock,
-        )
+        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), _LabelledNode, self._changed, clock)
 
     @property
     def labels(self) -> NodeLabels | None:

@@ -10,7 +10,6 @@ import time
 from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -28,9 +27,7 @@ from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
-
-MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts, as for workloads: a refusal is needed within seconds."""
+from leadsman.sources.source import follow
 
 log = logging.getLogger(__name__)
 
@@ -64,21 +61,10 @@ class SelfHealingFollower:
         self._view = SelfHealing()
         self.last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
         self.unreadable = 0
-        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
-        self.state = Reflector(
-            client,
-            ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING.config_map}"),
-            _ConfigMap,
-            on_changes=self._state_changed,
-            **settings,
-        )
-        self.placeholders = Reflector(
-            client,
-            ListOptions(PODS, PLACEHOLDER_NAMESPACE, label_selector=PLACEHOLDER_LABEL, metadata_only=True),
-            IdentifiedObject,
-            on_changes=self._placeholders_changed,
-            **settings,
-        )
+        published = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING.config_map}")
+        self.state = follow(client, published, _ConfigMap, self._state_changed, clock)
+        labelled = ListOptions(PODS, PLACEHOLDER_NAMESPACE, label_selector=PLACEHOLDER_LABEL, metadata_only=True)
+        self.placeholders = follow(client, labelled, IdentifiedObject, self._placeholders_changed, clock)
         self._problem = ProblemLog(
             log,
             f"cannot read ConfigMap {namespace}/{SELF_HEALING.config_map}; the state read before stays in use",

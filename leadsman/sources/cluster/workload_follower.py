@@ -11,6 +11,7 @@ import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -24,6 +25,7 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference, controller_of, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
+from leadsman.sources.source import follow
 
 # The table of workloads behind leadsman.decision.inputs.WorkloadIndex, changed one member at a time.
 #
@@ -86,9 +88,6 @@ class WorkloadTable:
         self._touched.clear()
 
 
-MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts: the index is current within 10 s after the API server is back. There are few extenders."""
-
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """A finished pod runs nowhere. Where Jobs leave theirs behind, most pods are finished."""
 
@@ -137,17 +136,16 @@ class WorkloadFollower:
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
-        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
         self._table, self._index = WorkloadTable(), WorkloadIndex()
         self._pods_by_owner: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self.pods = Reflector(client, pods, _Pod, on_changes=self._pods_changed, **settings)
+        self.pods = follow(client, pods, _Pod, self._pods_changed, clock)
         self.owners: Mapping[str, Reflector[_Controller]] = {
-            kind: Reflector(
+            kind: follow(
                 client,
                 ListOptions(resource, metadata_only=True),
                 _Controller,
-                on_changes=lambda changes, kind=kind: self._owners_changed(kind, changes),  # type: ignore[misc]
-                **settings,
+                partial(self._owners_changed, kind),
+                clock,
             )
             for kind, resource in _OWNERS.items()
         }

@@ -152,20 +152,17 @@ def _round_up(rtt_ms: Floats) -> Floats:
 log = logging.getLogger(__name__)
 
 
-class FitSchedule(NamedTuple):
-    """When estimates are fitted again.
+MIN_PAUSE_SECONDS = 10.0
+"""Between two rounds, at least."""
 
-    min_pause_seconds: between two rounds, at least.
-    pause_ratio: the pause is at least this many times as long as the last round took.
-    min_changed_share: of pairs that came, went or moved; a node that joins or leaves is enough, too.
-    max_interval_seconds: a fit is made after this even when nothing changed, so that estimates stay as young as the
-    measurements behind them.
-    """
+PAUSE_RATIO = 10.0
+"""The pause is at least this many times as long as the last round took."""
 
-    min_pause_seconds: float = 10.0
-    pause_ratio: float = 10.0
-    min_changed_share: float = 0.02
-    max_interval_seconds: float = 120.0
+MIN_CHANGED_SHARE = 0.02
+"""Of pairs that came, went or moved, before estimates are fitted again; a node that joins or leaves is enough, too."""
+
+MAX_INTERVAL_SECONDS = 120.0
+"""A fit is made after this even when nothing changed, so that estimates stay as young as the measurements."""
 
 
 class FitInputs(NamedTuple):
@@ -177,10 +174,6 @@ class FitInputs(NamedTuple):
     views: tuple[GoldpingerView, ...]
     matrices: tuple[DelayMatrix, ...]
     now: float
-
-    def has_same_settings(self, other: "FitInputs") -> bool:
-        """Tells whether statistic and layers are the same."""
-        return self.statistic == other.statistic and self.layers_ms == other.layers_ms
 
 
 class FitRound(NamedTuple):
@@ -217,7 +210,6 @@ class Estimator:
         *,
         estimates: bool = True,
         initial_layers_ms: Sequence[float] = (),
-        schedule: FitSchedule = FitSchedule(),  # noqa: B008 -- immutable
         budget: FitBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -233,7 +225,7 @@ class Estimator:
 
         self._state, self._policy = state, policy
         self._measurement_sources, self._matrices = measurement_sources, matrices
-        self._estimates, self._layers_ms, self._schedule, self._clock = estimates, initial_layers_ms, schedule, clock
+        self._estimates, self._layers_ms, self._clock = estimates, initial_layers_ms, clock
         self._budget = budget
         self._last_round: FitRound | None = None
 
@@ -243,7 +235,7 @@ class Estimator:
             began = self._clock()
             await self.run_once()
             took = self._clock() - began
-            await asyncio.sleep(max(self._schedule.min_pause_seconds, self._schedule.pause_ratio * took))
+            await asyncio.sleep(max(MIN_PAUSE_SECONDS, PAUSE_RATIO * took))
 
     async def run_once(self) -> None:
         """Makes one round if enough has changed. Never raises: `problem` says what was wrong."""
@@ -297,7 +289,7 @@ class Estimator:
             before.measured.nodes != measured.nodes
             or before.measured.sites != measured.sites
             or before.inputs.matrices != inputs.matrices
-            or not before.inputs.has_same_settings(inputs)
-            or inputs.now - before.groups.made_at >= self._schedule.max_interval_seconds
-            or changed_share(before.measured.pairs, measured.pairs) > self._schedule.min_changed_share
+            or (before.inputs.statistic, before.inputs.layers_ms) != (inputs.statistic, inputs.layers_ms)
+            or inputs.now - before.groups.made_at >= MAX_INTERVAL_SECONDS
+            or changed_share(before.measured.pairs, measured.pairs) > MIN_CHANGED_SHARE
         )

@@ -36,9 +36,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ObjectMeta
-from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import Resource
-from leadsman.sources.source import Source
+from leadsman.sources.source import Source, follow
 from leadsman.sources.telemetry import polling
 from leadsman.sources.telemetry.polling import (
     POLL_INTERVAL_SECONDS,
@@ -52,9 +51,6 @@ from leadsman.sources.telemetry.polling import (
 # Follows the cluster's telemetry policies. An invalid one is refused, and its last good version stays in use.
 
 TASPOLICY_RESOURCE = Resource(f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}", TASPOLICY_PLURAL)
-
-MAX_PAUSE_SECONDS = 5.0
-"""There are few extenders, and a policy must not wait long after the API server is back or the CRD installed."""
 
 log = logging.getLogger(__name__)
 
@@ -97,13 +93,7 @@ class TasPolicyFollower:
 
     def __init__(self, client: ApiClient, on_change: Callable[[], None] = lambda: None) -> None:
         self._policies, self._on_change = TasPolicies(), on_change
-        self.reflector = Reflector(
-            client,
-            ListOptions(TASPOLICY_RESOURCE),
-            TasPolicyObject,
-            on_changes=self._changed,
-            longest_pause_seconds=MAX_PAUSE_SECONDS,
-        )
+        self.reflector = follow(client, ListOptions(TASPOLICY_RESOURCE), TasPolicyObject, self._changed)
 
     @property
     def current(self) -> TasPolicies:
@@ -114,10 +104,6 @@ class TasPolicyFollower:
     @property
     def objects(self) -> Mapping[tuple[str, str], TasPolicyObject]:
         return self.reflector.current
-
-    async def run(self) -> None:
-        """Follows until cancelled."""
-        await self.reflector.run()
 
     def _changed(self, changes: Sequence[ObjectChange[TasPolicyObject]]) -> None:
         used, refused = dict(self._policies.used), dict(self._policies.refused)
@@ -219,7 +205,7 @@ class TelemetrySources:
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """Name and loop of each task; all run until cancelled."""
-        yield "watch telemetry policies", self.policies.run()
+        yield "watch telemetry policies", self.policies.reflector.run()
         for name, poller in self.pollers.items():
             yield f"poll {name}", poller.run()
 

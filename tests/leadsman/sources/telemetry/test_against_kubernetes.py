@@ -92,7 +92,7 @@ async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServ
     async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file(READER))) as client:
         follower = TasPolicyFollower(client)
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(follower.run())
+            task = group.create_task(follower.reflector.run())
             await until(lambda: key in follower.current.used)
             assert follower.current.loaded
             patch = (
@@ -113,7 +113,7 @@ async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: K
     async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as client:
         follower = TasPolicyFollower(client)
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(follower.run())
+            task = group.create_task(follower.reflector.run())
             await until(lambda: key in follower.current.used)
             found = build_status(follower.current.used[key], None, None, "2026-01-01T00:00:00Z")
             await client.patch(TASPOLICY_RESOURCE.path(NAMESPACE, "labels", "status"), {"status": found})
