@@ -57,20 +57,6 @@ async def test_it_acts_no_more_often_than_it_says_unless_it_is_hurried() -> None
     assert keeper.calls == ["keep"] * 3
 
 
-async def test_after_a_long_plan_it_waits_longer() -> None:
-    keeper = EverywhereAMinuteApart()
-
-    def plan() -> str:
-        keeper.now += 20.0
-        return "made"
-
-    assert await keeper.make_plan(plan) == "made"
-    assert keeper.plan_seconds == 20.0
-    for keeper.now in (219.0, 220.0):
-        await keeper.turn()
-    assert keeper.calls == ["keep"]
-
-
 async def test_a_keeper_whose_turn_does_not_end_is_stalled(until: "Until") -> None:
     now, keeper = 0.0, Recorded()
     keeper.may_end.clear()

@@ -1,11 +1,7 @@
 """Nodes are judged on every replica and shown; the whole controller publishes only with the flag."""
 
 import asyncio
-import json
-from typing import TYPE_CHECKING, Any
-
-import aiohttp
-import pytest
+from typing import TYPE_CHECKING
 
 from controller.node_health import NodeHealthReporter, NodeLeases
 from leadsman.decision.inputs import DecisionInputs
@@ -20,7 +16,6 @@ from tests.controller.followed import node_cache, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
-    from tests.controller.conftest import Run
 
 NODES = ("n1", "n2", "n3", "n4")
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -79,22 +74,3 @@ async def test_a_death_is_shown_with_who_says_what(api: FakeApiServer, client: A
     assert judged.leases.current["n1"].confirmed_at is not None
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-@pytest.mark.parametrize("rules", [None, DetectionRules()])
-async def test_leases_are_watched_and_the_page_has_its_section_only_with_the_flag(
-    api: FakeApiServer, running: "Run", until: "Until", rules: DetectionRules | None
-) -> None:
-    for name in NODES:
-        api.put(f"/api/v1/nodes/{name}", {})
-    async with running(node_health=rules) as port:
-        page: dict[str, Any] = {}
-        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
-            while not (page.get("actions") == [] and page.get("node_health", {"reasons": True})["reasons"]):
-                await asyncio.sleep(0.05)
-                async with session.get(f"http://127.0.0.1:{port}/plan") as answer:
-                    page = json.loads(await answer.text())
-    assert ("node_health" in page) is (rules is not None)
-    assert any(asked.path == LEASES for asked in api.requests) is (rules is not None)
-    if rules:
-        assert page["node_health"]["reasons"] == {"NoEvidence": 4}, "nothing is known, so nobody is accused"

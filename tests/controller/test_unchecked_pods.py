@@ -101,14 +101,6 @@ async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that
     assert event["note"].startswith("bound to node near: 5 ms from edge-1")
 
 
-async def test_pods_over_their_bound_are_counted_as_long_as_they_are(sweeping: Sweeping) -> None:
-    await sweeping.after(0.0)
-    await sweeping.after(HOLD_SECONDS)
-    assert sweeping.reporter.over_bound == 1
-    sweeping.reporter.forget()
-    assert sweeping.reporter.over_bound is None
-
-
 def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
     kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundedPod)
     assert (kept.model.name, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (

@@ -99,18 +99,6 @@ async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_n
     assert len(recorder._pending) == queued + 1, "said again when API servers have forgotten it"
 
 
-async def test_another_leader_writes_it_no_second_time(
-    api: FakeApiServer, recorder: EventWriter, until: "Until"
-) -> None:
-    waiting = Waiting(api, recorder)
-    for _ in range(2):
-        await waiting.after(0.0)
-        await waiting.after(PATIENCE_SECONDS)
-        waiting.reporter.forget()
-    await until(lambda: api.verbs().count("create") == 2)
-    assert len(waiting.events()) == 1
-
-
 async def test_metrics_count_bounded_pods_that_wait_and_the_longest_wait(api: FakeApiServer) -> None:
     waiting = Waiting(api, None)
     assert waiting.metrics() == {}

@@ -1,25 +1,15 @@
 """Refused pods are woken when the cause goes, whichever source it came from, and told of a policy that is not there."""
 
 import asyncio
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
-from controller.requeuer import Requeuer
-from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
-from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state import keys
-from leadsman.state.records import Heartbeat, Latency, PeerLatency, encode_record
-from leadsman.state.store import Put
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
-from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -86,62 +76,3 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(
         assert touched(api) == [], "db has no place yet"
         db(api, "n2")
         await until(lambda: touched(api) == ["n2"])
-
-
-class World:
-    """Agents' reports on a line of nodes 2 ms apart, n00 behind a link of its own; n00 and n05 never measured each
-    other."""
-
-    def __init__(self, nodes=24):
-        self.store, self._seq = MemoryStore(), 0
-        self._names = [f"n{number:02}" for number in range(nodes)]
-
-    async def report(self, link_ms):
-        self._seq += 1
-        for at, node in enumerate(self._names):
-            to = {other: 2.0 * abs(at - there) for there, other in enumerate(self._names) if other != node}
-            known = {other: ms for other, ms in to.items() if {node, other} != {"n00", "n05"}}
-            known = {other: ms + link_ms * ("n00" in (node, other)) for other, ms in known.items()}
-            windows = {other: PeerLatency(30, 30, p50_ms=ms, p95_ms=ms, min_ms=ms) for other, ms in known.items()}
-            records = (Latency(windows), Heartbeat(1, self._seq, 5.0))
-            await self.store.write([Put(keys.record_key(node, type(one)), encode_record(one)) for one in records])
-
-    def seen(self, snapshot):
-        """The last report of the last node is in it."""
-        state = snapshot.nodes.get(self._names[-1])
-        return state is not None and state.heartbeat.seq == self._seq
-
-    @asynccontextmanager
-    async def followed(self):
-        async with FollowedSources(self.store, SourceSettings()) as gathering:
-            task = asyncio.create_task(gathering.state.run())
-            try:
-                yield gathering
-            finally:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-
-
-async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bound(
-    api: FakeApiServer, client: ApiClient, until: "Until"
-) -> None:
-    world = World()
-    pod = waiting_pod(labels={"delay_n00": "30"})
-    api.put("/api/v1/nodes/n05", {"metadata": {}})
-    async with world.followed() as gathering:
-        sources, estimator = gathering.input_sources, gathering.delays.estimator
-
-        pending = listed({("ns", "p"): pod})
-        waker = Requeuer(tools(client, Told(), sources.current_inputs), pending, node_cache("n05"), TokenBucket(1e9, 1))
-
-        async def settled(link_ms):
-            await world.report(link_ms)
-            await until(lambda: world.seen(gathering.state.current))
-            await estimator.run_once()
-            await waker.turn()
-
-        await settled(60.0)
-        await settled(60.0)
-        assert touched(api) == [], "about 70 ms"
-        await settled(1.0)
-        assert touched(api) == ["n05"], "about 11 ms"

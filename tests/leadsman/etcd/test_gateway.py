@@ -219,18 +219,6 @@ async def test_one_agent_gets_no_more_than_it_needs_and_the_others_all_they_need
     assert len(stored.items) <= clients.LASTING_KEYS
 
 
-async def test_a_member_that_is_away_is_said_so(locked: "Locked") -> None:
-    store = locked.store("of-extender")
-    await store.read_prefix(keys.NODES_PREFIX)
-    locked.etcd.kill()
-    try:
-        with pytest.raises(Unavailable, match="does not answer"):
-            await store.read_prefix(keys.NODES_PREFIX)
-    finally:
-        locked.etcd.start()
-    await store.read_prefix(keys.NODES_PREFIX)
-
-
 async def test_what_one_member_denies_another_is_asked(locked: "Locked", tmp_path: Path) -> None:
     """As when one API server has not heard of a pod yet."""
     odd = type(locked)(locked.etcd, locked.tls, tmp_path)

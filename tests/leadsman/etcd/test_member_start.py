@@ -8,7 +8,7 @@ from urllib.error import HTTPError
 
 import pytest
 
-from leadsman.etcd.member_start import EtcdFlags, MemberStart, Statement
+from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd, create_members
 
@@ -117,23 +117,3 @@ async def test_one_member_grows_to_three_and_keeps_what_it_has(members: Members)
         await members.begin(first)
     await members.healthy(first)
     assert first.post("/v3/kv/range", {"key": KEY})["kvs"][0]["value"] == KEY
-
-
-async def test_a_member_that_the_others_began_before_is_added_and_does_not_begin_as_the_one_removed(
-    members: Members,
-) -> None:
-    """etcd adds nobody in its first five seconds. The member's former self is removed by then."""
-    *others, late = members.all
-    for each in others:
-        each.start(wait=False)
-    await members.healthy(*others)
-    start = MemberStart(EtcdFlags.parse(late.command_flags()), members.access)
-    for each in others:
-        start._assembly.hear(Statement(each.name, tuple(one.name for one in members.all)))
-    assert start._assembly.is_complete()
-    late.config_file = members.folder / "late.yaml"
-    async with asyncio.timeout(WITHIN_SECONDS):
-        await start.write_config(late.config_file)
-    late.start(wait=False)
-    await members.healthy(late)
-    assert members.voters(late).keys() == {"member0", "member1", "member2"}

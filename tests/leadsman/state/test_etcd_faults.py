@@ -183,22 +183,6 @@ class TestLarge:
         assert sum(map(len, revisions)) == len(set().union(*revisions)) == 40
         await store.close()
 
-    async def test_a_listing_is_of_one_revision_even_if_writing_goes_on_between_its_pages(
-        self, store: EtcdStore, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("leadsman.state.etcd_store.PAGE_KEYS", 2)
-        await store.write([Put(f"/{i}", b"before") for i in range(6)])
-        call = store.transport.call
-
-        async def meddle(path: str, body: dict[str, Any], answer: type[Any]) -> Any:
-            page = await call(path, body, answer)
-            if path == "/v3/kv/range":
-                await store.write([Put(f"/{i}", b"after") for i in range(6)])
-            return page
-
-        monkeypatch.setattr(store.transport, "call", meddle)
-        assert {item.value for item in (await store.read_prefix("/")).items} == {b"before"}
-
 
 class TestMembers:
     @pytest.fixture

@@ -123,17 +123,6 @@ async def test_a_history_that_is_gone_means_a_new_listing(
     assert ("old" in follower.current.nodes) is (fault is MemoryStore.compact)
 
 
-async def test_the_old_view_stays_until_the_new_one_is_whole(store: MemoryStore, follower: Follower) -> None:
-    await beat(store, 1)
-    await until(lambda: seq(follower) == 1)
-    store.wipe()
-    store.fail(Unavailable("away"))
-    await until(lambda: follower.problem.text)
-    assert seq(follower) == 1
-    store.heal()
-    await until(lambda: seq(follower) is None)
-
-
 async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     store: MemoryStore, follower: Follower, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -43,12 +43,6 @@ def test_of_too_many_rewards_the_first_are_kept_and_the_rest_of_the_node_is_unto
     assert (snapshot.usage["a"].dropped, snapshot.dropped, snapshot.crowded_nodes) == (6, 6, 1)
 
 
-def test_a_deleted_reward_makes_room_for_the_next() -> None:
-    before = applied(*(reward(number, number + 1) for number in range(3)))
-    after = applied(Deleted(keys.reward_key("a", "type-0"), 8), reward(7, 9), before=before)
-    assert (types_of(after), after.dropped) == (["type-1", "type-2", "type-7"], 0)
-
-
 def test_a_node_of_which_everything_was_deleted_has_no_problem_left() -> None:
     before = applied(*(reward(number, number + 1) for number in range(9)))
     after = applied(*(Deleted(keys.reward_key("a", f"type-{number}"), 20) for number in range(9)), before=before)
@@ -165,33 +159,6 @@ async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
     whole = await store.read_prefix(keys.NODES_PREFIX)
     paged = await listed(store)
     assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
-
-
-class FirstPageOnly(MemoryStore):
-    """Its second page never comes. cancelled: set when nobody waits for it any more."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
-
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        if revision:
-            self.asked.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.cancelled.set()
-        return await super().read_page(keys, revision)
-
-
-async def test_the_next_page_is_asked_for_while_one_is_used_and_no_more_when_the_listing_ends() -> None:
-    store = FirstPageOnly()
-    await store.write([Put(keys.reward_key("a", f"type-{number}"), REWARD) for number in range(PAGE_KEYS + 1)])
-    async with aclosing(node_pages(store, keys.NODES_PREFIX, NodeLimits(pod_types=2 * PAGE_KEYS))) as pages:
-        page = await anext(pages)
-        await store.asked.wait()
-        assert (len(page.items), store.cancelled.is_set()) == (PAGE_KEYS, False)
-    assert store.cancelled.is_set()
 
 
 async def test_what_was_dropped_is_listed_again_when_there_may_be_room(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from leadsman.state import keys
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
-from leadsman.state.snapshot import Freshness, NodeState, Snapshot
+from leadsman.state.snapshot import Freshness, Snapshot
 from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
 from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 
@@ -47,20 +47,12 @@ class TestFreshness:
         assert state.freshness(5.0 + FRESH_SECONDS) is Freshness.STALE
         assert state.age_seconds(8.0) == 3.0
 
-    def test_the_writers_own_interval_counts(self) -> None:
-        state = apply_changes(followed(), [changed(2, beat(1, push=25))], 0.0).nodes["a"]
-        assert (state.freshness(74.9), state.freshness(75.0)) == (Freshness.FRESH, Freshness.STALE)
-
     def test_a_heartbeat_written_again_unchanged_proves_nothing(self) -> None:
         assert followed(1, 1, 1).nodes["a"].changed_at == 5.0
 
     def test_a_new_epoch_with_the_same_number_is_a_change(self) -> None:
         state = apply_changes(followed(1), [changed(3, beat(1, epoch=2))], 20.0).nodes["a"]
         assert state.changed_at == 20.0
-
-    def test_a_change_of_unknown_age_brings_its_data_and_no_proof(self) -> None:
-        state = apply_changes(followed(1), [changed(3, beat(2))], None).nodes["a"]
-        assert (state.heartbeat, state.changed_at) == (beat(2), 5.0)
 
     def test_a_heartbeat_that_cannot_be_read_ends_the_trust_in_the_one_before(self) -> None:
         snapshot = apply_changes(followed(1), [Updated(keys.record_key("a", Heartbeat), b"?", 3)], 6.0)
@@ -82,13 +74,6 @@ class TestChanges:
     def test_a_change_that_is_no_newer_was_seen_already(self) -> None:
         snapshot = followed(1, 2)
         assert apply_changes(snapshot, [changed(3, beat(1)), changed(2, beat(1))], 99.0) == snapshot
-
-    def test_the_snapshot_before_stays_as_it_was(self) -> None:
-        before = followed(1)
-        apply_changes(before, [Deleted(keys.record_key("a", Heartbeat), 9)], 9.0)
-        assert before == followed(1)
-        with pytest.raises(TypeError):
-            before.nodes["b"] = NodeState()  # type: ignore[index]
 
     def test_a_bad_record_is_named_and_its_neighbours_are_kept(self) -> None:
         bad = Updated(keys.record_key("a", Identity), b'{"v":2}', 3)

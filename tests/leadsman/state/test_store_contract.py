@@ -84,12 +84,6 @@ class TestReadingRanges:
             (revision, (await world.store.read_prefix(world.prefix)).cluster_id)
         }
 
-    async def test_as_many_ranges_as_a_transaction_holds_and_no_more(self, world: World) -> None:
-        one = KeyRange.single_key(world.prefix + "a")
-        assert len(await world.store.read_ranges([one] * 128)) == 128
-        with pytest.raises(ValueError, match="129 ranges"):
-            await world.store.read_ranges([one] * 129)
-
 
 class TestWriting:
     async def test_128_writes_are_one_transaction_and_more_are_several_in_order(self, world: World) -> None:
@@ -102,10 +96,6 @@ class TestWriting:
         with pytest.raises(ValueError, match="duplicate keys"):
             await world.store.write([Put(world.prefix + "a", b"1"), Delete(world.prefix + "a")])
         assert await keys(world) == []
-
-    async def test_deleting_what_is_not_there_changes_nothing(self, world: World) -> None:
-        before = await world.store.write([Put(world.prefix + "a", b"")])
-        assert await world.store.write([Delete(world.prefix + "nothing")]) == before
 
     @pytest.mark.parametrize(("held", "wanted"), [(None, None), (b"mine", b"mine"), (b"", b"")])
     async def test_a_guard_that_holds_lets_pass(self, world: World, held: bytes | None, wanted: bytes | None) -> None:
@@ -153,13 +143,6 @@ class TestLeases:
         await world.store.write([Put(world.prefix + "kept", b"")])
         await world.store.revoke(lease)
         assert await keys(world) == ["kept"]
-
-    async def test_a_put_without_the_lease_takes_the_key_off_it(self, world: World) -> None:
-        lease = await world.store.grant(60)
-        await world.store.write([Put(world.prefix + "a", b"")], lease)
-        await world.store.write([Put(world.prefix + "a", b"")])
-        await world.store.revoke(lease)
-        assert await keys(world) == ["a"]
 
     async def test_a_put_under_a_lease_that_ended_is_refused(self, world: World) -> None:
         with pytest.raises(LeaseLost):
