@@ -91,21 +91,18 @@ def _aged(before: Mapping[str, AgedReward], after: Mapping[str, AgedReward]) -> 
 
 
 class NodeLimits(Struct, frozen=True):
-    """pod_types: with a reward, of one node.
-    problems: named, of one node.
+    """pod_types: with a reward of one node, readable or not.
     nodes: in all. Agents' etcd roles keep each to its own prefix, so that only a writer without a role can reach it.
     """
 
     pod_types: int = 512
-    problems: int = 50
     nodes: int = 20_000
 
 
 class NodeUsage(Struct, frozen=True):
-    """How much is kept of one node. dropped: writes of records that were not kept, since the last listing."""
+    """How much is kept of one node. dropped: writes of rewards that were not kept, since the last listing."""
 
     pod_types: int = 0
-    problems: int = 0
     dropped: int = 0
 
 
@@ -113,8 +110,8 @@ def dropped_from_node(node: str, usage: NodeUsage, limits: NodeLimits) -> str:
     """The problem of a node of which something was dropped."""
     return (
         f"{usage.dropped} or more records of node {node} are ignored: a node may have rewards of {limits.pod_types} "
-        f"pod types and {limits.problems} records that cannot be read; delete those under {keys.rewards_prefix(node)} "
-        "that no agent wrote, and replace the node's etcd credentials if it was not its agent"
+        f"pod types; delete those under {keys.rewards_prefix(node)} that no agent wrote, and replace the node's "
+        "etcd credentials if it was not its agent"
     )
 
 

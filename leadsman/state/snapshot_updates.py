@@ -96,17 +96,18 @@ class _Draft:
 
     def take(self, key: NodeKey, change: StoredItem | Updated | Deleted, now: float | None) -> None:
         """An unreadable record is named in `problems` and counts as absent; the previous value does not stay."""
-        before, has_record = self._usage.get(key.node), self._has_record(key)
-        if not has_record and change.key not in self._problems:
+        usage, is_kept = self._usage.get(key.node), change.key in self._problems or self._has_record(key)
+        if not is_kept:
             if isinstance(change, Deleted):
                 return
-            if not self._has_room(key, before):
-                self._drop(key.node, before)
+            if not self._has_room(key, usage):
+                self._drop(key.node, usage)
                 return
+        usage = usage or _NOTHING_KEPT
         record, problem = _decoded(keys.RECORD_BY_KIND.get(key.kind, Reward), change)
-        usage = self._name(change.key, problem, before or _NOTHING_KEPT)
+        _set_or_drop(self._problems, change.key, problem)
         if key.kind == keys.REWARDS_KIND:
-            more = (record is not None) - has_record
+            more = (not isinstance(change, Deleted)) - is_kept
             usage = structs.replace(usage, pod_types=usage.pod_types + more) if more else usage
             self._rewards.setdefault(key.pod_type, {})[key.node] = record if isinstance(record, Reward) else None
         else:
@@ -156,21 +157,9 @@ class _Draft:
         else:
             self._settle(node, structs.replace(usage, dropped=usage.dropped + 1))
 
-    def _name(self, raw: str, problem: str | None, usage: NodeUsage) -> NodeUsage:
-        """Names the problem, if the node has not too many already."""
-        named = raw in self._problems
-        if problem is None and not named:
-            return usage
-        if problem is not None and not named and usage.problems >= self._limits.problems:
-            self._dropped += 1
-            return structs.replace(usage, dropped=usage.dropped + 1)
-        _set_or_drop(self._problems, raw, problem)
-        more = (problem is not None) - named
-        return structs.replace(usage, problems=usage.problems + more) if more else usage
-
     def _settle(self, node: str, usage: NodeUsage) -> None:
         """Counts what the node has now. A node of which nothing is left is forgotten, with what was dropped of it."""
-        kept = node in self._nodes or usage.pod_types or usage.problems
+        kept = node in self._nodes or usage.pod_types or self._has_problem(node)
         if self._usage.get(node) is not (after := usage if kept else None):
             if self._changed_usage is None:
                 self._changed_usage = _copy(self._before.usage)
@@ -178,6 +167,10 @@ class _Draft:
         if usage.dropped:
             problem = dropped_from_node(node, usage, self._limits) if kept else None
             _set_or_drop(self._problems, keys.node_prefix(node), problem)
+
+    def _has_problem(self, node: str) -> bool:
+        """Tells whether a record of the node, other than a reward, cannot be read."""
+        return any(f"{keys.NODES_PREFIX}{node}/{kind}" in self._problems for kind in keys.RECORD_BY_KIND)
 
 
 def _decoded(

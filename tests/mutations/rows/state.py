@@ -76,8 +76,8 @@ MUTATIONS = (
     Mutation(
         "unreadable records of one node",
         UPDATES,
-        "if problem is not None and not named and usage.problems >= self._limits.problems:",
-        "if False:",
+        "more = (not isinstance(change, Deleted)) - is_kept",
+        "more = (record is not None) - is_kept",
         AT_NODE_LIMITS + "test_of_too_many_unreadable_records_some_are_named_and_all_are_counted",
     ),
     Mutation(
