@@ -44,7 +44,7 @@ class LabelReconciler(Keeper):
         self.plan, self._memory = None, PlanMemory()
 
     async def keep(self) -> None:
-        nodes, refused = self._nodes.current, self._patcher.refused.current
+        nodes, refused = self._nodes.current, self._patcher.refused
         views, inputs, memory = self._nodes.views(), self.tools.inputs(), self._memory
         now = self.tools.wall_clock()
         self.plan = await self.make_plan(lambda: plan_labels(views, inputs, memory, self._limits, refused, now))

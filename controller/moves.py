@@ -7,7 +7,7 @@ budget that is spent stays spent.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -51,63 +51,6 @@ RETRY_EVICTION_SECONDS = 5.0
 """After an eviction that a budget refused, when the API server names no other time."""
 
 
-class MoveActions:
-    """Creates and deletes holding pods, and evicts through the Eviction API, one action after the other.
-
-    results: (action, result) → how often; result: done, waits, exists, gone, conflict, refused or failed.
-    """
-
-    def __init__(self, tools: Tools, healed: HealedCluster) -> None:
-        self._tools, self._healed = tools, healed
-        self._evict_not_before: dict[str, float] = {}
-        self._actions = Actions(_log, "controller cannot move a pod; it tries again", "controller can move pods again")
-        self.results: Mapping[tuple[str, str], int] = self._actions.results
-
-    async def execute(self, actions: Iterable[MoveAction]) -> None:
-        """Executes the actions. What fails is left for the next plan."""
-        await self._actions.carry_out(actions, self._execute)
-
-    def forget(self, pod_uid: str) -> None:
-        """Forgets when the pod may be evicted, because its move has ended."""
-        self._evict_not_before.pop(pod_uid, None)
-
-    async def _execute(self, action: MoveAction) -> str:
-        match action:
-            case HoldRoom():
-                return await self._hold(action)
-            case EvictPod():
-                return await self._evict(action)
-            case ReleaseHold():
-                await self._tools.client.delete(PODS.path(action.namespace, action.name), action.uid)
-                _log.info("released %s: %s", action.name, action.reason)
-                return "done"
-
-    async def _hold(self, action: HoldRoom) -> str:
-        body = hold_body(action, self._healed.settings.placeholders)
-        try:
-            await self._tools.client.create(PODS.path(PLACEHOLDER_NAMESPACE), body)
-        except Conflict:
-            return "exists"
-        _log.info("holding %s", action.reason)
-        return "done"
-
-    async def _evict(self, action: EvictPod) -> str:
-        """Waits until extenders can know that room is held: the owner makes a new pod at once, which would go back."""
-        now = self._tools.clock()
-        if now < self._evict_not_before.get(action.uid, 0.0) or not self._healed.publishes_hold_of_move(action.uid):
-            return "waits"
-        path = PODS.path(action.namespace, action.name, "eviction")
-        try:
-            await self._tools.client.send(ApiRequest("POST", path, body=eviction_body(action)))
-        except TooManyRequests as error:
-            self._evict_not_before[action.uid] = now + (error.retry_after_seconds or RETRY_EVICTION_SECONDS)
-            _log.warning("API server refuses the eviction of %s/%s now: %s", action.namespace, action.name, error)
-            return "refused"
-        self.forget(action.uid)
-        _log.warning("evicted pod %s/%s: %s", action.namespace, action.name, action.reason)
-        return "done"
-
-
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
     """The holding pod to create. Its name is its purpose, so that a second one is never made for it."""
     placeholder = CreatePlaceholder(action.node, action.requests, action.tolerations, action.reason)
@@ -145,6 +88,8 @@ class Replacement(Keeper):
 
     plan: the last one; None before the first.
     ended: result of moves → how many.
+    actions: create and delete holding pods, and evict; their result is done, waits, exists, gone, conflict, refused or
+        failed.
     """
 
     name = "replace pods"
@@ -158,7 +103,8 @@ class Replacement(Keeper):
     def __init__(self, tools: Tools, healed: HealedCluster, settings: ReplacementSettings) -> None:
         super().__init__(tools)
         self.plan: ReplacementPlan | None = None
-        self.actions = MoveActions(tools, healed)
+        self.actions = Actions(_log, "controller cannot move a pod; it tries again", "controller can move pods again")
+        self._evict_not_before: dict[str, float] = {}
         self.ended: Counter[MoveResult] = Counter()
         self._healed, self._settings, self._views = healed, settings, Views()
         self._state = Memory(tools, MOVES, MoverState())
@@ -194,7 +140,7 @@ class Replacement(Keeper):
             return
         self._memory = plan.memory
         self._tell(before.state, plan)
-        await self.actions.execute(plan.actions)
+        await self.actions.carry_out(plan.actions, self._execute)
 
     @property
     def holds(self) -> tuple[Hold, ...] | None:
@@ -300,7 +246,7 @@ class Replacement(Keeper):
             self._tell_progress(progress)
         for ended in plan.ended:
             self.ended[ended.result] += 1
-            self.actions.forget(ended.move.pod_uid)
+            self._evict_not_before.pop(ended.move.pod_uid, None)
             _log.info("move of pod %s/%s: %s: %s", ended.move.namespace, ended.move.name, ended.result, ended.note)
             self._tell_end(ended)
         for uid, report in plan.no_fix.items():
@@ -332,6 +278,42 @@ class Replacement(Keeper):
         _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
         about = ObjectReference("ConfigMap", self.tools.namespace, MOVE_PLAN.config_map, "")
         self.tools.tell(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)
+
+    async def _execute(self, action: MoveAction) -> str:
+        match action:
+            case HoldRoom():
+                return await self._hold(action)
+            case EvictPod():
+                return await self._evict(action)
+            case ReleaseHold():
+                await self.tools.client.delete(PODS.path(action.namespace, action.name), action.uid)
+                _log.info("released %s: %s", action.name, action.reason)
+                return "done"
+
+    async def _hold(self, action: HoldRoom) -> str:
+        body = hold_body(action, self._healed.settings.placeholders)
+        try:
+            await self.tools.client.create(PODS.path(PLACEHOLDER_NAMESPACE), body)
+        except Conflict:
+            return "exists"
+        _log.info("holding %s", action.reason)
+        return "done"
+
+    async def _evict(self, action: EvictPod) -> str:
+        """Waits until extenders can know that room is held: the owner makes a new pod at once, which would go back."""
+        now = self.tools.clock()
+        if now < self._evict_not_before.get(action.uid, 0.0) or not self._healed.publishes_hold_of_move(action.uid):
+            return "waits"
+        path = PODS.path(action.namespace, action.name, "eviction")
+        try:
+            await self.tools.client.send(ApiRequest("POST", path, body=eviction_body(action)))
+        except TooManyRequests as error:
+            self._evict_not_before[action.uid] = now + (error.retry_after_seconds or RETRY_EVICTION_SECONDS)
+            _log.warning("API server refuses the eviction of %s/%s now: %s", action.namespace, action.name, error)
+            return "refused"
+        self._evict_not_before.pop(action.uid, None)
+        _log.warning("evicted pod %s/%s: %s", action.namespace, action.name, action.reason)
+        return "done"
 
 
 class Rebalancer(Keeper):

@@ -87,6 +87,12 @@ def _excess(metadata: ObjectMeta) -> str:
     return metadata.annotations.excess
 
 
+class _Refused(Struct, frozen=True):
+    reason: str
+    pause_seconds: float
+    due_at: float
+
+
 class NodePatcher:
     """Applies patches, many at once, at a limited rate.
 
@@ -110,12 +116,19 @@ class NodePatcher:
     ) -> None:
         self.results: Counter[str] = Counter()
         self._stopped = False
-        self.refused = RefusedChanges(clock)
+        self._refused: dict[tuple[str, PolicyKey], _Refused] = {}
         self._problem = ProblemLog(
             _log, "controller cannot patch nodes; the next plan tries again", "controller patches nodes again"
         )
-        self._client, self._nodes, self._rate = client, nodes, rate
+        self._client, self._nodes, self._rate, self._clock = client, nodes, rate, clock
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_PATCHES)
+
+    @property
+    def refused(self) -> Mapping[tuple[str, PolicyKey], str]:
+        """Node and policy → why its changes there are not due now."""
+        now = self._clock()
+        self._refused = {key: one for key, one in self._refused.items() if now < one.due_at + LONGEST_PAUSE_SECONDS}
+        return {key: one.reason for key, one in self._refused.items() if now < one.due_at}
 
     async def apply(self, patches: Sequence[NodePatch]) -> list[NodePatch]:
         """Applies the patches and returns what succeeded. The next plan repeats the others if still needed."""
@@ -174,49 +187,19 @@ class NodePatcher:
             return "failed", None
         self._nodes.record_patch(patch.node, response)
         for policy in patch.policies:
-            self.refused.forget(patch.node, policy)
+            self._refused.pop((patch.node, policy), None)
         self._problem.clear()
         return "done", response
 
     def _report_refusal(self, patch: NodePatch, error: ApiError) -> None:
         """Of several policies in one patch nobody knows whose fault it is."""
-        for policy in patch.policies if len(patch.policies) == 1 else ():
-            self.refused.record(patch.node, policy, error)
-            _refusals_log.warning("node %s cannot be labelled as policy %s says: %s", patch.node, policy, error)
-
-
-class _Refused(Struct, frozen=True):
-    reason: str
-    pause_seconds: float
-    due_at: float
-
-
-class RefusedChanges:
-    """The refused changes.
-
-    clock: monotonic seconds.
-    """
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._refused: dict[tuple[str, PolicyKey], _Refused] = {}
-
-    @property
-    def current(self) -> Mapping[tuple[str, PolicyKey], str]:
-        """Node and policy → why its changes there are not due now."""
-        now = self._clock()
-        self._refused = {key: one for key, one in self._refused.items() if now < one.due_at + LONGEST_PAUSE_SECONDS}
-        return {key: one.reason for key, one in self._refused.items() if now < one.due_at}
-
-    def record(self, node: str, policy: PolicyKey, error: ApiError) -> None:
-        """The API server refused the policy's changes of the node."""
-        before = self._refused.pop((node, policy), None)
+        if len(patch.policies) != 1:
+            return
+        key = patch.node, patch.policies[0]
+        before = self._refused.pop(key, None)
         pause = min(2 * before.pause_seconds, LONGEST_PAUSE_SECONDS) if before else FIRST_PAUSE_SECONDS
         reason = f"refused, tried again every {pause:g} s or more: {error}"[:_LONGEST_REASON]
-        self._refused[node, policy] = _Refused(reason, pause, self._clock() + pause)
+        self._refused[key] = _Refused(reason, pause, self._clock() + pause)
         if len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]
-
-    def forget(self, node: str, policy: PolicyKey) -> None:
-        """The API server took the policy's changes of the node."""
-        self._refused.pop((node, policy), None)
+        _refusals_log.warning("node %s cannot be labelled as policy %s says: %s", *key, error)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from leadsman.etcd.roles import CONTROLLER, EXTENDER, MEMBER, Authorised, Role, agent_role
+from leadsman.etcd.roles import CONTROLLER, EXTENDER, MEMBER, Authorised, Forbidden, Refused, Role, TooMuch, agent_role
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime.lru import LruCache
@@ -58,16 +58,12 @@ async def review_token(api: ApiClient, token: str) -> TokenReviewStatus:
     return (await api.create(_PATH, body, TokenReview)).status
 
 
-class TokenRefused(Exception):
-    """The token gives no right to etcd. The text says why, without the token."""
-
-
 def role_of(status: TokenReviewStatus, namespace: str) -> Role:
-    """The one role that the token gives a right to. TokenRefused. namespace: of our service accounts."""
+    """The one role that the token gives a right to. Forbidden. namespace: of our service accounts."""
     if not status.authenticated:
-        raise TokenRefused("the API server does not know this token: expired, of a deleted pod, or of another cluster")
+        raise Forbidden("the API server does not know this token: expired, of a deleted pod, or of another cluster")
     if AUDIENCE not in status.audiences:
-        raise TokenRefused(f"the token is not for the audience {AUDIENCE}")
+        raise Forbidden(f"the token is not for the audience {AUDIENCE}")
     # A person may have the bare name of one of our service accounts.
     kind, name = f"system:serviceaccount:{namespace}:", status.user.username
     account = name.removeprefix(kind) if name.startswith(kind) else ""
@@ -75,18 +71,16 @@ def role_of(status: TokenReviewStatus, namespace: str) -> Role:
         return agent_role(_node(status.user))
     roles = {"leadsman-extender": EXTENDER, "leadsman-controller": CONTROLLER, "leadsman-etcd": MEMBER}
     if account not in roles:
-        raise TokenRefused(f"{status.user.username} has no part in etcd")
+        raise Forbidden(f"{status.user.username} has no part in etcd")
     return roles[account]
 
 
 def _node(user: TokenUser) -> str:
     nodes = user.extra.get(NODE_CLAIM, ())
     if len(nodes) != 1:
-        raise TokenRefused(
-            f"the token names no node ({NODE_CLAIM}); Kubernetes 1.30 or newer puts it into pods' tokens"
-        )
+        raise Forbidden(f"the token names no node ({NODE_CLAIM}); Kubernetes 1.30 or newer puts it into pods' tokens")
     if not keys.is_node_name(nodes[0]):
-        raise TokenRefused(f"the token names {nodes[0]!r}, which is no node's name")
+        raise Forbidden(f"the token names {nodes[0]!r}, which is no node's name")
     return nodes[0]
 
 
@@ -112,10 +106,6 @@ was counted, and as many again that came while others went."""
 
 STREAMS_AT_ONCE = 8
 _MOST_TOKENS, _MOST_ADDRESSES = 20_000, 10_000
-
-
-class TooMuch(Exception):
-    """This process asked for more than one needs. The text says of what."""
 
 
 class Client:
@@ -162,7 +152,7 @@ class Clients:
         self._clients: dict[str, Client] = {}
 
     async def of_token(self, token: str, address: str) -> Client:
-        """TokenRefused; ApiError when the API server does not say; TooMuch when an address shows too many tokens."""
+        """Refused: the token gives no right, the API server does not say now, or an address shows too many tokens."""
         role = await self._role(token, address)
         if role.name not in self._clients:
             self._clients[role.name] = Client(role, self._clock)
@@ -177,10 +167,10 @@ class Clients:
             self._take_review(address)
         try:
             found = role_of(await review_token(self._api, token), self._namespace)
-        except ApiError:
+        except ApiError as error:
             if role and now - reviewed_at < TRUSTED_WITHOUT_REVIEW_SECONDS:
                 return role
-            raise
+            raise Refused(f"cannot say now whose token it is: {type(error).__name__}") from error
         self._roles.put(digest, (found, now))
         return found
 

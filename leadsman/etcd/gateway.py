@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 import aiohttp
 import msgspec
 from aiohttp import web
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import Metric
 
-from leadsman.etcd.clients import Client, Clients, TokenRefused, TooMuch
-from leadsman.etcd.roles import Forbidden, Malformed, NoLease, authorise
-from leadsman.kube.errors import ApiError
+from leadsman.etcd.clients import Client, Clients
+from leadsman.etcd.roles import Malformed, NoToken, Refused, authorise
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import track_request
 from leadsman.runtime.log_limit import LogLimit
+from leadsman.runtime.scrape import counter
 
 log = logging.getLogger(__name__)
 log.addFilter(LogLimit())
@@ -37,92 +37,50 @@ _LONGEST_TOKEN = 16_384
 _WATCH = "/v3/watch"
 _LEADER_HEADER = "Grpc-Metadata-hasleader"
 
-# google.golang.org/grpc/codes
-_MALFORMED, _NOT_FOUND, _FORBIDDEN, _TOO_MUCH, _UNAVAILABLE, _UNKNOWN_CLIENT = 3, 5, 7, 8, 14, 16
-_STATUS_AND_OUTCOME = {
-    _MALFORMED: (400, "malformed"),
-    _NOT_FOUND: (404, "forbidden"),
-    _FORBIDDEN: (403, "forbidden"),
-    _TOO_MUCH: (429, "limited"),
-    _UNAVAILABLE: (503, "unavailable"),
-    _UNKNOWN_CLIENT: (401, "unauthenticated"),
-}
-
-
-class Refusal(Exception):
-    """Why a request is not answered by etcd. code: of gRPC, as etcd's own refusals have one."""
-
-    def __init__(self, code: int, reason: str) -> None:
-        super().__init__(reason)
-        self.code = code
-
-    def response(self) -> web.Response:
-        body = msgspec.json.encode({"code": self.code, "message": str(self)})
-        return web.Response(status=_STATUS_AND_OUTCOME[self.code][0], body=body, content_type="application/json")
-
 
 class Gateway:
     """Answers for the member at `etcd`, a URL. session: for calls of it."""
 
     def __init__(self, etcd: str, clients: Clients, session: aiohttp.ClientSession) -> None:
         self._etcd, self._clients, self._session = etcd, clients, session
-        self._answered = {"ok": 0} | dict.fromkeys((outcome for _, outcome in _STATUS_AND_OUTCOME.values()), 0)
+        refusals: list[type[Refused]] = [Refused, *Refused.__subclasses__()]
+        self._answered = {"ok": 0} | {each.outcome: 0 for each in refusals}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """etcd's response, or a refusal in etcd's form."""
         try:
             client = await self._client(request)
             response = await self._of_client(client, request)
-        except Refusal as refusal:
-            self._answered[_STATUS_AND_OUTCOME[refusal.code][1]] += 1
+        except Refused as refusal:
+            self._answered[refusal.outcome] += 1
             log.warning("refused %s of %s: %s", request.path, request.remote, refusal)
-            return refusal.response()
+            body = msgspec.json.encode({"code": refusal.code, "message": str(refusal)})
+            return web.Response(status=refusal.status, body=body, content_type="application/json")
         self._answered["ok"] += 1
         return response
 
     def families(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "leadsman_etcd_gateway_requests", "Requests that were answered or refused.", labels=["outcome"]
+        yield counter(
+            "leadsman_etcd_gateway_requests", "Requests that were answered or refused.", self._answered, "outcome"
         )
-        for outcome, count in self._answered.items():
-            requests.add_metric([outcome], count)
-        yield requests
 
     async def _client(self, request: web.Request) -> Client:
         token = _bearer_token(request.headers)
         if not token:
-            raise Refusal(
-                _UNKNOWN_CLIENT, "permission denied: send `Authorization: Bearer` and your service account's token"
-            )
-        try:
-            return await self._clients.of_token(token, request.remote or "")
-        except TokenRefused as error:
-            raise Refusal(_FORBIDDEN, f"permission denied: {error}") from error
-        except TooMuch as error:
-            raise Refusal(_TOO_MUCH, str(error)) from error
-        except ApiError as error:
-            raise Refusal(_UNAVAILABLE, f"cannot say now whose token it is: {type(error).__name__}") from error
+            raise NoToken("permission denied: send `Authorization: Bearer` and your service account's token")
+        return await self._clients.of_token(token, request.remote or "")
 
     async def _of_client(self, client: Client, request: web.Request) -> web.StreamResponse:
+        client.take_request()
+        client.open_requests += 1
         try:
-            client.take_request()
-            client.open_requests += 1
-            try:
-                wanted = authorise(client.role, request.path, await request.read())
-                client.take(request.path, wanted)
-                return await self._forward(request, wanted.body)
-            finally:
-                client.open_requests -= 1
+            wanted = authorise(client.role, request.path, await request.read())
+            client.take(request.path, wanted)
+            return await self._forward(request, wanted.body)
         except web.HTTPRequestEntityTooLarge as error:
-            raise Refusal(_MALFORMED, f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
-        except Malformed as error:
-            raise Refusal(_MALFORMED, str(error)) from error
-        except Forbidden as error:
-            raise Refusal(_FORBIDDEN, f"permission denied: {error}") from error
-        except NoLease as error:
-            raise Refusal(_NOT_FOUND, str(error)) from error
-        except TooMuch as error:
-            raise Refusal(_TOO_MUCH, str(error)) from error
+            raise Malformed(f"request of more than {LARGEST_REQUEST_BYTES} bytes") from error
+        finally:
+            client.open_requests -= 1
 
     async def _forward(self, request: web.Request, body: bytes) -> web.StreamResponse:
         headers = {_LEADER_HEADER: request.headers[_LEADER_HEADER]} if _LEADER_HEADER in request.headers else {}
@@ -132,7 +90,7 @@ class Gateway:
                     return await _passed_on(request, answered)
                 return web.Response(status=answered.status, body=await answered.read(), content_type="application/json")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Refusal(_UNAVAILABLE, f"this member of etcd does not answer: {type(error).__name__}") from error
+            raise Refused(f"this member of etcd does not answer: {type(error).__name__}") from error
 
 
 async def _passed_on(request: web.Request, answered: aiohttp.ClientResponse) -> web.StreamResponse:

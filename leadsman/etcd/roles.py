@@ -96,16 +96,44 @@ _RANDOM_BITS = 24
 """Of 63; a role has a few dozen leases at once, and a number that is taken is refused and asked for again."""
 
 
-class Forbidden(Exception):
-    """The role gives no right to this. The text says to what."""
+class Refused(Exception):
+    """Why a request is not answered by etcd; the text says it without the token.
+
+    code: of gRPC (google.golang.org/grpc/codes), as etcd's own refusals have one. status: of HTTP. outcome: as it is
+    counted.
+    """
+
+    code, status, outcome = 14, 503, "unavailable"
 
 
-class NoLease(Exception):
+class Malformed(Refused):
+    """This is not a request that our processes send."""
+
+    code, status, outcome = 3, 400, "malformed"
+
+
+class NoLease(Refused):
     """There is no such lease of this role."""
 
+    code, status, outcome = 5, 404, "forbidden"
 
-class Malformed(Exception):
-    """This is not a request that our processes send."""
+
+class Forbidden(Refused):
+    """The role, or the token, gives no right to this. The text says to what."""
+
+    code, status, outcome = 7, 403, "forbidden"
+
+
+class TooMuch(Refused):
+    """This process asked for more than one needs. The text says of what."""
+
+    code, status, outcome = 8, 429, "limited"
+
+
+class NoToken(Refused):
+    """The request shows no token."""
+
+    code, status, outcome = 16, 401, "unauthenticated"
 
 
 class _Strict(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
