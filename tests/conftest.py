@@ -5,6 +5,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hypothesis import settings
 from leadsman.runtime import connections, http_server, server_tls
 from leadsman.runtime.log_limit import LogLimit
 from tests.testbed import kube_apiserver
+
+# Hundreds of processes start, and each would compile what it imports again: half a second of CPU.
+sys.dont_write_bytecode = False
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")

@@ -10,11 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import msgspec
 
 from extender.api.decisions import DecisionDetail
+from leadsman.cli.demo import scheduler_request
 from leadsman.cli.explain import decision_text
 from leadsman.testbed.etcd import die_with_parent
 from tests.dockerfile import malloc_limits
@@ -68,6 +69,16 @@ class LeadsmanProcess:
         except URLError as error:
             read = getattr(error, "read", None)
             return getattr(error, "code", 0), read().decode() if read else str(error)
+
+    def post(self, verb: str, body: Any, timeout_seconds: float = 10.0) -> Any:
+        """What an extender answers to kube-scheduler."""
+        sent = Request(f"{self.url}/{verb}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urlopen(sent, timeout=timeout_seconds) as answer:
+            return json.load(answer)
+
+    def ask(self, verb: str, nodes: Sequence[str], labels: Mapping[str, str]) -> Any:
+        """As `post`, about the captured pod with these labels."""
+        return self.post(verb, scheduler_request.captured_args(list(nodes), dict(labels)))
 
     def api(self, path: str) -> Any:
         """What an extender's API has there; None when there is no answer yet."""

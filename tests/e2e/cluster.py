@@ -25,7 +25,7 @@ from tests.e2e.node import Node
 from tests.e2e.node_config import CONTROL_PLANE
 from tests.e2e.registry import serve_image
 from tests.testbed.kube_apiserver import KubeApiServer
-from tests.testbed.kube_controller_manager import KubeControllerManager
+from tests.testbed.kube_component import KubeControllerManager
 
 PATIENCE_SECONDS = 180.0
 BOOT_SECONDS = 600.0

@@ -6,8 +6,6 @@ The API server and what renews the nodes' Leases are a subclass's: `ScriptedClus
 import base64
 import contextlib
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,10 +19,10 @@ from urllib.request import urlopen
 
 from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
+from tests.testbed.wall_clock import WallClocks
 
 ZONES = {zone: tuple(f"{zone}-{number}" for number in range(3)) for zone in ("a", "b", "c")}
 NODES = tuple(node for nodes in ZONES.values() for node in nodes)
-SHIM_SOURCE = Path(__file__).with_name("clock_shim.c")
 PORT = 9102
 
 
@@ -64,9 +62,7 @@ class AgentCluster(ABC):
         self.controllers: dict[str, subprocess.Popen[bytes]] = {}
         self.controller_flags: tuple[str, ...] = ()
         self.api_flags: tuple[str, ...] = ()
-        self._clock_file = folder / "clock"
-        self._clock_file.write_text("0")
-        self.shim = _built_shim(folder)
+        self.clocks = WallClocks(folder)
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
@@ -181,7 +177,8 @@ class AgentCluster(ABC):
 
     def set_clocks(self, offset_seconds: int) -> None:
         """Of all agents, and of what kubelets write."""
-        self._clock_file.write_text(str(offset_seconds))
+        if not self.clocks.missing:
+            self.clocks.step("node", offset_seconds)
 
     @abstractmethod
     def start_kubelet(self, node: str, late_seconds: float = 0.0) -> None:
@@ -241,7 +238,7 @@ class AgentCluster(ABC):
 
     def _clock_shim(self) -> tuple[str, ...]:
         """What a command is prefixed with, so that `set_clocks` moves its clock."""
-        return ("env", f"LD_PRELOAD={self.shim}", f"CLOCK_SHIM={self._clock_file}") if self.shim else ()
+        return ("env", *(f"{name}={value}" for name, value in self.clocks.environ("node").items()))
 
     def _kill_all(self) -> None:
         for process in (*self._agents.values(), *self._processes):
@@ -280,12 +277,3 @@ def _pairs(ones: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, st
     """Each pair once."""
     found = {tuple(sorted((one, other))) for one in ones for other in others if one != other}
     yield from ((one, other) for one, other in sorted(found))
-
-
-def _built_shim(folder: Path) -> Path | None:
-    """The library that moves the agents' wall clock; None where there is no C compiler."""
-    if shutil.which("cc") is None:
-        return None
-    shim = folder / "clock_shim.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(shim), str(SHIM_SOURCE), "-ldl"], check=True, env=os.environ)
-    return shim

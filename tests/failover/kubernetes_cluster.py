@@ -20,7 +20,7 @@ from leadsman.published.backups import BACKUPS
 from leadsman.published.self_healing import SELF_HEALING
 from leadsman.testbed.etcd import free_ports
 from tests.failover.api_server_cluster import EXTENDER, ApiServerCluster
-from tests.testbed.kube_controller_manager import KubeControllerManager
+from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
 
 REFERENCE, BOUND_MS = "a-0", 30

@@ -26,9 +26,9 @@ from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 from tests.host_trees import HOSTS, unpack
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.tcp_proxy import TcpProxy
+from tests.testbed.wall_clock import WallClocks
 from tests.torture.log import Down, Entry, LeaseWritten, NodeWritten
 from tests.torture.shape import AGENTS, CLUSTER_NODES, CONTROLLERS, EXTENDERS, FOREIGN_LABELS, NODES
-from tests.torture.wall_clock import WallClocks
 
 AGENT_PORT = 9102
 HOT_LOAD, CALM_LOAD = 4.0, 0.1

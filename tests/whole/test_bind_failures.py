@@ -2,9 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -19,30 +17,19 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def api() -> Iterator[ApiServerThread]:
-    with ApiServerThread() as one:
-        yield one
-
-
-@pytest.fixture
 def extender(start: "Start", api: ApiServerThread, until: "Until") -> "LeadsmanProcess":
     found = start("extender", "--bind", "--kube-api", api.url)
     until(lambda: found.get("/readyz")[0] == 200, "the extender is ready")
     return found
 
 
-def posted(extender: "LeadsmanProcess", verb: str, body: Any) -> Any:
-    with urlopen(Request(f"{extender.url}/{verb}", json.dumps(body).encode()), timeout=10) as answer:
-        return json.load(answer)
-
-
 def bind(extender: "LeadsmanProcess", node: str) -> tuple[str, str]:
     """filter and bind, as kube-scheduler asks. What bind answers."""
     body = scheduler_request.captured_args([node, "other"], {"app": "shop"})
-    posted(extender, "filter", body)
+    extender.post("filter", body)
     meta = body["Pod"]["metadata"]
     binding = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
-    return meta["uid"], posted(extender, "bind", binding)["Error"]
+    return meta["uid"], extender.post("bind", binding)["Error"]
 
 
 def told(etcd: Etcd, node: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Two controllers and one Lease: under work that pods cause, under frozen leaders, under strangers' connections."""
+"""Two controllers and one Lease: under work that pods cause, and when the leader was frozen."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,6 @@ from leadsman.state.store import Put
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer, RecordedRequest
-from tests.strangers import strangers
-from tests.whole.test_large_objects import UNSCHEDULABLE
-from tests.whole.test_strangers import MIB, log_lines
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess
@@ -27,13 +23,8 @@ if TYPE_CHECKING:
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 NODES = [f"n{number:04}" for number in range(1_000)]
 NAMES = ("one", "two")
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 PLANNING = 'leadsman_controller_plan_seconds{keeper="requeue pods"}'
-
-
-@pytest.fixture
-def api() -> Iterator[ApiServerThread]:
-    with ApiServerThread() as server:
-        yield server
 
 
 @pytest.fixture
@@ -128,51 +119,3 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_goes_on(
     until(lambda: controllers[first].get("/healthz")[0] == 200, "the first one answers")
     assert writes(api, since, first) == []
     assert "lost leadership" in controllers[first].log
-
-
-def test_silent_connections_and_malformed_requests_leave_a_controller_its_lease_its_metrics_and_its_log(
-    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", until: "Until"
-) -> None:
-    first = until(lambda: leader(api, controllers), "one leads")
-    process, renewed = controllers[first], lease(api)["renewTime"]
-    lines, rss = log_lines(process), process.peak_rss_bytes
-    with strangers(process.url, 500), strangers(process.url, 400, b"GET / HTTP/1.1\r\nno colon\r\n\r\n"):
-        until(lambda: lease(api)["renewTime"] > renewed, "the Lease renewed")
-        assert process.get("/healthz")[0] == 200
-        assert leader(api, controllers) == first
-    assert log_lines(process) - lines <= 30
-    assert process.peak_rss_bytes - rss < 20 * MIB
-
-
-def test_a_policy_of_5000_labels_is_refused_and_another_s_labels_reach_all_nodes(
-    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", agent: "Start", until: "Until"
-) -> None:
-    """Before, the API server answered 422 for the one patch of both, once a second."""
-
-    def policy(name: str, labels: list[str]) -> str:
-        path = f"/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/{name}"
-        rule = {"metricname": "memory_available_ratio", "operator": "GreaterThan", "target": 0, "labels": labels}
-        api.put(path, {"spec": {"strategies": {"labeling": {"rules": [rule]}}}})
-        return path
-
-    api.put("/api/v1/nodes/edge-1", {})
-    agent("edge-1", 1)
-    first = until(lambda: leader(api, controllers), "one leads")
-    large, small = policy("large", [f"l{number}=x" for number in range(5_000)]), policy("small", ["a=b"])
-
-    def field(path: str, *steps: str) -> Any:
-        def read(server: FakeApiServer) -> Any:
-            found: Any = server.objects.get(parse_path(path))
-            for step in steps:
-                found = (found or {}).get(step)
-            return found
-
-        return api.call(read)
-
-    label = {"telemetry.aware.scheduling.small/a": "b"}
-    until(lambda: field("/api/v1/nodes/edge-1", "metadata", "labels") == label, "the small policy's label")
-    said = until(lambda: field(large, "status", "conditions"), "the large policy's status")[0]
-    assert (said["status"], said["reason"]) == ("False", "Invalid")
-    assert "labels, allowed are 64" in said["message"] or "bytes in JSON, allowed are 65,536" in said["message"]
-    assert until(lambda: field(small, "status", "conditions"), "the small policy's status")[0]["status"] == "True"
-    assert controllers[first].peak_rss_bytes < 150 * MIB

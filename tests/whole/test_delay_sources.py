@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -18,14 +17,8 @@ if TYPE_CHECKING:
 NODES = ["edge-1", "edge-2", "edge-3"]
 
 
-def ask(extender: Any, verb: str, labels: dict[str, str], nodes: list[str] = NODES) -> Any:
-    body = json.dumps(scheduler_request.captured_args(nodes, labels)).encode()
-    with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
-        return json.load(answer)
-
-
 def kept(extender: Any, bound: str) -> list[str]:
-    found: list[str] = ask(extender, "filter", {"delay_edge-1": bound})["NodeNames"]
+    found: list[str] = extender.ask("filter", NODES, {"delay_edge-1": bound})["NodeNames"]
     return found
 
 
@@ -36,7 +29,7 @@ def explained(extender: Any) -> tuple[str, Any]:
 
 
 def placed(extender: Any, labels: dict[str, str]) -> None:
-    ask(extender, "prioritize", labels, ask(extender, "filter", labels)["NodeNames"])
+    extender.ask("prioritize", extender.ask("filter", NODES, labels)["NodeNames"], labels)
 
 
 @pytest.fixture
@@ -119,12 +112,3 @@ def test_a_bound_holds_on_what_goldpinger_measured(start: "Start", until: "Until
     assert kept(extender, "1000") == ["edge-1", "edge-2"], "who did not answer has no delay"
     placed(extender, {"delay_edge-1": "1"})
     assert "goldpinger" in explained(extender)[0]
-
-
-def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start: "Start", files: tuple[Path, Path]) -> None:
-    matrix, metadata = files
-    metadata.write_text('{"edge-1": 0, "edge-2": 7}')
-    extender = start("extender", "--delay-matrix", str(matrix), "--delay-metadata", str(metadata))
-    assert extender.child.wait(20) == 2
-    assert 'metadata field "edge-2": got 7; must be a row of the matrix, 0 to 2' in extender.log
-    assert "Traceback" not in extender.log

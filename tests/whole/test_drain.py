@@ -4,11 +4,8 @@ import http.client
 import json
 import signal
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import pytest
 
 from leadsman.cli.demo import scheduler_request
 
@@ -19,22 +16,6 @@ if TYPE_CHECKING:
 DRAIN_SECONDS = 2.0
 NODES = ["edge-1", "edge-2"]
 BODY = json.dumps(scheduler_request.captured_args(NODES, {"delay_edge-1": "0"}))
-
-
-@pytest.fixture
-def extender(start: "Start", until: "Until") -> "LeadsmanProcess":
-    process = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
-    until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")
-    return process
-
-
-@pytest.fixture
-def connection(extender: "LeadsmanProcess") -> Iterator[http.client.HTTPConnection]:
-    """One that kube-scheduler keeps open."""
-    kept = connect(extender)
-    assert filter_on(kept).getheader("Connection") is None
-    yield kept
-    kept.close()
 
 
 def connect(extender: "LeadsmanProcess") -> http.client.HTTPConnection:
@@ -55,29 +36,22 @@ def terminate(extender: "LeadsmanProcess", until: "Until") -> None:
     until(lambda: extender.get("/readyz") == (503, "draining\n"), "the extender is unready", DRAIN_SECONDS / 2)
 
 
-def test_new_connections_are_answered_for_the_whole_drain(extender: "LeadsmanProcess") -> None:
-    began = time.monotonic()
-    extender.child.send_signal(signal.SIGTERM)
-    answered = 0
-    while time.monotonic() < began + DRAIN_SECONDS * 0.9:
-        filter_on(connect(extender))
-        answered += 1
-    assert answered > 10
-    assert extender.child.wait(10) == 0
-    assert time.monotonic() - began >= DRAIN_SECONDS
-
-
-def test_a_kept_connection_is_answered_and_told_to_close(
-    extender: "LeadsmanProcess", connection: http.client.HTTPConnection, until: "Until"
+def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answered_for_the_whole_drain(
+    start: "Start", until: "Until"
 ) -> None:
-    terminate(extender, until)
-    assert filter_on(connection).getheader("Connection") == "close"
-    assert connection.sock is None, "http.client has seen it closed, so the next request is made elsewhere"
-
-
-def test_liveness_holds_while_it_drains(extender: "LeadsmanProcess", until: "Until") -> None:
+    extender = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
+    until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+    kept = connect(extender)
+    assert filter_on(kept).getheader("Connection") is None
+    began = time.monotonic()
     terminate(extender, until)
     assert extender.get("/healthz") == (200, "ok\n")
+    assert filter_on(kept).getheader("Connection") == "close"
+    assert kept.sock is None, "http.client has seen it closed, so the next request is made elsewhere"
+    while time.monotonic() < began + DRAIN_SECONDS * 0.9:
+        filter_on(connect(extender))
+    assert extender.child.wait(10) == 0
+    assert time.monotonic() - began >= DRAIN_SECONDS
 
 
 def test_a_second_signal_ends_the_drain(start: "Start", until: "Until") -> None:

@@ -174,16 +174,6 @@ def extender(start: "Start", until: "Until", cluster: FullCluster) -> LeadsmanPr
     return one
 
 
-def test_without_the_extender_placeholders_are_lost(
-    cluster: FullCluster, schedule: Callable[..., None], until: "Until"
-) -> None:
-    """What the others are worth: they would see it."""
-    schedule()
-    before = cluster.holders()
-    cluster.press()
-    until(lambda: before.keys() - cluster.holders().keys(), "a placeholder is evicted", SECONDS)
-
-
 def test_no_placeholder_is_lost_to_200_pods_and_a_covered_pod_s_replacement_gets_its_room(
     cluster: FullCluster, extender: LeadsmanProcess, schedule: Callable[..., None], until: "Until"
 ) -> None:

@@ -9,7 +9,6 @@ import sys
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.request import Request, urlopen
 
 import pytest
 
@@ -69,13 +68,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = tmp_path / "packages"
     pip = [
         sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "-q",
-        "--no-index",
-        "--no-deps",
-        "--target",
+        *["-m", "pip", "install", "-q", "--no-index", "--no-deps", "--target"],
         str(packages),
         str(wheel),
     ]
@@ -105,15 +98,6 @@ def qualities(etcd: Etcd) -> set[str]:
     return set(json.loads(base64.b64decode(items[0]["value"])).get("qualities", {})) if items else set()
 
 
-def asked(url: str, labels: dict[str, str]) -> dict[str, object]:
-    """What the filter verb answers about a pod with these labels."""
-    args = {"Pod": {"metadata": {"name": "web", "namespace": "shop", "labels": labels}}, "NodeNames": ["edge-1"]}
-    request = Request(f"{url}/filter", json.dumps(args).encode(), {"Content-Type": "application/json"})
-    with urlopen(request, timeout=30) as answer:
-        result: dict[str, object] = json.loads(answer.read())
-    return result
-
-
 def test_each_kind_works_end_to_end(
     installed: None, agent: "Start", start: "Start", etcd: Etcd, until: "Until", tmp_path: Path
 ) -> None:
@@ -130,16 +114,10 @@ def test_each_kind_works_end_to_end(
         until(lambda: qualities(etcd) == {"connect_seconds"}, "the plugin's reward in etcd", LONG_SECONDS)
         assert measuring.metric('leadsman_reward_plugin_active{plugin="connect"}') == 1
         until(
-            lambda: asked(extender.url, {"network": "quiet"})["NodeNames"] == ["edge-1"],
+            lambda: extender.ask("filter", ["edge-1"], {"network": "quiet"})["NodeNames"] == ["edge-1"],
             "the metric in a decision",
             LONG_SECONDS,
         )
         for name in ("quiet", "ecc", "full"):
             active = f'leadsman_plugin_active{{plugin="{name}"}} 1.0'
             until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}", LONG_SECONDS)
-
-
-def test_an_agent_does_not_start_with_a_plugin_that_nothing_has(installed: None, agent: "Start") -> None:
-    process = agent("edge-1", 1, "--plugins=files,flies")
-    assert process.child.wait(LONG_SECONDS) != 0
-    assert "--plugins flies: no installed package has a metric or reward of that name" in process.log

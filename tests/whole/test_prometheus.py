@@ -1,91 +1,49 @@
-"""A real Prometheus scrapes agents and extender, and tells policies its metrics; promtool objects to nothing."""
+"""A real Prometheus with our rules scrapes agents and extender: it takes their pages and every query of the dashboards,
+tells policies its metrics, and promtool objects to nothing."""
 
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.polling import MetricUnavailable, PrometheusQueries, PrometheusSource
 from leadsman.testbed.etcd import free_ports
+from tests.daemonset.conftest import ROOT
+from tests.dashboard_panels import FOLDER, panels_of
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess
     from tests.whole.conftest import Fresh, Start, Until
 
-pytestmark = pytest.mark.integration
-PATIENCE_SECONDS = 40
-
-
-@pytest.fixture
-def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> list["LeadsmanProcess"]:
-    processes = [agent("edge-1", 1), agent("edge-2", 2), start("extender")]
-    until(lambda: fresh(processes[-1]) == {"edge-1", "edge-2"}, "both nodes fresh in the extender")
-    return processes
-
-
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
-def test_promtool_has_no_objection_to_any_process(cluster: list["LeadsmanProcess"]) -> None:
-    for process in cluster:
-        text = process.get("/metrics")[1]
-        checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
-        assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-
-
-@pytest.fixture
-def prometheus(cluster: list["LeadsmanProcess"], tmp_path: Path) -> Iterator[str]:
-    targets = json.dumps([process.ops_url.removeprefix("http://") for process in cluster])
-    config = tmp_path / "prometheus.yml"
-    job = f"- job_name: leadsman\n  static_configs:\n  - targets: {targets}\n"
-    config.write_text(f"global: {{scrape_interval: 1s}}\nscrape_configs:\n{job}")
-    port = free_ports(1)[0]
-    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'tsdb'}"]
-    with (tmp_path / "prometheus.log").open("wb") as log:
-        child = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
-    yield f"http://127.0.0.1:{port}"
-    child.terminate()
-    child.wait(20)
-
-
-def query(prometheus: str, expression: str) -> dict[tuple, float]:
-    """Label values but the instance → value; empty while Prometheus starts."""
-    try:
-        with urlopen(f"{prometheus}/api/v1/query?query={quote(expression)}", timeout=5) as answer:
-            found = json.load(answer)["data"]["result"]
-    except OSError:
-        return {}
-    return {tuple(sorted(row["metric"].values())): float(row["value"][1]) for row in found}
-
-
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-def test_prometheus_scrapes_agents_and_extender(prometheus: str, until: "Until") -> None:
-    until(lambda: sum(query(prometheus, 'up{job="leadsman"}').values()) == 3, "three targets up", PATIENCE_SECONDS)
-    rtts = until(lambda: query(prometheus, "sum by (peer) (leadsman_peer_rtt_p50_seconds)"), "RTTs", PATIENCE_SECONDS)
-    assert rtts.keys() == {("edge-1",), ("edge-2",)}
-    assert all(0 < seconds < 0.05 for seconds in rtts.values())
-    memory = query(prometheus, "leadsman_memory_available_bytes")
-    assert len(memory) == 2
-    assert all(value > 1e6 for value in memory.values())
-    assert query(prometheus, 'leadsman_state_nodes{freshness="fresh"}') != {}
-    rate = "sum(rate(leadsman_rtt_seconds_count[10s]))"
-    until(lambda: sum(query(prometheus, rate).values()) > 0, "a growing histogram", PATIENCE_SECONDS)
-
-
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-def test_a_node_that_left_is_gone_from_the_series_of_the_others(
-    prometheus: str, cluster: list["LeadsmanProcess"], until: "Until"
-) -> None:
-    seen = "sum by (peer) (leadsman_peer_rtt_p50_seconds)"
-    until(lambda: ("edge-2",) in query(prometheus, seen), "edge-2 as a peer", PATIENCE_SECONDS)
-    cluster[1].stop()
-    until(lambda: ("edge-2",) not in query(prometheus, seen), "edge-2's series gone", PATIENCE_SECONDS)
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus"),
+]
+PATIENCE_SECONDS = 90
+NEED_NO_TRAFFIC = (
+    "Fresh nodes",
+    "Newest report",
+    "Nodes by freshness",
+    "Memory",
+    "CPU",
+    "Round trips, p50",
+    "Round trips, median",
+    "Farthest nodes: median to ring peers",
+    "Lost probes, all nodes",
+    "Peers under probe",
+)
+"""Panels that show something as soon as two agents and an extender run; the others need pods, policies or faults."""
 
 
 MEMORY = "leadsman_memory_available_bytes"
@@ -100,20 +58,113 @@ QUERIES = PrometheusQueries(
 )
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus: str, until: "Until") -> None:
-    until(lambda: len(query(prometheus, MEMORY)) == 2, "both agents scraped", PATIENCE_SECONDS)
-    async with ApiClient(ApiAccess(prometheus)) as client:
-        source = PrometheusSource(client, QUERIES)
-        by_name, by_query = await source.query(MEMORY), await source.query("free_share")
-        assert by_name.keys() == by_query.keys() == {"127.0.3.1", "127.0.3.2"}
-        assert all(sample.nanos > 10**6 * 10**9 for sample in by_name.values())
-        assert all(0 < sample.nanos < 10**9 for sample in by_query.values())
-        assert await source.query("no_such_metric") == {}
-        for metric, why in (
-            ("one", "returned scalar"),
-            ("bad", "Invalid.*400"),
-            ("collectors", "is the only one of a node"),
-        ):
-            with pytest.raises(MetricUnavailable, match=why):
-                await source.query(metric)
+@contextmanager
+def scraping(agents: Mapping[str, "LeadsmanProcess"], extender: "LeadsmanProcess", folder: Path) -> Iterator[str]:
+    """The URL of a Prometheus that scrapes these. agents: by node."""
+
+    def target(process: "LeadsmanProcess", **labels: str) -> dict[str, Any]:
+        return {"targets": [process.ops_url.removeprefix("http://")], "labels": labels}
+
+    jobs = {"agent": [target(one, node=node) for node, one in agents.items()], "extender": [target(extender)]}
+    rules = yaml.safe_load((ROOT / "daemonset/components/prometheus/rules.yaml").read_text())["spec"]
+    (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
+    settings = {
+        "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(folder / "rules.yaml")],
+        "scrape_configs": [{"job_name": f"leadsman-{job}", "static_configs": found} for job, found in jobs.items()],
+    }
+    config = folder / "prometheus.yml"
+    config.write_text(yaml.safe_dump(settings))
+    port = free_ports(1)[0]
+    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}"]
+    with (folder / "prometheus.log").open("wb") as log:
+        child = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        child.terminate()
+        child.wait(60)
+
+
+def as_grafana_sends_it(expression: str) -> str:
+    return expression.replace("$__rate_interval", "30s").replace("$node", "edge-1")
+
+
+def query(prometheus: str, expression: str) -> dict[str, Any]:
+    """Prometheus' answer, also when it refuses the query; "starting" while it does not answer."""
+    try:
+        with urlopen(f"{prometheus}/api/v1/query?query={quote(as_grafana_sends_it(expression))}", timeout=30) as answer:
+            return dict(json.load(answer))
+    except HTTPError as error:
+        return dict(json.load(error)) if error.code != 503 else {"status": "starting"}
+    except OSError:
+        return {"status": "starting"}
+
+
+def values(prometheus: str, expression: str) -> list[Any]:
+    return list(query(prometheus, expression).get("data", {}).get("result", []))
+
+
+async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_node_that_left_is_forgotten(
+    agent: "Start", start: "Start", until: "Until", fresh: "Fresh", tmp_path: Path
+) -> None:
+    agents, extender = {"edge-1": agent("edge-1", 1), "edge-2": agent("edge-2", 2)}, start("extender")
+    until(lambda: fresh(extender) == agents.keys(), "both nodes fresh in the extender")
+    for process in (*agents.values(), extender):
+        assert objections(process.get("/metrics")[1]) == ""
+    with scraping(agents, extender, tmp_path) as prometheus:
+        assert_takes_the_dashboards(prometheus, until)
+        rtts = "sum by (peer) (leadsman_peer_rtt_p50_seconds)"
+        peers = lambda: {row["metric"]["peer"] for row in values(prometheus, rtts)}  # noqa: E731
+        until(lambda: peers() == agents.keys(), "RTTs", PATIENCE_SECONDS)
+        until(lambda: len(values(prometheus, MEMORY)) == 2, "both agents scraped", PATIENCE_SECONDS)
+        async with ApiClient(ApiAccess(prometheus)) as client:
+            await assert_tells_policies(PrometheusSource(client, QUERIES))
+        agents["edge-2"].stop()
+        until(lambda: "edge-2" not in peers(), "edge-2's series gone", PATIENCE_SECONDS)
+
+
+def assert_takes_the_dashboards(prometheus: str, until: "Until") -> None:
+    """It refuses no query of theirs and no rule, and the panels that need no traffic show something."""
+    panels = [panel for path in sorted(FOLDER.glob("*.json")) for panel in panels_of(path)]
+    until(lambda: query(prometheus, "1")["status"] == "success", "Prometheus answers", PATIENCE_SECONDS)
+    refused = {
+        title: answer.get("error")
+        for title, queries in panels
+        for expression in queries
+        if (answer := query(prometheus, expression))["status"] != "success"
+    }
+    assert refused == {}
+    shown = {title: queries for title, queries in panels if title in NEED_NO_TRAFFIC}
+    assert shown.keys() == set(NEED_NO_TRAFFIC)
+    for title, queries in shown.items():
+        for expression in queries:
+            until(lambda expression=expression: values(prometheus, expression), title, PATIENCE_SECONDS)
+    rules = json.loads(urlopen(f"{prometheus}/api/v1/rules", timeout=30).read())["data"]["groups"]
+    unwell = {rule["name"]: rule["lastError"] for group in rules for rule in group["rules"] if rule.get("lastError")}
+    assert unwell == {}
+    recorded = until(lambda: values(prometheus, "leadsman:node_rtt_seconds:median"), "recorded", PATIENCE_SECONDS)
+    assert {row["metric"]["node"] for row in recorded} <= {"edge-1", "edge-2"}
+    assert values(prometheus, 'ALERTS{alertname="LeadsmanAgentDown",alertstate="firing"}') == []
+
+
+def objections(page: str) -> str:
+    """What promtool says of a page of metrics."""
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
+    return checked.stdout + checked.stderr
+
+
+async def assert_tells_policies(source: PrometheusSource) -> None:
+    """Metrics and queries by node; what gives no value a node says why."""
+    by_name, by_query = await source.query(MEMORY), await source.query("free_share")
+    assert by_name.keys() == by_query.keys() == {"127.0.3.1", "127.0.3.2"}
+    assert all(sample.nanos > 10**6 * 10**9 for sample in by_name.values())
+    assert all(0 < sample.nanos < 10**9 for sample in by_query.values())
+    assert await source.query("no_such_metric") == {}
+    for metric, why in (
+        ("one", "returned scalar"),
+        ("bad", "Invalid.*400"),
+        ("collectors", "is the only one of a node"),
+    ):
+        with pytest.raises(MetricUnavailable, match=why):
+            await source.query(metric)

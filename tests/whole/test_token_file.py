@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("command", "content"),
     [
-        ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--zone", "z", "--pods", "on"],
-        ["extender", "--telemetry", "agents"],
-        ["controller"],
+        (["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--zone", "z", "--pods", "on"], b"\xff\xfe"),
+        (["extender", "--telemetry", "agents"], b""),
+        (["controller"], b"\xff\xfe"),
     ],
-    ids=lambda command: command[0],
+    ids=["agent", "extender", "controller"],
 )
-@pytest.mark.parametrize("content", [b"\xff\xfe", b""], ids=["not UTF-8", "empty"])
 def test_a_bad_token_file_is_named_and_the_process_goes_on_once_it_is_good(
     command: Sequence[str], content: bytes, start: "Start", until: "Until", tmp_path: Path
 ) -> None:

@@ -69,10 +69,6 @@ class ScheduledCluster:
         self._schedule([self.service])
         return self.service
 
-    def alone(self) -> None:
-        """kube-scheduler without extenders."""
-        self._schedule([])
-
     def extender(self) -> LeadsmanProcess:
         """One more, ready."""
         one = self._start("extender", *self._flags(EXTENDER))

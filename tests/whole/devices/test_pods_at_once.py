@@ -1,7 +1,7 @@
 """Pods that come at once, on a real kube-scheduler, two extenders and one etcd: as many are placed as fit.
 
-kube-scheduler asks the two extenders in turn, as through a Service. Each case is also run by kube-scheduler alone,
-which counts functions and bytes of the node only. LEADSMAN_DEVICE_ROUNDS=100 runs each case a hundred times, and -s
+kube-scheduler asks the two extenders in turn, as through a Service. Alone it counts functions and bytes of the node
+only. LEADSMAN_DEVICE_ROUNDS=100 runs each case a hundred times, and -s
 shows what came out.
 """
 
@@ -56,16 +56,6 @@ def test_no_more_pods_are_placed_than_there_is_room_for(case: str, scheduled: Sc
         placed += scheduled.place(each)
         scheduled.clear()
     sys.stdout.write(f"\n{case}: {ROUNDS} rounds, {placed} pods placed of {ROUNDS * each.pods}, 0 too many\n")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_kube_scheduler_alone_places_what_it_counts(case: str, scheduled: ScheduledCluster) -> None:
-    devices, _, each = CASES[case]
-    scheduled.cluster.node(NODE, devices, cards="card0.card1")
-    scheduled.alone()
-    placed = scheduled.place(each)
-    too_many = placed - each.room
-    sys.stdout.write(f"\nkube-scheduler alone, {case}: {placed} pods placed of {each.pods}, {too_many} too many\n")
 
 
 def test_what_an_extender_reserved_before_it_was_killed_stays_promised(scheduled: ScheduledCluster) -> None:

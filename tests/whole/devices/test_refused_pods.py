@@ -8,19 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.whole.devices.device_cluster import VF, link
-from tests.whole.devices.scheduled_cluster import NODE, RETRIED_SECONDS, SETTLE_SECONDS, Round, ScheduledCluster
+from tests.whole.devices.scheduled_cluster import NODE, RETRIED_SECONDS, SETTLE_SECONDS, ScheduledCluster
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Until
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.mark.parametrize("bandwidth", ["2Gbit", "2GB"])
-def test_kube_scheduler_alone_reads_no_bandwidth(bandwidth: str, scheduled: ScheduledCluster) -> None:
-    scheduled.cluster.node(NODE, {VF: 8})
-    scheduled.alone()
-    scheduled.place(Round(1, {VF: 1}, bandwidth, room=0, room_alone=1))
 
 
 def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(

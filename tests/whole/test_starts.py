@@ -1,0 +1,50 @@
+"""A start that cannot succeed ends with one clear line in the log, and without a traceback."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
+
+AGENT = ("agent", "--node-name", "edge-1", "--address", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            ("extender", "--telemetry", "agents"),
+            "--telemetry needs an API server, which holds the policies; name it with --kube-api or --kubeconfig",
+        ),
+        (("extender", "--policy", "{folder}/policy.yaml"), "$.scores.pressure.weight"),
+        (
+            ("extender", "--delay-matrix", "{folder}/matrix.txt", "--delay-metadata", "{folder}/nodes.json"),
+            'metadata field "edge-2": got 7; must be a row of the matrix, 0 to 1',
+        ),
+        ((*AGENT, "--plugins=flies"), "--plugins flies: no installed package has a metric or reward of that name"),
+    ],
+    ids=["telemetry", "policy", "delays", "plugins"],
+)
+def test_what_cannot_be_used_is_named(command: Sequence[str], said: str, start: "Start", tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("scores: {pressure: {weight: -1}}\n")
+    (tmp_path / "matrix.txt").write_text("0 12\n11 0\n")
+    (tmp_path / "nodes.json").write_text('{"edge-1": 0, "edge-2": 7}')
+    process = start(*(word.format(folder=tmp_path) for word in command))
+    assert process.child.wait(60) in (1, 2)
+    assert said in process.log
+    assert "Traceback" not in process.log
+
+
+def test_a_second_agent_gives_up_naming_the_first_or_the_port_that_it_has(agent: "Start", until: "Until") -> None:
+    first = agent("edge-1", 1, "--owner", "pod-1")
+    until(lambda: first.get("/readyz")[0] == 200, "the first agent ready")
+    same_node = agent("edge-1", 2, "--owner", "pod-2")
+    same_port = agent("edge-2", 1, port=int(first.url.rpartition(":")[2]))
+    assert same_node.child.wait(60) == same_port.child.wait(60) == 1
+    assert "another agent (owner pod-1) owns the records of node edge-1; this agent is pod-2" in same_node.log
+    assert "address already in use" in same_port.log
+    assert "Traceback" not in same_node.log + same_port.log
+    assert first.get("/readyz")[0] == 200
