@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from math import dist, inf, isclose
 from random import Random
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec import Struct, structs
 
@@ -35,18 +35,22 @@ from leadsman.state.records import (
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError, Unavailable
 
-# Finds loops of the agent that make no progress. While one hangs, /healthz fails and reports stop.
+
+class Loop(Protocol):
+    """A loop of the agent. rounds: completed ones, since the start."""
+
+    @property
+    def rounds(self) -> int: ...
 
 
 class LoopLiveness(Struct):
-    """Watches counts of completed rounds.
+    """Finds loops that make no progress. While one hangs, /healthz fails and reports stop.
 
-    loops: name → its count of completed rounds.
-    limit_seconds: a loop whose count does not change for so long is stalled.
+    limit_seconds: a loop whose rounds do not change for so long is stalled.
     clock: monotonic seconds.
     """
 
-    loops: Mapping[str, Callable[[], int]]
+    loops: Mapping[str, Loop]
     limit_seconds: float
     clock: Callable[[], float]
     _seen: dict[str, tuple[int, float]] = {}
@@ -54,7 +58,7 @@ class LoopLiveness(Struct):
     def stalled(self) -> dict[str, float]:
         """Loop → seconds since its count last moved, for those beyond the limit."""
         now = self.clock()
-        ages = {name: self._age(name, rounds(), now) for name, rounds in self.loops.items()}
+        ages = {name: self._age(name, loop.rounds, now) for name, loop in self.loops.items()}
         return {name: age for name, age in ages.items() if age > self.limit_seconds}
 
     def _age(self, name: str, rounds: int, now: float) -> float:
@@ -124,7 +128,7 @@ def _answers_moved(before: Reachability, after: Reachability) -> bool:
     """Ignores ages and further losses: a silent peer stays silent until it answers."""
     return (
         before.losses.keys() != after.losses.keys()
-        or before.silent_peers != after.silent_peers
+        or before.silences.keys() != after.silences.keys()
         or bool(before.local_fault) is not bool(after.local_fault)
     )
 
@@ -164,15 +168,8 @@ def _moved(before: float | None, after: float | None, band: float, band_ratio: f
     return not isclose(before, after, abs_tol=band, rel_tol=band_ratio)
 
 
-# Makes the records that an agent reports of its peers: latencies, which must fit into one value of etcd, and silences.
-#
-#
-
-# Makes the reachability record, which must fit into one value in etcd.
-
-
 def build_reachability_record(found: Reachability) -> Reachability:
-    """The record. Where very long names make it too large, silent peers are left out first.
+    """The record, which must fit into one value of etcd: of very long names, silent peers are left out first.
 
     A silence that is not reported makes no node dead; an answer that is not reported could. The counts stay.
     """
@@ -191,16 +188,10 @@ def build_latency_record(peers: dict[str, PeerLatency], first: Collection[str] =
     first: requested peers, which are left out last.
     """
     ordered = sorted(peers.items(), key=lambda item: (item[0] not in first, _distance(item[1])))
-    record = Latency({name: _rounded(latency) for name, latency in ordered})
+    record = Latency(dict(ordered))
     while record_size_bytes(record) > LARGEST_VALUE_BYTES:
         record.peers.popitem()
     return record
-
-
-def _rounded(latency: PeerLatency) -> PeerLatency:
-    """Rounded to microseconds, which is finer than any value's error; ages to milliseconds."""
-    rounded = {name: round(value, 3) for name, value in structs.asdict(latency).items() if isinstance(value, float)}
-    return structs.replace(latency, **rounded)
 
 
 def _distance(latency: PeerLatency) -> float:

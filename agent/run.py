@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -25,7 +25,7 @@ from agent.peering.peer_refresh import PROBE_BUDGET, PeeringSettings, PeerRefres
 from agent.peering.probe_requests import ProbeRequestHandler, peering_metrics
 from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
-from agent.reporting import LoopLiveness, NodeRecords, Reporter, build_latency_record, build_reachability_record
+from agent.reporting import Loop, LoopLiveness, NodeRecords, Reporter, build_latency_record, build_reachability_record
 from agent.rtt.metrics import rtt_metrics
 from agent.rtt.peer import ProbeSettings
 from agent.rtt.prober import Prober
@@ -242,7 +242,9 @@ class AgentComponents:
             self.store, settings.node, lambda: self.reporter.ownership, Random(), lambda: self.reporter.fence()
         )
         self.pods = self._pods()
-        self.liveness = LoopLiveness(self._rounds(), settings.timing.stale_seconds, clock)
+        loops: dict[str, Loop] = {"probes": self.prober, "hardware": self.hardware}
+        loops |= {"pods": self.pods} if self.pods else {}
+        self.liveness = LoopLiveness(loops, settings.timing.stale_seconds, clock)
         identity = Identity(settings.owner, 0, settings.address, settings.zone, settings.rack)
         self.reporter = Reporter(
             self.store,
@@ -294,11 +296,6 @@ class AgentComponents:
             self.clock,
             time.time,
         )
-
-    def _rounds(self) -> Mapping[str, Callable[[], int]]:
-        rounds = {"probes": lambda: self.prober.rounds, "hardware": lambda: self.hardware.rounds}
-        pods = self.pods
-        return rounds if pods is None else rounds | {"pods": lambda: pods.rounds}
 
 
 def _ops_app(parts: AgentComponents) -> web.Application:

@@ -213,8 +213,8 @@ class SimulatedAgent:
         self.peer_refresher = PeerRefresher(
             *(self.meter, name, world.k, world.settings, self, self._report_soon, lambda: world.now, self._rng)  # type: ignore[arg-type]
         )
-        self._rounds, self._one_report = count(), asyncio.Lock()
-        progress = LoopLiveness({"all": lambda: next(self._rounds)}, 15.0, lambda: world.now)
+        self._one_report = asyncio.Lock()
+        progress = LoopLiveness({}, 15.0, lambda: world.now)
         identity = Identity(f"pod-{name}", 0, "10.0.0.1", world.network.zone(name))
         self.reporter = Reporter(
             self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng, self._lost_claim

@@ -151,7 +151,7 @@ def _family_of_call(
 def _made_from_tables() -> Iterator[Metric]:
     yield from rtt_metrics.window_families({})
     yield from rtt_metrics.count_families({}, ProbeCounts())
-    yield from monitor.hardware_metrics(HardwareReading(0.0, 1, {}))
+    yield from monitor.hardware_metrics(HardwareReading(0.0, {}))
     for module in iter_modules(agent.hardware.__path__, "agent.hardware."):
         for family in _families_within(vars(import_module(module.name)).values()):
             yield monitor.metric_of(family, [])

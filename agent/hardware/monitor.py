@@ -143,7 +143,7 @@ log = logging.getLogger(__name__)
 class HardwareMonitor:
     """Reads the hardware in rounds; `latest` and `record` answer from memory.
 
-    latest: the last reading; None before the first.
+    latest: the last reading; None before the first. rounds: completed ones.
     """
 
     def __init__(
@@ -169,11 +169,7 @@ class HardwareMonitor:
         self._stuck: dict[str, StuckCollector] = {}
         self._values: dict[str, float] = {}
         self.latest: HardwareReading | None = None
-
-    @property
-    def rounds(self) -> int:
-        """Completed rounds; the number stands still when the monitor hangs."""
-        return self.latest.round if self.latest else 0
+        self.rounds = 0
 
     async def run(self) -> None:
         """Runs rounds that never overlap, until cancelled. Stuck threads, which are daemons, may outlive it."""
@@ -189,7 +185,8 @@ class HardwareMonitor:
         run = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
         self._settle(todo, run.stuck)
         outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
-        before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
+        self.rounds += 1
+        before, self.latest = self.latest, HardwareReading(self._clock(), outcomes)
         self._values = summarize(before, self.latest)
         return self.latest
 

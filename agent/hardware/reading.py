@@ -47,12 +47,10 @@ class HardwareReading(Struct, frozen=True):
     """All outcomes of one round.
 
     at_seconds: the monotonic clock at its end.
-    round: 1 for the first.
     outcomes: name of the collector → its outcome.
     """
 
     at_seconds: float
-    round: int
     outcomes: Mapping[str, CollectorOutcome]
 
     def samples(self) -> Iterator[tuple[Sample, float]]:

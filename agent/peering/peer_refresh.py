@@ -152,6 +152,10 @@ MAX_REREAD_DELAY_SECONDS = 1.0
 """The longest random delay before the read that a silent peer causes: all that probe the node notice at once."""
 _POLL_SECONDS = 0.5
 """While a new peer on the ring has not answered."""
+REACH_RANK = 8
+"""A node publishes its estimated RTT to the so many nearest candidate, or to the farthest when there are fewer."""
+MAX_PUBLISHED_NEAR = 4
+"""Nearest nodes that it names, for others in search of near peers."""
 
 
 class PeeringSettings(Struct, frozen=True):
@@ -262,16 +266,16 @@ class PeerRefresher:
 
     def ring_entry(self, address: str, zone: str, rack: str) -> RingEntry:
         """This node's entry on the ring."""
-        there = self.own_coordinate.current
-        reach = self.selection.candidates.reach_ms(there)
-        return RingEntry(
-            address,
-            zone,
-            rack,
-            _rounded_coordinate(there),
-            None if reach is None else round(min(reach, vivaldi.MAX_RTT_MS), 3),
-            self.selection.published_near(),
+        here = self.own_coordinate.current
+        nearest = self.selection.candidates.by_distance(here)[:REACH_RANK]
+        # Rounded to microseconds, which is finer than the coordinate's error.
+        coordinate = RingCoordinate(
+            tuple(round(number, 3) for number in here.point),
+            *(round(number, 3) for number in (here.height, here.adjustment, here.error)),
         )
+        reach_ms = round(min(nearest[-1][0], vivaldi.MAX_RTT_MS), 3) if nearest else None
+        near = sorted(name for _, name in nearest[:MAX_PUBLISHED_NEAR])  # so that the same set is the same entry
+        return RingEntry(address, zone, rack, coordinate, reach_ms, tuple(near))
 
     def refresh_seconds(self) -> float:
         """Seconds to the next read. Fewer while there is no peer: where all start at once, the first read is early."""
@@ -289,9 +293,3 @@ class PeerRefresher:
                 await asyncio.sleep(self._rng.uniform(0, MAX_REREAD_DELAY_SECONDS))
                 until = self._clock()
             self._silent = silent
-
-
-def _rounded_coordinate(own: vivaldi.Coordinate) -> RingCoordinate:
-    """Rounded to microseconds, which is finer than the coordinate's error."""
-    point = tuple(round(number, 3) for number in own.point)
-    return RingCoordinate(point, round(own.height, 3), round(own.adjustment, 3), round(own.error, 3))

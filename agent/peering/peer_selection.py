@@ -162,7 +162,6 @@ MAX_CANDIDATES = 64
 """Candidates that are kept. The farthest go first, so that the size of the cluster does not matter."""
 EXPIRY_SECONDS = 600.0
 """A node whose entry was not read for so long may have left."""
-REACH_RANK = 8
 HYSTERESIS_RATIO, HYSTERESIS_MS = 0.9, 0.05
 """A near peer is replaced only by one nearer than this: each change of peer starts an empty window."""
 
@@ -229,11 +228,6 @@ class Candidates:
         ranked = sorted((ms * HYSTERESIS_RATIO - HYSTERESIS_MS if name in current else ms, name) for ms, name in mutual)
         return [name for _, name in ranked[:count]]
 
-    def reach_ms(self, own: Coordinate) -> float | None:
-        """Estimated RTT to the REACH_RANK-th nearest candidate, or to the farthest when there are fewer."""
-        nearest = self.by_distance(own)[:REACH_RANK]
-        return nearest[-1][0] if nearest else None
-
     def referrals(self, own: Coordinate, count: int) -> list[str]:
         """Nodes that the nearest candidates publish as near to themselves, and whose entries were not read yet."""
         published = (name for _, who in self.by_distance(own) for name in self.by_name[who].entry.near)
@@ -265,7 +259,6 @@ RANDOM_REPLACE_SECONDS = 60.0
 MAX_REQUESTED = 8
 REQUESTED_SECONDS = 300.0
 """How long a requested pair stays measured. Another request prolongs it."""
-MAX_PUBLISHED_NEAR = 4
 
 
 class RingQuery(NamedTuple):
@@ -347,12 +340,6 @@ class PeerSelection:
         self._expire(now)
         candidates = self.candidates.by_name
         return [_peer(name, candidates[name].entry) for name in self._all() if name in candidates]
-
-    def published_near(self) -> tuple[str, ...]:
-        """The nearest nodes, for others in search of near peers. Sorted, so that the same set is the same entry."""
-        return tuple(
-            sorted(name for _, name in self.candidates.by_distance(self._own_coordinate())[:MAX_PUBLISHED_NEAR])
-        )
 
     def ring_peers(self) -> list[str]:
         """The peers that follow on the ring."""

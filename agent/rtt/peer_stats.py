@@ -64,15 +64,16 @@ class ProbeWindow:
 
 
 def _summary(rtts: Sequence[float], lost: int, age: float | None, method: ProbeMethod) -> PeerLatency:
-    ordered = sorted(rtts)
+    """Rounded to microseconds, which is finer than any value's error; the age to milliseconds."""
+    ordered = [round(rtt, 3) for rtt in sorted(rtts)]
     return PeerLatency(
         sent=len(rtts) + lost,
         received=len(rtts),
         p50_ms=nearest_rank(ordered, 0.50),
         p95_ms=nearest_rank(ordered, 0.95),
         min_ms=ordered[0] if ordered else None,
-        jitter_ms=jitter(rtts),
-        last_reply_age_seconds=age,
+        jitter_ms=None if len(rtts) < 2 else round(jitter(rtts), 3),
+        last_reply_age_seconds=None if age is None else round(age, 3),
         method=method,
     )
 
@@ -82,10 +83,9 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
-def jitter(rtts: Sequence[float]) -> float | None:
-    """The mean absolute difference of consecutive values; None for fewer than two."""
-    differences = [abs(b - a) for a, b in pairwise(rtts)]
-    return sum(differences) / len(differences) if differences else None
+def jitter(rtts: Sequence[float]) -> float:
+    """The mean absolute difference of consecutive values, of which there are two at least."""
+    return sum(abs(b - a) for a, b in pairwise(rtts)) / (len(rtts) - 1)
 
 
 # Counts that only grow, for metrics.

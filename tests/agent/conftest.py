@@ -26,7 +26,7 @@ class World:
         self.slept: list[float] = []
 
     def reporter(self, owner: str = "uid-1", sleep: Callable[[float], Awaitable[None]] | None = None) -> Reporter:
-        progress = LoopLiveness({"probes": lambda: self.rounds}, 15.0, lambda: self.now)
+        progress = LoopLiveness({"probes": self}, 15.0, lambda: self.now)
         wanted = Identity(owner, 0, "10.0.0.1", "zone-a")
         return Reporter(
             self.store, NODE, wanted, lambda: self.timing, self.records, progress, Random(1), sleep or self.sleep

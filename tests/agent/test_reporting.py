@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,11 +164,10 @@ async def waits_after(failure: StoreError, world: "World", later: ReportTiming |
 
 
 def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:
-    now, rounds = [0.0], {"probes": 0, "hardware": 0}
-    counts = {"probes": lambda: rounds["probes"], "hardware": lambda: rounds["hardware"]}
-    progress = LoopLiveness(counts, 10.0, lambda: now[0])
+    now, loops = [0.0], {"probes": SimpleNamespace(rounds=0), "hardware": SimpleNamespace(rounds=0)}
+    progress = LoopLiveness(loops, 10.0, lambda: now[0])
     assert progress.stalled() == {}
-    now[0], rounds["probes"] = 11.0, 1
+    now[0], loops["probes"].rounds = 11.0, 1
     assert progress.stalled() == {"hardware": 11.0}
-    rounds["hardware"] = 1
+    loops["hardware"].rounds = 1
     assert progress.stalled() == {}

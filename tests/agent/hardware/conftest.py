@@ -98,9 +98,9 @@ def values() -> Values:
 def reading_of() -> ReadingOf:
     """All collectors on one tree, at a clock that stands still."""
 
-    def of(roots: HostRoots, at_seconds: float = 0.0, number: int = 1) -> HardwareReading:
+    def of(roots: HostRoots, at_seconds: float = 0.0) -> HardwareReading:
         outcomes = {name: run_collector(collect, roots, lambda: at_seconds) for name, collect in scripted().items()}
-        return HardwareReading(at_seconds, number, outcomes)
+        return HardwareReading(at_seconds, outcomes)
 
     return of
 

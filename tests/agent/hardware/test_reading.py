@@ -44,7 +44,7 @@ def test_what_this_kernel_does_not_have_is_told_apart_from_what_failed(items, ra
 
 
 def reading(at_seconds, *samples):
-    return HardwareReading(at_seconds + 1, 1, {"only": Measured(at_seconds, 0.1, samples), "b": Failed("broken")})
+    return HardwareReading(at_seconds + 1, {"only": Measured(at_seconds, 0.1, samples), "b": Failed("broken")})
 
 
 def test_rates_are_per_second_between_the_starts_of_one_collector_and_of_no_counter_that_is_new_or_was_reset() -> None:
@@ -67,6 +67,6 @@ def test_rates_are_per_second_between_the_starts_of_one_collector_and_of_no_coun
     ],
 )
 def test_every_outcome_is_told_apart_on_metrics(outcome, expected) -> None:
-    found = {metric.name: metric for metric in hardware_metrics(HardwareReading(1.0, 7, {"it": outcome}))}
+    found = {metric.name: metric for metric in hardware_metrics(HardwareReading(1.0, {"it": outcome}))}
     names = ("success", "absent", "quarantined")
     assert tuple(found[f"leadsman_collector_{name}"].samples[0].value for name in names) == expected

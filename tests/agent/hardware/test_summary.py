@@ -20,7 +20,7 @@ FS = ("/dev/sda", "ext4", "/")
 
 
 def reading(at_seconds, *samples):
-    return HardwareReading(at_seconds, 1, {"only": Measured(at_seconds, 0.1, samples)})
+    return HardwareReading(at_seconds, {"only": Measured(at_seconds, 0.1, samples)})
 
 
 def after(*samples, before=()):

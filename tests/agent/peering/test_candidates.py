@@ -49,12 +49,6 @@ def test_who_was_not_read_of_just_now_may_have_left_and_is_not_near_and_is_forgo
     assert known.by_name.keys() == {"peer", "new"}
 
 
-def test_the_reach_is_the_distance_of_the_eighth_nearest() -> None:
-    assert candidates(*(member(f"n{x}", x) for x in range(1, 20))).reach_ms(HERE) == pytest.approx(8.02)
-    assert candidates(member("one", 3)).reach_ms(HERE) == pytest.approx(3.02)
-    assert candidates(member("unplaced", None)).reach_ms(HERE) is None
-
-
 def test_what_is_remembered_is_bounded_and_the_far_are_forgotten_first() -> None:
     known = candidates(*(member(f"n{x:03}", x) for x in range(200)), member("unplaced", None))
     known.trim(HERE, {"n199"}, 1.0)

@@ -57,7 +57,7 @@ class Day:
             Identity("uid", 0, "10.0.0.1"),
             lambda: timing,
             self._records,
-            LoopLiveness({"all": lambda: int(self.now)}, 1e9, self.clock),
+            LoopLiveness({}, 1e9, self.clock),
             self.rng,
             self._no_sleep,
         )
