@@ -8,13 +8,13 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from extender import metrics as shown
-from extender.bind_failures import BindFailureReporter
 from extender.body_limits import BodyReader, RequestRefused
 from extender.dead_links import DeadLinkFinder
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer, RequestProbes
 from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics, reward_metrics
+from extender.record_queues import BindFailureQueue
 from extender.wire.arguments import BadRequest
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
@@ -64,7 +64,7 @@ def create_app(
     api: ApiClient | None = None,
     core: DecisionCore = DEFAULT_CORE,
     request_probes: RequestProbes | None = None,
-    bind_failures: BindFailureReporter | None = None,
+    bind_failures: BindFailureQueue | None = None,
     observers: Sequence[Observer] = (),
     reservations: DeviceReservations | None = None,
 ) -> web.Application:
@@ -105,7 +105,7 @@ def create_app(
 
 
 def _bind_failure_callback(
-    bind_failures: BindFailureReporter, journal: Journal
+    bind_failures: BindFailureQueue, journal: Journal
 ) -> Callable[[BindingArgs, ApiError], None]:
     """Reports failed binds of pods that this replica decided on: only of those is the pod type known."""
 

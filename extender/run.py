@@ -16,7 +16,6 @@ from msgspec import Struct
 from extender.api.app import ApiServer
 from extender.api.live import ApiSources
 from extender.app import Readiness, create_app, create_ops_app
-from extender.bind_failures import BindFailureReporter
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.decider import DecisionCore, is_brief
 from extender.handlers import BIND_TIMEOUT_SECONDS
@@ -24,7 +23,7 @@ from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.plugins.events import PluginEvents
 from extender.plugins.host import PluginHost
-from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
+from extender.record_queues import REQUESTS_PER_SECOND, BindFailureQueue, ProbeRequestQueue
 from extender.recorder import Recorder
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
@@ -129,7 +128,7 @@ class ExtenderParts:
         self.followed = FollowedSources(self.store, _source_settings(settings))
         self.tls = ServerTls(settings.tls) if settings.tls else None
         self.probe_requests = ProbeRequestQueue(self.store, settings.probe_requests_per_second)
-        self.bind_failures = BindFailureReporter(self.store)
+        self.bind_failures = BindFailureQueue(self.store)
         self.recorder = self._recorder(settings.record) if settings.record else None
         client = self.followed.cluster.client if self.followed.cluster else None
         self.plugin_events = PluginEvents(client, settings.own_pod) if client and settings.own_pod else None

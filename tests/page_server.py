@@ -31,7 +31,7 @@ from extender.api.live import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.probe_requests import ProbeRequestQueue
+from extender.record_queues import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings

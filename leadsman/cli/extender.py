@@ -2,7 +2,7 @@
 
 import argparse
 
-from extender.probe_requests import REQUESTS_PER_SECOND
+from extender.record_queues import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
 from leadsman.cli.extender_client import API_PORT
 from leadsman.cli.flags import decision_flags, process_flags

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from extender.bind_failures import BindFailureReporter, blamed_cause
+from extender.record_queues import BindFailureQueue, blamed_cause
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
@@ -51,7 +51,7 @@ async def stored(store: MemoryStore) -> dict[str, BindFailure]:
 
 async def test_the_node_s_agent_is_told_type_and_cause_once_a_pod() -> None:
     store = MemoryStore()
-    failures = BindFailureReporter(store)
+    failures = BindFailureQueue(store)
     for _ in range(3):
         failures.report("edge-1", "uid-1", "web", REFUSED)
     await failures.write()
@@ -60,7 +60,7 @@ async def test_the_node_s_agent_is_told_type_and_cause_once_a_pod() -> None:
 
 async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None:
     store = MemoryStore()
-    failures = BindFailureReporter(store)
+    failures = BindFailureQueue(store)
     failures.report("edge-1", "uid-1", "web", NotFound("gone", 404))
     failures.report("../edge", "uid-1", "web", REFUSED)
     failures.report("edge-1", "a/b", "web", REFUSED)
@@ -72,7 +72,7 @@ async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None
 
 async def test_what_could_not_be_written_waits_for_the_store() -> None:
     store = MemoryStore()
-    failures = BindFailureReporter(store)
+    failures = BindFailureQueue(store)
     store.fail(Away("down"))
     failures.report("edge-1", "uid-1", "web", REFUSED)
     task = asyncio.create_task(failures.run())

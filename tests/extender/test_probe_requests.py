@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from extender.probe_requests import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
+from extender.record_queues import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
 from leadsman.state import keys
 from leadsman.state.store import Unavailable
 from tests.memory_store import MemoryStore
