@@ -46,7 +46,7 @@ MUTATIONS = (
         "extender/journal.py",
         "while len(self._entries) > self.max_pods or self._too_large():",
         "while len(self._entries) > self.max_pods:",
-        "extender/test_journal.py::test_the_nodes_held_in_memory_are_bounded",
+        "extender/test_journal.py::test_labels_and_annotations_of_pods_count_and_push_out_the_oldest",
     ),
     Mutation(
         "the journal counts pods' labels",
