@@ -1,12 +1,15 @@
 """The pod of a request, or of a file: what decisions read of it."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
 from extender.wire.arguments import BadRequest, bad_request, is_null
 from leadsman.cluster.devices.demand import (
+    NO_DEMAND,
     DeviceDemand,
     PodClaims,
     extended_requests,
@@ -19,6 +22,8 @@ from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.objects import controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE
+
+T = TypeVar("T")
 
 _NO_VALUE = Raw(b"null")
 
@@ -39,13 +44,16 @@ class _Metadata(Struct):
     owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
 
 
+_Amounts = dict[str, str | int | float]
+
+
 class _Resources(Struct):
-    requests: dict[str, str | int | float] | None = None
+    requests: _Amounts | None = None
 
 
 class _Container(Struct):
     name: str
-    resources: _Resources | None = None
+    resources: Raw = _NO_VALUE
     restart_policy: str | None = msgspec.field(default=None, name="restartPolicy")
 
 
@@ -59,8 +67,8 @@ class _Spec(Struct, rename="camel"):
     priority: int | None = None
     containers: list[_Container] | None = None
     init_containers: list[_Container] | None = None
-    overhead: dict[str, str | int | float] | None = None
-    resources: _Resources | None = None
+    overhead: Raw = _NO_VALUE
+    resources: Raw = _NO_VALUE
     resource_claims: Raw = _NO_VALUE
 
 
@@ -76,6 +84,11 @@ class _Pod(Struct):
 
 _POD = msgspec.json.Decoder(_Pod)
 _CLAIMS = msgspec.json.Decoder(list[_ResourceClaim] | None)
+_RESOURCES = msgspec.json.Decoder(_Resources | None)
+_OVERHEAD = msgspec.json.Decoder(_Amounts | None)
+
+MAX_TEMPLATES, MAX_TEMPLATE_BYTES = 256, 4096
+"""What the containers of so many templates of pods request is kept, unless that takes more bytes of JSON."""
 
 MAX_CLAIM_VALUES = 1_000
 """Braces and colons in the claims of a pod: it has at most 32 claims of two fields each."""
@@ -91,7 +104,8 @@ def read_pod(value: bytes) -> PodInfo:
     labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
     controller = controller_of(owners)
-    devices, bad_demand = _devices(pod, annotations)
+    asked = _asked(pod.spec)
+    devices, bad_demand = _devices(pod, asked, annotations)
     return PodInfo(
         meta.namespace,
         meta.name,
@@ -102,47 +116,88 @@ def read_pod(value: bytes) -> PodInfo:
         labels.excess or annotations.excess,
         (pod.spec and pod.spec.priority) or 0,
         controller.uid if controller else "",
-        _requests(pod.spec),
+        asked.requests,
         devices,
         bad_demand,
     )
 
 
-def _requests(spec: _Spec | None) -> Mapping[str, int] | None:
-    """As kube-scheduler counts them, in nanos; None: it has no containers, or a quantity that cannot be read."""
+class _Asked(NamedTuple):
+    """What the containers of a pod request.
+
+    requests: as kube-scheduler counts them, in nanos; None: there are no containers, or a quantity cannot be read.
+    extended: of each container, its extended resources. problem: why these cannot be read; "" when they can.
+    """
+
+    requests: Mapping[str, int] | None = None
+    extended: tuple[Mapping[str, int], ...] = ()
+    problem: str = ""
+
+
+_Containers = tuple[tuple[bytes, bool], ...]
+"""Of each container its resources, as JSON, and whether it goes on beside those after it."""
+
+
+def _asked(spec: _Spec | None) -> _Asked:
+    """Made once for the pods of a template. BadRequest."""
     if spec is None or not spec.containers:
-        return None
+        return _Asked()
+    containers, init_containers = map(_keys, (spec.containers, spec.init_containers or ()))
+    whole = bytes(spec.overhead), bytes(spec.resources)
+    size = sum(len(resources) for resources, _ in (*containers, *init_containers)) + sum(map(len, whole))
+    ask = _ask if size <= MAX_TEMPLATE_BYTES else _ask.__wrapped__
+    return ask(containers, init_containers, *whole)
+
+
+def _keys(containers: Sequence[_Container]) -> _Containers:
+    return tuple([(bytes(each.resources), each.restart_policy == "Always") for each in containers])
+
+
+@lru_cache(MAX_TEMPLATES)
+def _ask(containers: _Containers, init_containers: _Containers, overhead: bytes, whole_pod: bytes) -> _Asked:
+    amounts = [_requests(each, f"$.Pod.spec.containers[{number}]") for number, (each, _) in enumerate(containers)]
+    init = [_requests(each, f"$.Pod.spec.initContainers[{number}]") for number, (each, _) in enumerate(init_containers)]
+    of_pod, extra = _requests(whole_pod, "$.Pod.spec"), _decoded(_OVERHEAD, overhead, "$.Pod.spec.overhead") or {}
     try:
-        whole_pod = Resources.of((spec.resources and spec.resources.requests) or {})
         requests = pod_requests(
-            list(map(_container_request, spec.containers)),
-            list(map(_container_request, spec.init_containers or ())),
-            Resources.of(spec.overhead or {}),
-            dict(whole_pod.items()),
-        )
+            [ContainerRequest(Resources.of(each)) for each in amounts],
+            [
+                ContainerRequest(Resources.of(each), None, goes_on)
+                for each, (_, goes_on) in zip(init, init_containers, strict=True)
+            ],
+            Resources.of(extra),
+            dict(Resources.of(of_pod).items()),
+        ).in_nanos()
     except quantity.BadQuantity:
-        return None
-    return requests.in_nanos()
-
-
-def _container_request(container: _Container) -> ContainerRequest:
-    asked = Resources.of((container.resources and container.resources.requests) or {})
-    return ContainerRequest(asked, None, container.restart_policy == "Always")
-
-
-def _devices(pod: _Pod, annotations: Mapping[str, str]) -> tuple[DeviceDemand, str]:
-    """Returns what the pod asks of devices, or why that cannot be read. BadRequest."""
-    containers = (pod.spec and pod.spec.containers) or ()
-    in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
-    made = pod.status.resource_claim_statuses if pod.status else None
-    in_status = _claims(made, "$.Pod.status.resourceClaimStatuses")
-    claims = PodClaims.of(in_spec, in_status)
+        requests = None
     try:
-        extended = extended_requests((each.resources and each.resources.requests) or {} for each in containers)
+        return _Asked(requests, extended_requests(amounts))
     except quantity.BadQuantity as error:
-        demand = DeviceDemand(claims=claims.names, templates=claims.templates)
-        return demand, f"a container's requests cannot be read: {error}"
-    return readable_demand(extended, annotations, claims)
+        return _Asked(requests, problem=f"a container's requests cannot be read: {error}")
+
+
+def _requests(resources: bytes, path: str) -> _Amounts:
+    decoded = _decoded(_RESOURCES, resources, f"{path}.resources")
+    return (decoded and decoded.requests) or {}
+
+
+def _decoded(decoder: msgspec.json.Decoder[T], value: bytes, path: str) -> T:
+    try:
+        return decoder.decode(value)
+    except UNREADABLE as error:
+        raise bad_request(error, value, path) from error
+
+
+def _devices(pod: _Pod, asked: _Asked, annotations: Mapping[str, str]) -> tuple[DeviceDemand, str]:
+    """Returns what the pod asks of devices, or why that cannot be read. BadRequest."""
+    in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
+    if not (in_spec or annotations or asked.extended or asked.problem):
+        return NO_DEMAND, ""
+    made = pod.status.resource_claim_statuses if pod.status else None
+    claims = PodClaims.of(in_spec, _claims(made, "$.Pod.status.resourceClaimStatuses"))
+    if asked.problem:
+        return DeviceDemand(claims=claims.names, templates=claims.templates), asked.problem
+    return readable_demand(asked.extended, annotations, claims)
 
 
 def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
@@ -152,7 +207,4 @@ def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
     value = bytes(raw)
     if value.count(b"{") + value.count(b":") > MAX_CLAIM_VALUES:
         raise BadRequest(f"{path}: has more than {MAX_CLAIM_VALUES} values; must have at most as many")
-    try:
-        return _CLAIMS.decode(value) or ()
-    except UNREADABLE as error:
-        raise bad_request(error, value, path) from error
+    return _decoded(_CLAIMS, value, path) or ()
