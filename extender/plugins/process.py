@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 
 from extender.plugins.worker import LENGTH, Question, Reply, send
-from leadsman.decision.inputs import DecisionInputs, NodeLabels
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import PluginPolicy
 from leadsman.decision.view import BoolArray, FloatArray, NodeIndex
@@ -83,7 +83,9 @@ class Plugin:
         self._thread = ThreadPoolExecutor(1, f"leadsman-plugin-{self.name}")
         self._starting: Future[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self._sent: tuple[Mapping[str, NodeState], NodeLabels | None, NodeIndex, BoolArray] | None = None
+        self._sent: (
+            tuple[Mapping[str, NodeState], Mapping[str, Mapping[str, str]] | None, NodeIndex, BoolArray] | None
+        ) = None
         self._candidates: Sequence[str] | None = None
 
     @property
@@ -254,9 +256,9 @@ class Plugin:
         else:
             changed = {index.nodes[at] for at in np.flatnonzero(fresh[:-1] != before[3][:-1]).tolist()} & states.keys()
             changed |= {name for name, state in states.items() if state is not before[0].get(name)}
-        of_node = labels.by_node if labels else None
+
         return [
-            _node(name, states[name], bool(fresh[index.position(name)]), None if of_node is None else of_node.get(name))
+            _node(name, states[name], bool(fresh[index.position(name)]), None if labels is None else labels.get(name))
             for name in changed
         ], is_whole
 

@@ -145,10 +145,6 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
         """The cluster without this pod."""
         return self.changed(pods={uid: None})
 
-    def without_node(self, node: str) -> "Cluster":
-        """The cluster without this node and its pods: `pods_on(node)` of this one are those that need another."""
-        return self.changed(nodes={node: None}, pods={pod.uid: None for pod in self.pods_on(node)})
-
     def changed(
         self, nodes: Mapping[str, ClusterNode | None] | None = None, pods: Mapping[str, ClusterPod | None] | None = None
     ) -> "Cluster":

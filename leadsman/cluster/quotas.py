@@ -6,73 +6,65 @@ from collections.abc import Iterable, Iterator, Mapping
 from leadsman.cluster.budgets import Quota, QuotaScope
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import ZERO, Resources
-from leadsman.cluster.storage import NamespacedName
 
 _MUST_BE_STATED = ("cpu", "memory")
 """A quota on these refuses a pod that does not request them, or has no limit of them."""
 
 
-def quota_refusals(cluster: Cluster, pod: ClusterPod, limits: Resources = ZERO) -> tuple[str, ...]:
+def quota_refusals(cluster: Cluster, pod: ClusterPod) -> tuple[str, ...]:
     """Says why creating this pod would be refused; () if nothing does. pkg/quota/v1/evaluator/core/pods.go.
 
-    limits: the pod's; a pod of the cluster is counted by the API server, so the model does not keep them.
+    Limits of containers are left out: the model keeps none, as the API server counts those of a pod that is there.
     """
-    usage = _usage(pod, limits)
-    quotas = [each for each in cluster.quotas.values() if each.namespace == pod.namespace and _counts(each, pod)]
-    return tuple(reason for quota in quotas for reason in _quota_refusals(quota, usage))
+    reasons, usage = list[str](), _usage(pod)
+    for quota in _counting(cluster, pod):
+        for resource, hard in quota.hard.items():
+            kind, _, name = resource.partition(".")
+            used, asked = quota.used.get(resource, 0), usage.get(resource, 0)
+            if not asked and name in _MUST_BE_STATED:
+                reasons.append(f"quota {quota.name} limits {resource}, of which the pod states none in its {kind}")
+            elif asked and used + asked > hard:
+                reasons.append(
+                    f"quota {quota.name} limits {resource} to {hard}: {used} is used and the pod adds {asked}"
+                )
+    return tuple(reasons)
 
 
 def counting_quotas(cluster: Cluster, pod: ClusterPod) -> Iterator[tuple[Quota, Mapping[str, int]]]:
-    """The quotas that count the pod, with what they limit → how much of it the pod uses. Limits of containers are left
-    out: the model keeps none."""
-    usage = _usage(pod, ZERO)
-    for quota in cluster.quotas.values():
-        if quota.namespace == pod.namespace and _counts(quota, pod):
-            yield quota, {resource: usage[resource] for resource in quota.hard if usage.get(resource)}
+    """The quotas that count the pod, with what they limit → how much of it the pod uses."""
+    usage = _usage(pod)
+    for quota in _counting(cluster, pod):
+        yield quota, {resource: usage[resource] for resource in quota.hard if usage.get(resource)}
 
 
 def replacement_refusals(cluster: Cluster, pods: Iterable[ClusterPod]) -> tuple[str, ...]:
     """Says why pods like these could not be created beside them; () if all could. They are of one namespace.
 
     A pod that is being deleted on a dead node goes on to count (pkg/quota/v1/evaluator/core/pods.go: until its grace
-    period is over, and then until usage is computed again). Quotas on limits are not looked at: the model keeps none.
+    period is over, and then until usage is computed again).
     """
-    reasons: list[str] = []
-    added: dict[NamespacedName, Counter[str]] = {}
+    added: dict[str, Counter[str]] = {}
+    quotas = dict[str, Quota]()
     for pod in pods:
-        for key, quota in cluster.quotas.items():
-            if quota.namespace == pod.namespace and _counts(quota, pod):
-                added.setdefault(key, Counter()).update(_usage(pod, ZERO))
-    for key, usage in added.items():
-        quota = cluster.quotas[key]
-        for resource, hard in quota.hard.items():
-            used, asked = quota.used.get(resource, 0), usage[resource]
-            if asked and used + asked > hard:
-                reasons.append(f"quota {quota.name} leaves {hard - used} of {resource}, and {asked} would be asked for")
-    return tuple(reasons)
+        for quota, usage in counting_quotas(cluster, pod):
+            quotas[quota.name] = quota
+            added.setdefault(quota.name, Counter()).update(usage)
+    return tuple(
+        f"quota {name} leaves {left} of {resource}, and {asked} would be asked for"
+        for name, usage in added.items()
+        for resource, asked in usage.items()
+        if asked > (left := quotas[name].hard[resource] - quotas[name].used.get(resource, 0))
+    )
 
 
-def _quota_refusals(quota: Quota, usage: dict[str, int]) -> list[str]:
-    reasons = []
-    for resource, hard in quota.hard.items():
-        kind, _, name = resource.partition(".")
-        used, asked = quota.used.get(resource, 0), usage.get(resource, 0)
-        if not asked and name in _MUST_BE_STATED:
-            reasons.append(f"quota {quota.name} limits {resource}, of which the pod states none in its {kind}")
-        elif asked and used + asked > hard:
-            reasons.append(f"quota {quota.name} limits {resource} to {hard}: {used} is used and the pod adds {asked}")
-    return reasons
+def _counting(cluster: Cluster, pod: ClusterPod) -> Iterator[Quota]:
+    for quota in cluster.quotas.values():
+        if quota.namespace == pod.namespace and all(_matches(scope, pod) for scope in quota.scopes):
+            yield quota
 
 
-def _usage(pod: ClusterPod, limits: Resources) -> dict[str, int]:
-    stated = {f"requests.{name}": amount for name, amount in pod.requests.items() if name != "pods"}
-    limited = {f"limits.{name}": amount for name, amount in limits.items() if name != "pods"}
-    return {"pods": 1, "count/pods": 1, **stated, **limited}
-
-
-def _counts(quota: Quota, pod: ClusterPod) -> bool:
-    return all(_matches(scope, pod) for scope in quota.scopes)
+def _usage(pod: ClusterPod) -> dict[str, int]:
+    return {"pods": 1, "count/pods": 1} | {f"requests.{name}": n for name, n in pod.requests.items() if name != "pods"}
 
 
 def _matches(scope: QuotaScope, pod: ClusterPod) -> bool:

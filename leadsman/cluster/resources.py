@@ -13,13 +13,6 @@ _NANOS_OF_A_MILLI = quantity.NANO // 1000
 NOTHING: Mapping[str, int] = {}
 
 
-class Shortfall(Struct, frozen=True):
-    """How much of one resource is missing: millis of `cpu`, bytes of `memory`, units of any other."""
-
-    resource: str
-    missing: int
-
-
 class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
     """An amount of every resource. Amounts may be negative: a node that is overcommitted has less than nothing free.
 
@@ -47,19 +40,22 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         return cls(cpu_millis, memory_bytes, pods, _without_zeros(amounts))
 
     def __add__(self, other: "Resources") -> "Resources":
-        return Resources(
-            self.cpu_millis + other.cpu_millis,
-            self.memory_bytes + other.memory_bytes,
-            self.pods + other.pods,
-            _added(self.extended, other.extended, 1),
-        )
+        return self._plus(other, 1)
 
     def __sub__(self, other: "Resources") -> "Resources":
+        return self._plus(other, -1)
+
+    def _plus(self, other: "Resources", sign: int) -> "Resources":
+        extended = self.extended
+        if other.extended:
+            names = {**self.extended, **other.extended}
+            extended = {name: self.extended.get(name, 0) + sign * other.extended.get(name, 0) for name in names}
+            extended = _without_zeros(extended)
         return Resources(
-            self.cpu_millis - other.cpu_millis,
-            self.memory_bytes - other.memory_bytes,
-            self.pods - other.pods,
-            _added(self.extended, other.extended, -1),
+            self.cpu_millis + sign * other.cpu_millis,
+            self.memory_bytes + sign * other.memory_bytes,
+            self.pods + sign * other.pods,
+            extended,
         )
 
     def maximum(self, other: "Resources") -> "Resources":
@@ -107,13 +103,14 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
             and all(amount <= free.extended.get(name, 0) for name, amount in self.extended.items())
         )
 
-    def shortfall(self, free: "Resources") -> tuple[Shortfall, ...]:
-        """Returns what a request of this much lacks. What is not requested never lacks, also on an overcommitted node.
+    def shortfall(self, free: "Resources") -> dict[str, int]:
+        """Returns what a request of this much lacks: resource → millis of `cpu`, bytes of `memory`, units of any other.
+        What is not requested never lacks, also on an overcommitted node.
 
         As fitsRequest of kube-scheduler: pkg/scheduler/framework/plugins/noderesources/fit.go.
         """
         lacking = ((name, amount - free.amount(name)) for name, amount in self.items())
-        return tuple(Shortfall(name, missing) for name, missing in lacking if missing > 0)
+        return {name: missing for name, missing in lacking if missing > 0}
 
 
 ZERO = Resources()
@@ -158,8 +155,9 @@ def pod_requests(
 
     pod_level: resource → amount (as Resources.amount) requested for the pod as a whole, in place of its containers'.
     """
-    running = _total(containers)
-    sidecars, starting = ZERO, ZERO
+    running, sidecars, starting = ZERO, ZERO, ZERO
+    for container in containers:
+        running += _container_request(container)
     for container in init_containers:
         request = _container_request(container)
         if container.restartable:
@@ -169,13 +167,6 @@ def pod_requests(
             starting = starting.maximum(sidecars + request)
     requested = running.maximum(starting)
     return _replaced(requested, pod_level) + overhead + Resources(pods=1)
-
-
-def _total(containers: Iterable[ContainerRequest]) -> Resources:
-    total = ZERO
-    for container in containers:
-        total += _container_request(container)
-    return total
 
 
 def _container_request(container: ContainerRequest) -> Resources:
@@ -205,12 +196,6 @@ def _nanos(text: str) -> int:
 
 def _units(text: str) -> int:
     return -(-_nanos(text) // quantity.NANO)
-
-
-def _added(left: Mapping[str, int], right: Mapping[str, int], sign: int) -> Mapping[str, int]:
-    if not right:
-        return left
-    return _without_zeros({**left, **{name: left.get(name, 0) + sign * amount for name, amount in right.items()}})
 
 
 def _without_zeros(amounts: Mapping[str, int]) -> Mapping[str, int]:

@@ -6,6 +6,7 @@ the same inputs.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -102,7 +103,9 @@ def explain(decision: Decision, inputs: DecisionInputs, filter_inputs: DecisionI
     by_filters = [_evidence(each, decision.pod, nodes, filtered_on, faults) for each in FILTERS]
     by_scores = [_evidence(each, decision.pod, nodes, inputs, faults) for each in SCORES]
     explained = _explain_nodes(decision, inputs, [*by_filters, *by_scores])
-    best = [node.node for node in explained if node.score is not None] or _only_node(decision.kept)
+    best = [node.node for node in explained if node.score is not None]
+    if len(decision.kept) == 1:  # kube-scheduler takes it without asking for scores.
+        best = list(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
     return Explanation(
         pod=f"{decision.pod.namespace}/{decision.pod.name}",
@@ -136,11 +139,6 @@ def _evidence(
         return Evidence()
 
 
-def _only_node(kept: Sequence[str]) -> list[str]:
-    """The only node left, which kube-scheduler takes without asking for scores."""
-    return list(kept) if len(kept) == 1 else []
-
-
 def _explain_nodes(decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]) -> list[NodeExplanation]:
     counted = counted_scores(decision.plugin_scores)
     scored = [node for node in decision.kept if node in decision.scores]
@@ -148,65 +146,57 @@ def _explain_nodes(decision: Decision, inputs: DecisionInputs, evidence: Sequenc
     columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in counted}
     weights = sum(part.weight for part in counted)
     shares = {part.plugin: part.weight / weights for part in counted}
-    kept = [_explain_kept(node, decision, sums.get(node), columns, shares, inputs, evidence) for node in decision.kept]
+    kept = [
+        _explain_node(
+            node,
+            inputs,
+            evidence,
+            verdict=KEPT,
+            reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
+            score=decision.scores.get(node),
+            total=sums.get(node),
+            values=(values := {plugin: column[node] for plugin, column in columns.items() if node in column}),
+            points={plugin: round(MAX_SCORE * shares[plugin] * value, 2) for plugin, value in values.items()},
+            unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
+        )
+        for node in decision.kept
+    ]
     kept.sort(key=lambda node: (-(-1 if node.score is None else node.score), -(node.total or 0.0), node.node))
-    refused = sorted(decision.refused, key=lambda node: (decision.refused[node].reason, node))
-    return kept + [_explain_refused(node, decision, inputs, evidence) for node in refused]
+    refused = sorted(decision.refused.items(), key=lambda each: (each[1].reason, each[0]))
+    return kept + [
+        _explain_node(
+            node,
+            inputs,
+            evidence,
+            verdict=REFUSED,
+            reason=": ".join(filter(None, (refusal.reason, _delays(node, evidence)))),
+            plugin=refusal.plugin,
+        )
+        for node, refusal in refused
+    ]
 
 
-def _explain_kept(
-    node: str,
-    decision: Decision,
-    total: float | None,
-    columns: Mapping[str, Mapping[str, float]],
-    shares: Mapping[str, float],
-    inputs: DecisionInputs,
-    evidence: Sequence[Evidence],
+def _explain_node(
+    node: str, inputs: DecisionInputs, evidence: Sequence[Evidence], **of_verdict: Any
 ) -> NodeExplanation:
-    """shares: plugin → its part of all weights."""
-    values = {plugin: column[node] for plugin, column in columns.items() if node in column}
-    return NodeExplanation(
-        node,
-        KEPT,
-        reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
-        score=decision.scores.get(node),
-        total=total,
-        values=values,
-        points={plugin: round(MAX_SCORE * shares[plugin] * value, 2) for plugin, value in values.items()},
-        unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
-        measured=_measured(node, evidence),
-        distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
-        freshness=inputs.freshness_of(node).value,
-        age_seconds=_age_seconds(node, inputs),
-    )
-
-
-def _explain_refused(
-    node: str, decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]
-) -> NodeExplanation:
-    refusal = decision.refused[node]
-    distances = tuple(one for each in evidence for one in each.distances.get(node, ()))
-    texts = (each.doubt if each.rtt_ms is None else evidence_text(each) for each in distances)
-    delays = "; ".join(filter(None, texts))
-    return NodeExplanation(
-        node,
-        REFUSED,
-        reason=f"{refusal.reason}: {delays}" if delays else refusal.reason,
-        plugin=refusal.plugin,
-        measured=_measured(node, evidence),
-        distances=distances,
-        freshness=inputs.freshness_of(node).value,
-        age_seconds=_age_seconds(node, inputs),
-    )
-
-
-def _measured(node: str, evidence: Sequence[Evidence]) -> Mapping[str, float]:
-    return {name: values[node] for each in evidence for name, values in each.measured.items() if node in values}
-
-
-def _age_seconds(node: str, inputs: DecisionInputs) -> float | None:
     state = inputs.snapshot.nodes.get(node)
-    return None if state is None else state.age_seconds(inputs.now)
+    return NodeExplanation(
+        node,
+        **of_verdict,
+        measured={name: values[node] for each in evidence for name, values in each.measured.items() if node in values},
+        distances=_distances(node, evidence),
+        freshness=inputs.freshness_of(node).value,
+        age_seconds=None if state is None else state.age_seconds(inputs.now),
+    )
+
+
+def _distances(node: str, evidence: Sequence[Evidence]) -> tuple[DelayEvidence, ...]:
+    return tuple(one for each in evidence for one in each.distances.get(node, ()))
+
+
+def _delays(node: str, evidence: Sequence[Evidence]) -> str:
+    texts = (each.doubt if each.rtt_ms is None else evidence_text(each) for each in _distances(node, evidence))
+    return "; ".join(filter(None, texts))
 
 
 def _headline(decision: Decision, explained: Sequence[NodeExplanation], reasons: Counter[str]) -> str:

@@ -98,9 +98,6 @@ class LastRoundTrips(Struct, frozen=True):
     rtt_ms: Mapping[str, float]
 
 
-NO_LAST_ROUND_TRIPS: Mapping[str, LastRoundTrips] = MappingProxyType({})
-
-
 # What decisions know of devices besides the agents' reports.
 
 
@@ -132,9 +129,6 @@ class AskedDevices(Struct, frozen=True, omit_defaults=True):
     problems: Mapping[str, str] = {}
 
 
-NOTHING_ASKED = AskedDevices()
-
-
 class DeviceInputs(Struct, frozen=True):
     """The devices of the cluster, and what is reserved of them.
 
@@ -149,7 +143,7 @@ class DeviceInputs(Struct, frozen=True):
     nodes: Mapping[str, NodeDevices] = MappingProxyType({})
     reservations: tuple[Reservation, ...] = ()
     reservations_problem: str = ""
-    asked: AskedDevices = NOTHING_ASKED
+    asked: AskedDevices = AskedDevices()
 
 
 # What decisions know of self-healing: the view of its published state. Times are monotonic seconds, as `now` is.
@@ -327,19 +321,6 @@ def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
     return f"{kind.lower()}/{name}"
 
 
-def _go_on() -> None:
-    """Work that nobody ends."""
-
-
-class NodeLabels(Struct, frozen=True):
-    """The labels of nodes, for plugins. Replaced, never altered.
-
-    by_node: node → its labels.
-    """
-
-    by_node: Mapping[str, Mapping[str, str]]
-
-
 class DecisionInputs(Struct, frozen=True):
     """Everything that a plugin may look at besides the pod.
 
@@ -354,7 +335,8 @@ class DecisionInputs(Struct, frozen=True):
     checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.
-    node_labels: None: they are not followed, as the policy names no plugin, or not listed yet.
+    node_labels: node → its labels, for plugins; replaced, never altered. None: they are not followed, as the policy
+        names no plugin, or not listed yet.
     devices: of nodes, and what is reserved of them.
     """
 
@@ -367,10 +349,10 @@ class DecisionInputs(Struct, frozen=True):
     estimates: EstimateView | None = None
     telemetry: TelemetryInputs = TelemetryInputs()
     node_roles: Mapping[str, str] = {}
-    checkpoint: Callable[[], None] = _go_on
+    checkpoint: Callable[[], None] = lambda: None
     self_healing: SelfHealing = SelfHealing()
-    last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
-    node_labels: NodeLabels | None = None
+    last_round_trips: Mapping[str, LastRoundTrips] = MappingProxyType({})
+    node_labels: Mapping[str, Mapping[str, str]] | None = None
     devices: DeviceInputs = DeviceInputs()
 
     def view(self, names: Collection[str] = ()) -> View:

@@ -191,15 +191,6 @@ class View:
             self._columns[key] = column._replace(asked=self._number)
         return column.values
 
-    @property
-    def not_fresh(self) -> Sequence[str]:
-        """The nodes of the snapshot whose data may not be used."""
-        return self.once("not fresh", self._find_not_fresh)
-
-    def _find_not_fresh(self) -> Sequence[str]:
-        states, old = self.snapshot.nodes, np.flatnonzero(~self.fresh[:ABSENT]).tolist()
-        return [node for at in old if (node := self.index.nodes[at]) in states]
-
     def _advance(self, before: "View") -> None:
         changed, states = changed_nodes(before.snapshot, self.snapshot), self.snapshot.nodes
         grown = len(self.index) - len(before.index)

@@ -129,12 +129,12 @@ def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) ->
 
     def lacks(node: str) -> tuple[int, float, str]:
         shortfall = pod.requests.shortfall(cluster.free(node))
-        shares = sum(each.missing / pod.requests.amount(each.resource) for each in shortfall)
+        shares = sum(missing / pod.requests.amount(name) for name, missing in shortfall.items())
         return len(verdict.reasons(node)), shares, node
 
     node = min(keepers, key=lacks)
     if shortfall := pod.requests.shortfall(cluster.free(node)):
-        missing = " and ".join(amount_text(each.resource, each.missing) for each in shortfall)
+        missing = " and ".join(amount_text(name, amount) for name, amount in shortfall.items())
         return node, f"it keeps the bound and lacks {missing}", f"free {missing} on node {node}"
     if why := "; ".join(verdict.reasons(node)) or situation.lost_bound({pod.uid: node}):
         return node, f"it keeps the bound, but {why}", f"change what keeps the pod off node {node}: {why}"

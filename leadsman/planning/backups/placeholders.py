@@ -155,7 +155,7 @@ def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resource
     held = ZERO
     for pod in placeholders:
         held += pod.requests
-    lacking = {each.resource: each.missing for each in reserve.shortfall(held)}
+    lacking = reserve.shortfall(held)
     if not lacking:
         return None
     cpu, memory, pods = (lacking.pop(name, 0) for name in ("cpu", "memory", "pods"))
@@ -263,7 +263,7 @@ def coverage_of(cluster: Cluster, plan: BackupPlan, problems: Mapping[str, str])
     """
     placeholders = placeholders_by_node(cluster)
     lacking = {
-        node: ", ".join(each.resource for each in shortfall)
+        node: ", ".join(shortfall)
         for node, reserve in plan.reserves.items()
         if (shortfall := reserve.shortfall(held_by(placeholders.get(node, ()))))
     }

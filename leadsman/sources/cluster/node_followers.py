@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.decision.inputs import NodeLabels
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
@@ -41,18 +40,16 @@ class NodeFollower:
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.roles: Mapping[str, str] = MappingProxyType({})
-        self._labels: NodeLabels | None = None
+        self._labels: Mapping[str, Mapping[str, str]] | None = None
         self.reflector = follow(client, ListOptions(NODES, metadata_only=True), _LabelledNode, self._changed, clock)
 
     @property
-    def labels(self) -> NodeLabels | None:
+    def labels(self) -> Mapping[str, Mapping[str, str]] | None:
         """The labels, for plugins, the same object while none changes; None until they were listed. A node with more
         than 16 KiB of labels has none here, so that what is missing is unknown."""
         if self._labels is None and self.reflector.loaded.is_set():
             nodes = self.reflector.current.items()
-            self._labels = NodeLabels(
-                {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
-            )
+            self._labels = {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
         return self._labels
 
     def _changed(self, changes: Sequence[ObjectChange[_LabelledNode]]) -> None:

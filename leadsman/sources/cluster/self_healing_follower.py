@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from leadsman.decision.inputs import NO_LAST_ROUND_TRIPS, LastRoundTrips, RoomHold, SelfHealing
+from leadsman.decision.inputs import LastRoundTrips, RoomHold, SelfHealing
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
@@ -59,7 +59,7 @@ class SelfHealingFollower:
     ) -> None:
         self._clock, self._unix_clock = clock, unix_clock
         self._view = SelfHealing()
-        self.last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
+        self.last_round_trips: Mapping[str, LastRoundTrips] = {}
         self.unreadable = 0
         published = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING.config_map}")
         self.state = follow(client, published, _ConfigMap, self._state_changed, clock)

@@ -34,7 +34,9 @@ def step(rng: Random, cluster: Cluster) -> Cluster:
         case 2:
             return cluster.changed(nodes={node.name: replace(node, labels={**node.labels, "rack": rng.choice("xyz")})})
         case 3 if len(cluster.nodes) > NODES // 2:
-            return cluster.without_node(node.name)
+            return cluster.changed(
+                nodes={node.name: None}, pods={each.uid: None for each in cluster.pods_on(node.name)}
+            )
         case 4:
             return cluster.changed(nodes={f"new-{pod.uid}": replace(node, name=f"new-{pod.uid}")})
     return cluster.with_pod(pod, node.name)

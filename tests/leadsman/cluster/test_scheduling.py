@@ -21,8 +21,6 @@ from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator
 if TYPE_CHECKING:
     from tests.leadsman.cluster.conftest import MakeNode, MakePod
 
-GPU = "example.com/gpu"
-
 
 def app(*names: str) -> LabelSelector:
     return LabelSelector((Requirement("app", Operator.IN, names),))
@@ -30,10 +28,6 @@ def app(*names: str) -> LabelSelector:
 
 def near(key: str, *names: str, namespaces: tuple[str, ...] = ("default",)) -> PodAffinityTerm:
     return PodAffinityTerm(key, app(*names), namespaces)
-
-
-def test_a_node_with_room_refuses_nothing(node: "MakeNode", pod: "MakePod") -> None:
-    assert refusals(cluster_of([node("a")], []), pod("p"), "a") == ()
 
 
 def test_every_reason_is_given(node: "MakeNode", pod: "MakePod") -> None:
@@ -65,12 +59,6 @@ def test_taints_and_tolerations(node: "MakeNode", pod: "MakePod", taint, tolerat
     assert refused == (() if tolerated else (f"the pod does not tolerate the node's taint k=v:{taint.effect}",))
 
 
-def test_a_cordon_is_tolerated_by_its_taint(node: "MakeNode", pod: "MakePod") -> None:
-    tolerations = (Toleration("node.kubernetes.io/unschedulable", "Exists", effect="NoSchedule"),)
-    cluster = cluster_of([node("a", unschedulable=True)], [])
-    assert refusals(cluster, pod("p", constraints=PodConstraints(tolerations=tolerations)), "a") == ()
-
-
 @pytest.mark.parametrize(
     ("operator", "values", "nodes"),
     [
@@ -85,19 +73,6 @@ def test_node_affinity(node: "MakeNode", pod: "MakePod", operator, values, nodes
     affinity = (NodeSelectorTerm((Requirement("disk", operator, values),)),)
     allowed = Feasibility(cluster, pod("p", constraints=PodConstraints(node_affinity=affinity))).nodes
     assert "".join(allowed) == nodes
-
-
-def test_one_of_several_terms_is_enough_and_an_empty_term_matches_nothing(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a"), node("b")], [])
-    by_name = NodeSelectorTerm(fields=(Requirement("metadata.name", Operator.IN, ("b",)),))
-    constraints = PodConstraints(node_affinity=(NodeSelectorTerm(), by_name))
-    assert Feasibility(cluster, pod("p", constraints=constraints)).nodes == ("b",)
-
-
-def test_a_node_selector_asks_for_every_label(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a", disk="ssd", arch="arm64"), node("b", disk="ssd")], [])
-    constraints = PodConstraints(node_selector=(("arch", "arm64"), ("disk", "ssd")))
-    assert Feasibility(cluster, pod("p", constraints=constraints)).nodes == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -116,12 +91,6 @@ def test_host_ports(node: "MakeNode", pod: "MakePod", asked: HostPort, conflicts
     assert bool(refusals(cluster_of([node("a")], [taken]), asking, "a")) == conflicts
 
 
-def test_an_extended_resource_that_the_node_lacks(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a")], [])
-    asked = pod("p", requests=Resources(pods=1, extended={GPU: 1}))
-    assert refusals(cluster, asked, "a") == (f"the pod requests 1 {GPU}, of which the node has 0 {GPU} free",)
-
-
 def test_anti_affinity_keeps_away_in_both_directions(node: "MakeNode", pod: "MakePod") -> None:
     nodes = [node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")]
     away = PodConstraints(anti_affinity=(near("zone", "db"),))
@@ -129,32 +98,6 @@ def test_anti_affinity_keeps_away_in_both_directions(node: "MakeNode", pod: "Mak
     assert Feasibility(before_it, pod("p", constraints=away)).nodes == ("c", "d")
     around_it = cluster_of(nodes, [pod("web", "a", constraints=away)])
     assert Feasibility(around_it, pod("p", app="db")).nodes == ("c", "d")
-
-
-def test_anti_affinity_of_other_namespaces_counts_only_where_named(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a")], [pod("db", "a", app="db", namespace="other")])
-    own, named = near("host", "db"), near("host", "db", namespaces=("default", "other"))
-    assert refusals(cluster, pod("p", constraints=PodConstraints(anti_affinity=(own,))), "a") == ()
-    assert refusals(cluster, pod("p", constraints=PodConstraints(anti_affinity=(named,))), "a") == (
-        "the node's host has a pod that this pod's required anti-affinity keeps away from",
-    )
-
-
-def test_a_namespace_selector_means_namespaces_by_their_labels(node: "MakeNode", pod: "MakePod") -> None:
-    team = LabelSelector((Requirement("team", Operator.IN, ("x",)),))
-    away = PodConstraints(anti_affinity=(PodAffinityTerm("host", app("db"), (), team),))
-    pods = [pod("db", "a", app="db", namespace="other")]
-    theirs = cluster_of([node("a")], pods, namespaces={"other": {"team": "x"}})
-    assert Feasibility(theirs, pod("p", constraints=away)).nodes == ()
-    renamed = replace(theirs, namespaces={"other": {"team": "y"}})
-    assert Feasibility(renamed, pod("p", constraints=away)).nodes == ("a",)
-
-
-def test_affinity_wants_one_pod_that_matches_every_term(node: "MakeNode", pod: "MakePod") -> None:
-    nodes = [node("a", zone="1"), node("b", zone="2")]
-    both = PodConstraints(affinity=(near("zone", "db", "cache"), near("zone", "db")))
-    cluster = cluster_of(nodes, [pod("cache", "a", app="cache"), pod("db", "b", app="db")])
-    assert Feasibility(cluster, pod("p", constraints=both)).nodes == ("b",)
 
 
 def test_the_first_pod_of_a_group_goes_where_the_label_is(node: "MakeNode", pod: "MakePod") -> None:
@@ -185,11 +128,6 @@ def test_topology_spread(node: "MakeNode", pod: "MakePod", constraint: TopologyS
     assert "".join(Feasibility(cluster, pod("p", constraints=spread)).nodes) == nodes
 
 
-def test_pods_that_are_being_deleted_do_not_count_for_spread(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a", zone="1"), node("b", zone="2")], [pod("w", "a", terminating=True)])
-    assert Feasibility(cluster, pod("p", constraints=PodConstraints(spread=(SPREAD,)))).nodes == ("a", "b")
-
-
 def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: "MakeNode", pod: "MakePod") -> None:
     """Zone 2 is empty, so it holds the pod back from zone 1, unless the policy leaves zone 2 out."""
     tainted = node("b", zone="2", taints=(Taint("k"),))
@@ -215,9 +153,3 @@ def test_labels_that_were_cut_are_unknown_so_they_match_nothing(node: "MakeNode"
     cluster = cluster_of([node("a", labels_cut=1), node("b")], [])
     assert Feasibility(cluster, pod("p")).nodes == ("b",)
     assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()
-
-
-def test_a_node_that_is_not_there_is_an_error(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a"), node("b")], []).without_node("b")
-    with pytest.raises(KeyError):
-        refusals(cluster, pod("p"), "b")

@@ -62,7 +62,7 @@ def test_a_view_ends_when_the_freshness_of_a_node_changes(later: float, fresh: b
     snapshot = Snapshot(MappingProxyType(states))
     first, then = (DecisionInputs(snapshot, POLICY, now, views).view() for now in (0.0, later))
     assert (then is first) is fresh
-    assert [node for node in then.index.nodes if node not in then.not_fresh] == (["a"] if fresh else [])
+    assert [node for at, node in enumerate(then.index.nodes) if then.fresh[at]] == (["a"] if fresh else [])
 
 
 def test_what_a_view_made_is_made_once_and_for_the_very_same_objects() -> None:

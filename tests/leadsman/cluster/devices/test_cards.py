@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from leadsman.cluster.devices.card_room import largest_request, most_beside
 from leadsman.cluster.devices.cards import (
-    Card,
     asks_of_one_card,
     card_requests,
     cards_left,
@@ -99,13 +98,6 @@ def test_who_asks_for_a_number_of_cards_only_is_left_to_kubernetes() -> None:
     assert asks_of_one_card(asks(GB)) == I915
 
 
-def test_the_tightest_card_is_taken() -> None:
-    cards = [Card("card0", {I915: 1, MEMORY: 8}), Card("card1", {I915: 1, MEMORY: 5})]
-    after = place(cards, list(card_requests(DeviceDemand(({I915: 1, MEMORY: 5},)), I915)))
-    assert after is not None
-    assert [card.left[MEMORY] for card in after] == [8, 0]
-
-
 def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
     node = NodeDevices(ROOM, TWO_CARDS, {"a": asks(5 * GB, given="card0")})
     reserved = asks(4 * GB)
@@ -133,11 +125,3 @@ def test_what_fits_wherever_pods_with_reservations_go_fits_where_they_are_counte
         left = cards_left(node, I915, reserved)
         assert left is not None
         assert place(left, list(card_requests(demand, I915))) is not None
-
-
-def test_a_pod_that_says_nothing_and_has_a_reservation_may_take_a_whole_nvidia_card() -> None:
-    node = NodeDevices({"nvidia.com/gpu": 20}, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "8192"})
-    left, silent = cards_left(node, "nvidia.com/gpu") or (), DeviceDemand(({"nvidia.com/gpu": 1},))
-    [request] = card_requests(DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=GB), "nvidia.com/gpu")
-    largest = largest_request([silent], "nvidia.com/gpu")
-    assert most_beside(left, [request], largest) == 1

