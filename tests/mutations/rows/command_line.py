@@ -62,4 +62,11 @@ MUTATIONS = (
         "[data.decode()]",
         "leadsman/cli/test_what_if.py::test_each_document_of_a_file_is_decided",
     ),
+    Mutation(
+        "an etcd on PATH that is too old for what is asked of it gives way to the package's",
+        "leadsman/testbed/etcd.py",
+        " and (release_of or _release)(on_path) >= OLDEST",
+        "",
+        "leadsman/testbed/test_etcd.py::test_what_path_has_counts_where_it_can_do_what_is_asked",
+    ),
 )
