@@ -41,8 +41,7 @@ def options(add: Options) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help="kube-scheduler's manifest (kubeadm: /etc/kubernetes/manifests/kube-scheduler.yaml), its configuration, or"
-        " a second scheduler's Deployment and ConfigMap",
+        help="kube-scheduler's manifest (kubeadm: /etc/kubernetes/manifests/kube-scheduler.yaml), or its configuration",
     )
     add.parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff and write nothing")
     add.parser.add_argument("--undo", action="store_true", help="restore every file as it was before")
@@ -155,7 +154,7 @@ def _configure(args: argparse.Namespace, backups: "Backups") -> int:
         _check_certificates(configured, changes)
     backups.apply(changes, datetime.now(UTC))
     print(f"\n{', '.join(change.path for change in changes)} written; --undo restores what was there before.")
-    print("kubelet restarts a static pod by itself. Restart any other kube-scheduler; apply a Deployment with kubectl.")
+    print("kubelet restarts a static pod by itself. Restart any other kube-scheduler.")
     return 0
 
 

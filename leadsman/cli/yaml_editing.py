@@ -114,8 +114,6 @@ def _without(text: str, parent: yaml.Node, key: str | int, present: yaml.Node) -
 
 def _replaced(text: str, parent: yaml.Node, node: yaml.Node, value: Any) -> str:
     begin, end = node.start_mark.index, _end(node)
-    if isinstance(node, yaml.ScalarNode) and node.style == "|" and isinstance(value, str):
-        return text[:begin] + _block_scalar(text, node, value) + text[end:]
     if not isinstance(value, (dict, list)) or _flowing(parent):
         return text[:begin] + _spaced(text, begin, _flow(value)) + text[end:]
     if isinstance(parent, yaml.SequenceNode):
@@ -136,14 +134,6 @@ def _appended(text: str, parent: yaml.Node, value: Any) -> str:
     before = text[:place] if text[:place].endswith("\n") else text[:place] + "\n"
     block = _block([value]) if sequence else _block(value)
     return before + _indented(block, parent.start_mark.column) + "\n" + text[place:]
-
-
-def _block_scalar(text: str, node: yaml.ScalarNode, value: str) -> str:
-    """The value with the header and indentation of the old scalar."""
-    header, _, rest = text[node.start_mark.index : node.end_mark.index].partition("\n")
-    first = next(line for line in rest.splitlines() if line.strip())
-    width = len(first) - len(first.lstrip())
-    return f"{header}\n" + "".join(f"{' ' * width}{line}\n" if line else "\n" for line in value.splitlines())
 
 
 def _node(root: yaml.Node, path: YamlPath) -> yaml.Node:

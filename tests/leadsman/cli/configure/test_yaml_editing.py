@@ -26,11 +26,6 @@ from leadsman.cli.yaml_editing import ConfigureError, YamlEdit, apply_edits
         ("a:\nb: 1\n", YamlEdit(("a",), 5), "a: 5\nb: 1\n"),
         ("a: {b: 1}\n", YamlEdit(("a", "c"), True), 'a: {b: 1, "c": true}\n'),
         ("a:\n- n: 1\n  m: 2 # old\n- k\n", YamlEdit(("a", 0), {"n": 9}), "a:\n- n: 9 # old\n- k\n"),
-        (
-            "t: |\n   one\n   two\nb: 1\n",
-            YamlEdit(("t",), "one\n\ntwo\nthree\n"),
-            "t: |\n   one\n\n   two\n   three\nb: 1\n",
-        ),
         ("a:\n  t: |\n    x\n", YamlEdit(("b",), 1), "a:\n  t: |\n    x\nb: 1\n"),
     ],
 )
