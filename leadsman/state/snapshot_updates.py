@@ -16,7 +16,7 @@ from leadsman.state import keys, snapshot
 from leadsman.state.keys import NodeKey
 from leadsman.state.records import AnyRecord, BadRecord, Heartbeat, Latency, Reward, decode_record
 from leadsman.state.snapshot import NodeLimits, NodeState, NodeUsage, Snapshot, dropped_from_node, dropped_nodes
-from leadsman.state.store import Deleted, Listing, StoredItem, Updated
+from leadsman.state.store import Deleted, StoredItem, Updated
 
 V = TypeVar("V")
 DEFAULT_LIMITS = NodeLimits()
@@ -51,15 +51,6 @@ class ListedSnapshot:
             cluster_id=cluster_id,
             dropped=before.dropped + loaded.dropped,
         )
-
-
-def snapshot_from_listing(
-    before: Snapshot, listing: Listing, seen_at: float | None = None, limits: NodeLimits = DEFAULT_LIMITS
-) -> Snapshot:
-    """The snapshot of a listing that is there as a whole; as `ListedSnapshot`."""
-    listed = ListedSnapshot(limits)
-    listed.take(listing.items)
-    return listed.finished(before, listing.revision, listing.cluster_id, seen_at)
 
 
 def apply_changes(

@@ -11,9 +11,10 @@ from leadsman.state import keys
 from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages, slices_by_revision
 from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
-from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes, snapshot_from_listing
+from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes
 from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated
 from tests.conftest import Until
+from tests.leadsman.state.listed import snapshot_from_listing
 from tests.memory_store import MemoryStore
 
 LIMITS = NodeLimits(pod_types=3, nodes=4)

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from leadsman.state import keys, records
 from leadsman.state.records import BadRecord, Heartbeat, Quality, Reward, decode_record, encode_record
 from leadsman.state.snapshot import Snapshot
-from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
+from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Deleted, Listing, StoredItem, Updated
+from tests.leadsman.state.listed import snapshot_from_listing
 
 TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
 TRIALS = st.floats(0, 1_000_000)

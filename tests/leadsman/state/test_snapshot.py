@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from leadsman.state import keys
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.snapshot import Freshness, Snapshot
-from leadsman.state.snapshot_updates import apply_changes, snapshot_from_listing
+from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Deleted, Listing, StoredItem, Updated
+from tests.leadsman.state.listed import snapshot_from_listing
 
 FRESH_SECONDS = 15.0
 NODES = ("a", "b", "c")
