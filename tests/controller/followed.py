@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from leadsman.kube.client import ApiClient
     from leadsman.kube.events import EventWriter
     from leadsman.sources.cluster.cluster_follower import ClusterFollower
+    from leadsman.testbed.fake_api_server import FakeApiServer
     from tests.conftest import Until
 
 
@@ -80,6 +81,24 @@ def waiting_pod(
         "status": {"phase": "Pending", "conditions": [condition]},
     }
     return decode_json(json.dumps(body).encode(), WatchedPod)
+
+
+def put_nodes(api: "FakeApiServer", **memory: str) -> None:
+    """memory: node, with _ for -, → its memory; its name is its UID."""
+    for name, amount in ((name.replace("_", "-"), amount) for name, amount in memory.items()):
+        allocatable = {"cpu": "4", "memory": amount, "pods": "20"}
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+
+
+def owned_pod(node: str, owner: str = "web", labels: Mapping[str, str] = {}, **meta: Any) -> dict[str, Any]:
+    """A ready pod of a ReplicaSet, of 1 GiB."""
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": f"rs-{owner}", "controller": True}
+    container = {"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
+    return {
+        "metadata": {"labels": dict(labels), "ownerReferences": [reference], **meta},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
 
 
 class KnownHolds(HealedCluster):

@@ -72,13 +72,6 @@ async def test_a_failure_is_counted_once_however_often_it_is_read(look: Looking)
     assert found == {IncidentCause.BIND_REFUSED: 1}
 
 
-async def test_a_series_counts_what_was_added_to_it(look: Looking) -> None:
-    look.written("refused", times=2)
-    assert await look.at(0, waiting()) == {IncidentCause.BIND_REFUSED: 2}
-    look.written("refused", times=5)
-    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 5}
-
-
 async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look: Looking) -> None:
     assert await look.at(0, waiting(reason="Unschedulable")) == {}
     assert look.asked() == []

@@ -63,11 +63,6 @@ async def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds)
     assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
 
 
-async def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Rounds) -> None:
-    assert await looked([pod()], seconds=GRACE_SECONDS - 1) == []
-    assert await looked([pod()], TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True)) == []
-
-
 @pytest.mark.parametrize(
     "policies",
     [
@@ -88,10 +83,6 @@ async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_mis
         "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
         " the pod is scheduled without a policy; correct the policy; its status names the field"
     )
-
-
-async def test_more_than_the_rate_waits(looked: Rounds) -> None:
-    assert len(await looked([pod(uid=f"u{n}") for n in range(10)])) == 3
 
 
 async def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:

@@ -29,7 +29,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import KnownHolds, followed, tools
+from tests.controller.followed import KnownHolds, followed, owned_pod, put_nodes, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -52,16 +52,6 @@ PLAN = MovePlan(
         for name in ("web", "db")
     ),
 )
-
-
-def pod(name: str, node: str, uid: str) -> dict[str, Any]:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name[:2], "uid": f"rs-{name[:2]}"}
-    container = {"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
-    return {
-        "metadata": {"uid": uid, "ownerReferences": [{**owner, "controller": True}]},
-        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-    }
 
 
 class Dies(BaseException):
@@ -132,7 +122,7 @@ class Cluster:
         for path in sorted({each.path.removesuffix("/eviction") for each in self.evictions()}):
             name = path.rsplit("/", 1)[1]
             if f"{name}-2" not in self.pods("shop"):
-                self.api.put(f"{PODS}/{name}-2", pod(f"{name}-2", "edge-2", f"{name}-2-uid"))
+                self.api.put(f"{PODS}/{name}-2", owned_pod("edge-2", name, uid=f"{name}-2-uid"))
         for name, hold in self.pods("leadsman-placeholders").items():
             if "nodeName" not in hold["spec"]:
                 self.api.put(f"{HOLDS}/{name}", {**hold, "spec": {**hold["spec"], "nodeName": "edge-2"}})
@@ -170,11 +160,9 @@ Start = Callable[[], AbstractAsyncContextManager[Cluster]]
 def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     @asynccontextmanager
     async def start() -> AsyncIterator[Cluster]:
-        for name in ("edge-1", "edge-2"):
-            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
-            api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+        put_nodes(api, edge_1="8Gi", edge_2="8Gi")
         for name in ("web", "db"):
-            api.put(f"{PODS}/{name}", pod(name, "edge-1", f"{name}-uid"))
+            api.put(f"{PODS}/{name}", owned_pod("edge-1", name, uid=f"{name}-uid"))
         one = Cluster(api, client)
         async with one.client, followed(one.follower, until):
             yield one
@@ -228,4 +216,4 @@ async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start,
         for _ in range(6):
             await one.step(until)
             holds += [(hold.node, hold.owner_uid, hold.only) for hold in one.replacement.holds or ()]
-        assert ("edge-2", "rs-we", True) in holds
+        assert ("edge-2", "rs-web", True) in holds

@@ -74,9 +74,3 @@ async def test_a_direct_read_of_a_newer_version_confirms_nothing(
     await followed.leases.confirm(["n1"])
     assert followed.view is not None
     assert followed.view.confirmed_at is None
-
-
-async def test_reads_are_limited(followed: Followed, api: FakeApiServer) -> None:
-    for _ in range(5):
-        await followed.leases.confirm(["n1"])
-    assert api.verbs().count("get") == 2

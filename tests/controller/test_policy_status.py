@@ -15,7 +15,6 @@ from leadsman.sources.telemetry.telemetry_sources import (
     BoundedJson,
     TasPolicyObject,
 )
-from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
 
@@ -44,15 +43,6 @@ def policy(status: Any = None) -> dict[tuple[str, str], TasPolicyObject]:
 def statuses(client: ApiClient, api: FakeApiServer, make: "Make") -> Statuses:
     api.put(PATH, {"spec": {}})
     return Statuses(client, make.known([make.policy(deschedule=[make.rule("m", "Equals", 1)])], {"m": {"n1": 1}}))
-
-
-async def test_what_stands_there_is_not_written_again_however_late(statuses: Statuses, api: FakeApiServer) -> None:
-    await statuses.writer.turn()
-    statuses.standing = api.objects.get(parse_path(PATH))["status"]
-    assert [each["type"] for each in statuses.standing["conditions"]] == ["Accepted", "Active"]
-    statuses.now += 10 * REWRITE_INTERVAL_SECONDS
-    await statuses.writer.turn()
-    assert api.verbs() == ["patch"]
 
 
 async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses: Statuses, api: FakeApiServer) -> None:

@@ -22,7 +22,7 @@ from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import Told, followed, tools
+from tests.controller.followed import Told, followed, owned_pod, put_nodes, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -72,16 +72,8 @@ class Balanced:
 
 @pytest.fixture
 async def balanced(api: FakeApiServer, client: ApiClient, until: "Until") -> AsyncIterator[Balanced]:
-    for name in ("edge-1", "edge-2"):
-        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
-        api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
-    body = {
-        "metadata": {"uid": "web-uid", "ownerReferences": [owner]},
-        "spec": {"nodeName": "edge-1", "containers": [{"name": "web"}]},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    api.put("/api/v1/namespaces/shop/pods/web", body)
+    put_nodes(api, edge_1="8Gi", edge_2="8Gi")
+    api.put("/api/v1/namespaces/shop/pods/web", owned_pod("edge-1", uid="web-uid"))
     one = Balanced(client)
     async with followed(one.follower, until):
         yield one
@@ -107,6 +99,6 @@ async def test_a_plan_that_is_carried_out_is_left_alone(balanced: Balanced, stat
 
 
 async def test_what_was_moved_before_counts(balanced: Balanced) -> None:
-    balanced.carrier.plan = last_plan(departures=(Departure("rs", "edge-2", 5000.0, landed_on="edge-1"),))
+    balanced.carrier.plan = last_plan(departures=(Departure("rs-web", "edge-2", 5000.0, landed_on="edge-1"),))
     await balanced.after_a_while()
     assert await balanced.object.read() is None

@@ -20,7 +20,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import KnownHolds, followed, tools
+from tests.controller.followed import KnownHolds, followed, owned_pod, put_nodes, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -112,13 +112,7 @@ class Cluster:
 
 
 def pod(node: str, uid: str) -> dict[str, Any]:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
-    container = {"name": "web", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
-    return {
-        "metadata": {"uid": uid, "labels": {"delay_edge-1": "5"}, "ownerReferences": [owner]},
-        "spec": {"nodeName": node, "containers": [container]},
-        "status": {"phase": "Running"},
-    }
+    return owned_pod(node, labels={"delay_edge-1": "5"}, uid=uid)
 
 
 Start = Callable[..., AbstractAsyncContextManager[Cluster]]
@@ -128,9 +122,7 @@ Start = Callable[..., AbstractAsyncContextManager[Cluster]]
 def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     @asynccontextmanager
     async def start(*, dry_run: bool = False) -> AsyncIterator[Cluster]:
-        for name, memory in (("edge-1", "512Mi"), ("edge-2", "8Gi"), ("edge-3", "8Gi")):
-            allocatable = {"cpu": "4", "memory": memory, "pods": "20"}
-            api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+        put_nodes(api, edge_1="512Mi", edge_2="8Gi", edge_3="8Gi")
         api.put(WEB, pod("edge-2", "web-uid"))
         one = Cluster(api, client, dry_run=dry_run)
         async with followed(one.follower, until):
@@ -164,7 +156,7 @@ async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(
         one.healed.known = False
         await one.step()
         assert one.replacement.actions.results["EvictPod", "waits"] == 1
-        assert [(hold.node, hold.owner_uid) for hold in one.replacement.holds] == [("edge-3", "rs")]
+        assert [(hold.node, hold.owner_uid) for hold in one.replacement.holds] == [("edge-3", "rs-web")]
         one.healed.known = True
         await one.step()
         assert one.replacement.actions.results["EvictPod", "done"] == 1

@@ -1,10 +1,8 @@
 """The requeue plan is executed: a node's annotation is touched, at a limited rate, and a failed touch is made later."""
 
 import pytest
-from msgspec import structs
 
 from controller.requeuer import Requeuer
-from leadsman.decision.decide import score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
@@ -69,18 +67,3 @@ async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -
     await one.turn()
     assert touched(api) == ["a", "a"]
     assert one.touched == 1
-
-
-async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(
-    requeuer, caplog: pytest.LogCaptureFixture, api: FakeApiServer
-) -> None:
-    def broken(*_):
-        raise RuntimeError("boom")
-
-    one, *_ = requeuer
-    one.tools = structs.replace(one.tools, judges=lambda: (broken, score_nodes))
-    for _ in range(3):
-        await one.turn()
-    assert touched(api) == []
-    assert [record.levelname for record in caplog.records].count("ERROR") == 1
-    assert "raised while filtering nodes for pods like ns/p" in caplog.text

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -16,7 +15,7 @@ from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
-from leadsman.testbed.api_objects import ApiStatusError, parse_path
+from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -98,24 +97,6 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
         patches, renewals = api.verbs().count("patch"), api.verbs().count("update")
         await until(lambda: api.verbs().count("update") == renewals + 1)
         assert api.verbs().count("patch") == patches, "what is settled is not written again"
-
-
-async def test_the_second_of_two_takes_over_when_the_first_one_leaves(
-    api: FakeApiServer, running: "Run", until: "Until"
-) -> None:
-    async with AsyncExitStack() as second:
-        async with running("one"):
-            await until(lambda: of_lease(api) == "one")
-            await second.enter_async_context(running("two"))
-            assert of_lease(api) == "one"
-        await until(lambda: of_lease(api) == "two")
-
-
-def of_lease(api: FakeApiServer) -> Any:
-    try:
-        return of(api, LEASE, "spec", "holderIdentity")
-    except ApiStatusError:
-        return ""
 
 
 async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, running: "Run", until: "Until") -> None:

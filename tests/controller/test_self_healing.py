@@ -34,7 +34,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
-from tests.controller.followed import tools
+from tests.controller.followed import owned_pod, put_nodes, tools
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -143,22 +143,9 @@ Start = Callable[..., Any]
 @pytest.fixture
 def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     @asynccontextmanager
-    async def start(
-        budget: RecoveryBudget | None = None, bound_to: str = "edge-1", **pod: Any
-    ) -> AsyncIterator[Cluster]:
-        for name in NODES:
-            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
-            api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
-        requests = {"requests": {"cpu": "100m", "memory": "1Gi"}}
-        api.put(
-            POD,
-            {
-                "metadata": {"labels": {f"delay_{bound_to}": "10"}, "ownerReferences": [owner | pod.pop("owner", {})]},
-                "spec": {"nodeName": "edge-1", "containers": [{"name": "web", "resources": requests}]},
-                "status": {"phase": "Running"},
-            },
-        )
+    async def start(budget: RecoveryBudget | None = None, bound_to: str = "edge-1") -> AsyncIterator[Cluster]:
+        put_nodes(api, **dict.fromkeys(NODES, "8Gi"))
+        api.put(POD, owned_pod("edge-1", labels={f"delay_{bound_to}": "10"}))
         cluster = Cluster(api, client, budget or RecoveryBudget())
         task = asyncio.create_task(cluster.healing.cluster.run())
         try:
@@ -188,37 +175,12 @@ async def test_a_dead_node_is_refused_then_tainted_then_its_pod_deleted(started:
         assert "FailedOver" in cluster.events()
 
 
-async def test_the_delays_before_the_failure_are_published_for_the_pod_that_comes_back(
-    started: Start, until: "Until"
-) -> None:
-    async with started() as cluster:
-        backup = await cluster.cover(until)
-        cluster.die("edge-1")
-        await cluster.step()
-        state = await cluster.published.read()
-        assert state.last_round_trips["edge-1"].rtt_ms == {backup: 1.0}
-        assert state.backup_owners == {backup: ("rs",)}
-
-
-async def test_holds_of_moves_are_published_and_end_with_their_move(started: Start, until: "Until") -> None:
-    async with started() as cluster:
-        await cluster.cover(until)
-        hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
-        moves = [hold]
-        cluster.healing.recovery._replacement = Moving(lambda: tuple(moves))
-        await cluster.step()
-        assert (await cluster.published.read()).recovery.holds == (hold,)
-        moves.clear()
-        await cluster.step()
-        assert (await cluster.published.read()).recovery.holds == ()
-
-
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(
     started: Start, until: "Until"
 ) -> None:
     async with started() as cluster:
         await cluster.cover(until)
-        hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
+        hold = Hold("edge-2", "rs-web", Resources(pods=1), 2**40, move_hold_uid("web"))
         cluster.healing.recovery._replacement = Moving(lambda: (hold,))
         await cluster.step()
         cluster.healing.recovery._replacement = Moving(lambda: None)

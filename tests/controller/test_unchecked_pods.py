@@ -1,17 +1,14 @@
 """Pods that were bound against their bound get one Event; what they were looked at is counted."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from controller.bounded_pods import UncheckedPodReporter
-from controller.watched_pods import BoundedPod
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
-from leadsman.kube.decoding import decode_json
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
 from leadsman.runtime.token_bucket import TokenBucket
@@ -99,13 +96,3 @@ async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that
     (event,) = sweeping.events()
     assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundKept", "Normal", "right")
     assert event["note"].startswith("bound to node near: 5 ms from edge-1")
-
-
-def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
-    kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundedPod)
-    assert (kept.model.name, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (
-        "",
-        "free",
-        {},
-        {},
-    )

@@ -99,21 +99,3 @@ async def test_two_of_three_that_lost_their_data_do_not_start_over_beside_the_th
         await asyncio.gather(*waiting, members.begin(survivor))
     await members.healthy(*members.all)
     assert members.voters(survivor).keys() == {"member0", "member1", "member2"}
-
-
-async def test_one_member_grows_to_three_and_keeps_what_it_has(members: Members) -> None:
-    first, *new = members.all
-    three = first.initial_cluster
-    first.initial_cluster = f"{first.name}={first.peer_url}"
-    first.start()
-    first.post("/v3/kv/put", {"key": KEY, "value": KEY})
-    first.initial_cluster = three
-    for member in new:
-        async with asyncio.timeout(WITHIN_SECONDS):
-            await members.begin(member)
-        await members.healthy(member)
-    first.wipe()
-    async with asyncio.timeout(WITHIN_SECONDS):
-        await members.begin(first)
-    await members.healthy(first)
-    assert first.post("/v3/kv/range", {"key": KEY})["kvs"][0]["value"] == KEY

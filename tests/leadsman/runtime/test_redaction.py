@@ -3,7 +3,6 @@ import sys
 
 import pytest
 
-from leadsman.cli import main as command_line
 from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
 
 
@@ -29,10 +28,3 @@ def test_a_log_line_with_its_traceback_hides_them() -> None:
     except ValueError:
         record = logging.LogRecord("n", 30, "f", 1, "%s", ("http://a?token=s3cret",), sys.exc_info())
     assert "s3cret" not in RedactingFormatter().format(record)
-
-
-@pytest.mark.parametrize("command", ["agent", "extender", "controller"])
-def test_a_refused_flag_hides_them(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        command_line.main([command, "--etcd", "https://me:s3cret@host,ftp://me:s3cret@x"])
-    assert "s3cret" not in capsys.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 
 from leadsman.runtime import watched_files
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.runtime.watched_files import UnusableFile, WatchedFiles
+from leadsman.runtime.watched_files import WatchedFiles
 
 
 @pytest.fixture
@@ -72,13 +72,6 @@ def test_a_file_that_vanished_is_named_and_tried_again_until_it_is_back(paths: t
     paths[0].with_name("away").rename(paths[0])
     files.poll()
     assert (files.problem.text, files.current) == ("", (1, 2))
-
-
-@pytest.mark.parametrize("content", ["x", "1" * 101])
-def test_the_first_reading_raises(paths: tuple[Path, Path], content: str) -> None:
-    paths[0].write_text(content)
-    with pytest.raises(UnusableFile, match=str(paths[0])):
-        watch(paths)
 
 
 async def test_each_new_value_is_yielded_and_a_bad_one_is_not(

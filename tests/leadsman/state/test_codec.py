@@ -146,26 +146,3 @@ def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
         encode_record(large)
     with pytest.raises(BadRecord, match="larger than 4096"):
         decode_record(Hardware, msgspec.json.encode(large))
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"point": (float("nan"), 0.0)},
-        {"point": (float("inf"), 0.0)},
-        {"point": (60_001.0, 0.0)},
-        {"point": (0.0,)},
-        {"point": (0.0,) * 9},
-        {"height": float("nan")},
-        {"height": -0.1},
-        {"adjustment": float("-inf")},
-        {"error": 1.6},
-        {"error": float("nan")},
-    ],
-)
-def test_a_coordinate_that_is_not_a_place_can_be_neither_written_nor_read(wrong: dict[str, object]) -> None:
-    fields = {"point": (0.0, 0.0), "height": 0.1, "adjustment": 0.0, "error": 0.5} | wrong
-    with pytest.raises(BadRecord):
-        encode_record(RingEntry("10.0.0.1", coordinate=RingCoordinate(**fields)))  # type: ignore[arg-type]
-    with pytest.raises(BadRecord):
-        decode_record(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())

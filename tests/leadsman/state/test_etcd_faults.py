@@ -8,7 +8,6 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import aiohttp.connector
 import pytest
 
 from leadsman.state import etcd_http, keys
@@ -102,16 +101,6 @@ async def failure(batches: Any) -> StoreError:
             await anext(batches)
     except StoreError as error:
         return error
-
-
-async def test_calls_50_seconds_apart_share_a_connection(
-    proxy: TcpProxy, proxied: EtcdStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As those of an agent in a large cluster: with TLS, a handshake each."""
-    await proxied.read_prefix("/")
-    monkeypatch.setattr(aiohttp.connector, "monotonic", lambda: time.monotonic() + 50.0)
-    await proxied.read_prefix("/")
-    assert proxy.accepted == 1
 
 
 class TestSilent:

@@ -43,18 +43,6 @@ def test_a_ring_key_says_its_node_and_stands_where_the_name_belongs(node: str) -
     assert keys.parse(key) is None
 
 
-@given(NODES, NODES)
-def test_ring_keys_stand_in_the_order_of_their_places(one: str, other: str) -> None:
-    assert (keys.record_key(one, RingEntry) < keys.record_key(other, RingEntry)) is (
-        (keys.ring_position(one), one) < (keys.ring_position(other), other)
-    )
-    assert (
-        keys.ring_position_prefix(keys.ring_position(one))
-        < keys.record_key(one, RingEntry)
-        < keys.ring_position_prefix(keys.ring_position(one) + 1)
-    )
-
-
 @pytest.mark.parametrize(
     "raw", ["", "a", keys.RING_PREFIX, f"{keys.RING_PREFIX}{0:016x}/a", keys.record_key("a", RingEntry) + "/", "\n"]
 )

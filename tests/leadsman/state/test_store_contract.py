@@ -120,14 +120,6 @@ class TestWriting:
             )
         assert "a" not in await keys(world)
 
-    async def test_a_guard_s_key_that_is_gone_is_told_from_one_that_another_changed(self, world: World) -> None:
-        owner = world.prefix + "owner"
-        with pytest.raises(PreconditionFailed, match="owner is gone"):
-            await world.store.write([Put(world.prefix + "a", b"")], precondition=Precondition(owner, b"mine"))
-        await world.store.write([Put(owner, b"theirs")])
-        with pytest.raises(PreconditionFailed, match="owner was changed by another writer"):
-            await world.store.write([Put(world.prefix + "a", b"")], precondition=Precondition(owner, b"mine"))
-
     async def test_each_transaction_of_a_long_write_is_guarded(self, world: World) -> None:
         """The first one takes the owner's key, so the second one may not pass any longer."""
         writes = [Put(f"{world.prefix}{i:03}", b"") for i in range(129)]
