@@ -27,25 +27,33 @@ from leadsman.state.store import Store
 
 # Metrics of what is followed on the API server. A scrape reads memory only.
 
-_COUNTERS = {
-    "relists": "Complete lists read, the first and those after a broken watch.",
-    "reconnects": "Watches that were lost and opened again.",
-    "problems": "Objects that could not be decoded and are ignored.",
-    "cut_objects": "Versions of objects with so many labels or annotations that only those that are read are kept.",
-}
+_RESOURCE = ["resource"]
 
 
 def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
     """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=["resource"])
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
     age = GaugeMetricFamily(
         "leadsman_apiserver_age_seconds",
         "Seconds since the API server last confirmed the list or watch.",
-        labels=["resource"],
+        labels=_RESOURCE,
     )
-    counters = [
-        CounterMetricFamily(f"leadsman_apiserver_{name}", text, labels=["resource"]) for name, text in _COUNTERS.items()
-    ]
+    counters = (
+        CounterMetricFamily(
+            "leadsman_apiserver_relists", "Complete lists, the first and after a lost watch.", labels=_RESOURCE
+        ),
+        CounterMetricFamily(
+            "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=_RESOURCE
+        ),
+        CounterMetricFamily(
+            "leadsman_apiserver_problems", "Objects that are ignored: they cannot be decoded.", labels=_RESOURCE
+        ),
+        CounterMetricFamily(
+            "leadsman_apiserver_cut_objects",
+            "Versions of objects of whose many labels or annotations only those that are read are kept.",
+            labels=_RESOURCE,
+        ),
+    )
     errors = CounterMetricFamily(
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=["resource", "error"]
     )

@@ -239,9 +239,3 @@ def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
     assert followed["results"]["other_node"]["prioritize"] == len(followed["changes"]) > 0
     assert main(["replay", str(recording), "--policy", str(other), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == followed
-
-
-def test_a_folder_without_a_recording_is_one_clear_line(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["replay", str(recording)])
-    assert "there is no recording here" in capsys.readouterr().err

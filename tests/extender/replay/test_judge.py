@@ -12,7 +12,7 @@ from extender.replay.judge import Judge, Judgement, Result, answer_again
 from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.decision.policy import NearestPolicy, Policy, PressurePolicy, ScoresPolicy, parse
+from leadsman.decision.policy import Policy, parse
 from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
@@ -94,25 +94,6 @@ def inputs() -> DecisionInputs:
 
 POD = PodInfo("shop", "web", "uid", {"delay_here": "20"})
 CANDIDATES = CandidateNodes([NEAR_AND_BUSY, FAR_AND_IDLE, "too-far"])
-WEIGHTS = [
-    (2.0, 1.0, (NEAR_AND_BUSY,)),
-    (2.0, 1.2, (NEAR_AND_BUSY,)),
-    (50.0, 1.0, (NEAR_AND_BUSY,)),
-    (20.0, 20.0, (NEAR_AND_BUSY, FAR_AND_IDLE)),
-    (0.0, 1.0, (FAR_AND_IDLE,)),
-    (2.0, 20.0, (FAR_AND_IDLE,)),
-]
-
-
-@pytest.mark.parametrize(("nearest", "pressure", "first"), WEIGHTS)
-def test_a_changed_weight_is_told_where_it_changes_the_place(
-    inputs: DecisionInputs, nearest: float, pressure: float, first: tuple[str, ...]
-) -> None:
-    other = Policy(scores=ScoresPolicy(nearest=NearestPolicy(nearest), pressure=PressurePolicy(pressure)))
-    judgements = judged(Judge(other), inputs)
-    assert judgements[0].result is Result.AGREE, "no weight refuses a node"
-    changed = [each for each in judgements if each.result is Result.OTHER_NODE]
-    assert [each.first_after for each in changed] == ([first] if first != (NEAR_AND_BUSY,) else [])
 
 
 def judged(judge: Judge, inputs: DecisionInputs, pod: PodInfo = POD) -> list[Judgement]:

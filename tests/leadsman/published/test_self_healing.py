@@ -6,7 +6,6 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from leadsman.cluster.resources import Resources
 from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
@@ -79,13 +78,3 @@ def test_a_state_that_no_config_map_holds_is_neither_written_nor_read() -> None:
         SELF_HEALING.encode(state)
     with pytest.raises(DocumentTooLarge):
         SELF_HEALING.decode(b" " * (MAX_BYTES + 1))
-
-
-def test_ten_thousand_owners_of_backups_and_five_hundred_dead_nodes_fit() -> None:
-    uid = "9ac06e42-7393-4178-be56-d08cfc04727a"
-    dead = DeadNode(uid, "7 of 8 peers lost it; its heartbeat stands still; its Lease is not renewed", 1e9, 1e9, 1e9)
-    nodes = [f"node-{number:05}" for number in range(5000)]
-    refused = dict.fromkeys(nodes[:500], dead.reason)
-    recovery = RecoveryState(refused, dict.fromkeys(nodes[:500], dead))
-    state = replace(SelfHealingState(recovery), backup_owners=dict.fromkeys(nodes, (uid, uid)))
-    assert SELF_HEALING.decode(SELF_HEALING.encode(state)) == state

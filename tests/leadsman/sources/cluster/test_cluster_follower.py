@@ -88,17 +88,6 @@ async def test_the_cluster_follows_nodes_and_pods(api: FakeApiServer, until: "Un
         await until(lambda: not now(follower).nodes)
 
 
-async def test_a_pod_replaced_by_one_of_the_same_name_is_another_pod(api: FakeApiServer, until: "Until") -> None:
-    api.put("/api/v1/nodes/a", node("a"))
-    old = api.put(f"{PODS}/p", pod("p", "a"))["metadata"]["uid"]
-    async with loaded(api, until) as follower:
-        api.delete(f"{PODS}/p")
-        new = api.put(f"{PODS}/p", pod("p", "a"))["metadata"]["uid"]
-        await until(lambda: set(now(follower).pods) == {new})
-        assert old != new
-        assert now(follower).free("a").pods == 9
-
-
 async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer, until: "Until") -> None:
     api.put("/api/v1/nodes/a", node("a"))
     async with loaded(api, until) as follower:

@@ -142,17 +142,6 @@ async def test_places_follow_a_pod_through_its_life(api) -> None:
         await until(lambda: found(one, "db") == {})
 
 
-async def test_the_last_view_stays_while_the_api_server_is_away(api) -> None:
-    pod(api, "alone", "n1")
-    async with places(api) as one:
-        api.fail("list", 503, times=100)
-        api.fail("watch", 503, times=100)
-        api.fail_watches(410)
-        await until(lambda: one.pods.errors["Unavailable"] >= 2)
-        assert found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
-        assert one.current.loaded is True
-
-
 async def test_all_nodes_are_there_with_their_role_and_change_only_with_it(api) -> None:
     def node(name, role, **more):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/role": role} if role else {}}} | more)
@@ -244,10 +233,3 @@ async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api) ->
     assert 'leadsman_apiserver_objects{resource="pods"} 1.0' in metrics
     assert 'leadsman_apiserver_relists_total{resource="replicasets"} 1.0' in metrics
     assert 'leadsman_apiserver_reconnects_total{resource="replicasets"} 0.0' in metrics
-
-
-async def test_an_extender_without_an_api_server_says_that_no_workload_is_known() -> None:
-    async with extender() as (url, ops), aiohttp.ClientSession() as session:
-        await reachable(session, ops)
-        assert "workloads are not listed yet" in await reasons(session, url, "delay_db")
-        assert "leadsman_apiserver" not in await scraped(session, ops)

@@ -90,14 +90,6 @@ async def test_a_peer_that_is_not_ok_did_not_reply_to_either_end(source: Goldpin
     assert view.row("edge-2").no_reply == {"edge-1"}
 
 
-async def test_a_node_that_only_others_know_is_known_by_them(source: GoldpingerPoller, pinger: Pinger) -> None:
-    pinger.text = json.dumps({"responses": {"gp-1": checked(1, {"gp-3": {"OK": True, "HostIP": "10.0.0.3"}})}})
-    view = (await polled(source)).current
-    assert view
-    assert "edge-3" in view.nodes
-    assert view.row("edge-3") == SourceRow(backward={"edge-1": 1.0})
-
-
 @pytest.mark.parametrize(
     ("status", "text", "said"),
     [
@@ -121,12 +113,6 @@ async def test_an_answer_that_takes_too_long_is_given_up(source: GoldpingerPolle
     pinger.delay = asyncio.Event().wait  # type: ignore[assignment]
     await polled(source, seconds=0.05)
     assert "TimeoutError" in source.problem.text
-
-
-async def test_an_answer_too_large_is_given_up(url: str) -> None:
-    source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100))
-    await polled(source)
-    assert "larger than the limit of 100 bytes" in source.problem.text
 
 
 async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(

@@ -41,19 +41,9 @@ def test_the_slower_direction_counts(make: "Make") -> None:
     assert found(snapshot, [5]).named() == {"5 ms": []}
 
 
-def test_a_pair_that_nobody_knows_is_in_no_group(make: "Make") -> None:
-    snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"c": 1.0}))
-    assert found(snapshot, [5]).named() == {"5 ms": [["a", "b"]]}
-
-
 def test_a_static_matrix_is_grouped_by_the_worse_direction(make: "Make") -> None:
     matrix = parse_matrix("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
     assert found(make.snapshot(), [5], matrix).named() == {"5 ms": [["a", "b"]]}
-
-
-def test_what_agents_measured_counts_before_the_matrix(make: "Make") -> None:
-    matrix = parse_matrix("0 1\n1 0", '{"a": 0, "b": 1}')
-    assert found(make.snapshot(a=make.state({"b": 9.0})), [5], matrix).named() == {"5 ms": []}
 
 
 def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: "Make", quick: FitBudget) -> None:

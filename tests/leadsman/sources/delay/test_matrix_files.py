@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from leadsman.runtime import watched_files
-from leadsman.runtime.watched_files import UnusableFile
-from leadsman.sources.delay import matrix
 from leadsman.sources.delay.matrix import MatrixFiles
 
 NODES = '{"a": 0, "b": 1}'
@@ -42,12 +40,6 @@ def test_two_files_that_change_one_after_the_other_are_used_when_both_fit(files:
     files.metadata.write_text('{"a": 0, "b": 1, "c": 2}')
     source.poll()
     assert (ms(source), source.problem.text) == (2, "")
-
-
-def test_a_file_too_large_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix, "MAX_FILE_BYTES", 4)
-    with pytest.raises(UnusableFile, match="larger than 4 bytes"):
-        files.opened()
 
 
 async def test_a_running_source_follows_its_files(

@@ -45,12 +45,6 @@ def test_what_others_measured_counts_while_it_is_fresh(make: "Make") -> None:
     assert gather_measurements(make.snapshot(), 50.0, Statistic.P50, [view]).nodes == ()
 
 
-def test_our_agents_count_before_others(make: "Make") -> None:
-    view = GoldpingerView({"a": GoldpingerReport({"b": 13.0}, set(), "")}, {"a", "b"}, read_at=0.0, fresh_until=50.0)
-    found = gather_measurements(make.snapshot(a=make.state({"b": 12.1})), 0.0, Statistic.P50, [view])
-    assert pairs_ms(found) == {("a", "b"): 12.1}
-
-
 def test_a_racks_name_counts_within_its_zone(make: "Make") -> None:
     places = {
         "a": ("1", "x", "r1"),

@@ -16,7 +16,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.recording.messages import FORMAT, DecidedRequest, Head, RequestEncoder
-from leadsman.sources.recording.reader import BadRecording, NotRecorded, RequestDecoder
+from leadsman.sources.recording.reader import BadRecording, RequestDecoder
 from leadsman.state.records import Heartbeat
 from tests.changing_inputs import NODES, changing_inputs, random_pod
 
@@ -126,14 +126,6 @@ def test_a_heartbeat_writes_a_heartbeat_and_no_windows() -> None:
     message, _ = encoder.encode(structs.replace(request, inputs=beaten))
     table, changed, *_ = msgspec.msgpack.decode(message)[1:]
     assert (table, list(changed), list(changed[name])) == ("snapshot.nodes", [name], ["heartbeat"])
-
-
-def test_delays_that_no_decision_turned_on_are_named() -> None:
-    rng = random.Random(3)
-    requests = [each for each in decided_requests(rng) if each.inputs.delay_views]
-    (read,) = through_a_recording(iter(requests[:1]))
-    with pytest.raises(NotRecorded, match="the delays of static to node-x are not in the recording"):
-        read.inputs.delay_views[0].row("node-x")
 
 
 def test_another_format_is_refused_with_the_version_that_reads_it() -> None:

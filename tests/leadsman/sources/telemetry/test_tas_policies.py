@@ -69,15 +69,6 @@ async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
     assert str(sources.current.policies.used[P].dontschedule) == "m Equals 1"
 
 
-async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: FakeApiServer, sources: TelemetrySources) -> None:
-    api.put(f"{BASE}/ns/taspolicies/p", spec())
-    await until(lambda: P in sources.current.policies.used)
-    api.put(f"{BASE}/ns/taspolicies/p", spec("Above"))
-    await until(lambda: P in sources.current.policies.refused)
-    api.delete(f"{BASE}/ns/taspolicies/p")
-    await until(lambda: not sources.current.policies.used and not sources.current.policies.refused)
-
-
 async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, sources: TelemetrySources) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
