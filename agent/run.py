@@ -18,7 +18,6 @@ from aiohttp import web
 from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
-from agent.hardware import kernel_files
 from agent.hardware.metric_plugins import metric_plugins
 from agent.hardware.monitor import HardwareMonitor, default_collectors, hardware_metrics
 from agent.peering.peer_refresh import PROBE_BUDGET, PeeringSettings, PeerRefresher
@@ -231,7 +230,6 @@ class AgentComponents:
             timeout_seconds=probing.timeout_seconds,
         )
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
-        kernel_files.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(
             roots,
             collectors=default_collectors() | metric_plugins(settings.metric_plugins),

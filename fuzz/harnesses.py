@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from agent.peering import peer_selection
 from agent.pods import quality_observer
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.incidents import run_seconds
 from agent.rtt.icmp import IpVersion, decode_reply, strip_ipv4_header
 from extender.api import nodes
@@ -200,7 +200,7 @@ def _quantity(text: bytes) -> None:
 def _pod(body: bytes) -> None:
     """A pod's life on its node: met first, changed, gone; what is written of it."""
     pod = decode_json(body, Pod)
-    ledger = IncidentLedger(RestoredState({}, CountedTotals(), first_start=False), lambda: 5.0, lambda: 1e9)
+    ledger = IncidentLedger({}, CountedTotals(), False, lambda: 5.0, lambda: 1e9)
     ledger.on_pod_updated(pod)
     ledger.count_incidents(pod.metadata.uid)
     ledger.credit_health()

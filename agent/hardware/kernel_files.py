@@ -84,28 +84,13 @@ def _drain(file: int) -> bytes:
     return b"".join(chunks)
 
 
-# psutil reading the host's /proc. The only module of the agent that imports psutil.
-#
-# `psutil.PROCFS_PATH` is one value for the whole process. So it is set once, before the first round, and each read
-# names the root that it expects: a read of another root raises instead of giving the values of the wrong host.
-#
-# psutil follows PROCFS_PATH for stat, meminfo, vmstat and diskstats. It does not for load averages, network devices,
-# mount tables and sensors, which the agent reads itself: docs/decisions/0017 says why for each.
-
-
-class UnexpectedProcRoot(RuntimeError):
-    """A root other than the one that psutil reads in this process. A fault of the program: call set_proc_root first."""
-
-
-def set_proc_root(proc_root: str) -> None:
-    """Make psutil read proc_root in this whole process."""
-    psutil.PROCFS_PATH = proc_root
-
-
 def read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:
-    """read(), which reads this file of proc_root. MalformedFile when psutil cannot parse it."""
-    if proc_root != psutil.PROCFS_PATH:
-        raise UnexpectedProcRoot(f"psutil reads {psutil.PROCFS_PATH} in this process, not {proc_root}")
+    """read(), by which psutil reads this file of proc_root. MalformedFile when psutil cannot parse it.
+
+    psutil follows its root, one for the whole process, for stat, meminfo, vmstat and diskstats. It does not for load
+    averages, network devices, mount tables and sensors, which the agent reads itself: docs/decisions/0017 says why.
+    """
+    psutil.PROCFS_PATH = proc_root
     try:
         return read()
     except (ValueError, LookupError, TypeError) as error:

@@ -63,32 +63,22 @@ class HardwareReading(Struct, frozen=True):
 def run_collector(collect: CollectFunction, roots: HostRoots, clock: Callable[[], float]) -> CollectorOutcome:
     """Runs one collector. An exception is that collector's failure, so that one cannot end the others."""
     began = clock()
-    items: list[Sample | SensorFault] = []
     try:
-        items.extend(collect(roots))
+        items = list(collect(roots))
     except NoData as absent:
         return Absent(str(absent), clock() - began)
     except Exception as error:
-        return _failure(error, clock() - began)
-    return _outcome(items, began, clock() - began)
-
-
-def _failure(error: Exception, duration_seconds: float) -> CollectorOutcome:
-    if isinstance(error, OSError) and error.errno in ABSENT_ERRNOS:
-        return Absent(f"{error.filename or 'file'}: {error.strerror}", duration_seconds)
-    return Failed(f"{type(error).__name__}: {error}", duration_seconds)
-
-
-def _outcome(items: list[Sample | SensorFault], began: float, duration_seconds: float) -> CollectorOutcome:
+        if isinstance(error, OSError) and error.errno in ABSENT_ERRNOS:
+            return Absent(f"{error.filename or 'file'}: {error.strerror}", clock() - began)
+        return Failed(f"{type(error).__name__}: {error}", clock() - began)
+    duration_seconds = clock() - began
     samples = tuple(item for item in items if isinstance(item, Sample))
     faults = tuple(item.message for item in items if isinstance(item, SensorFault))
     if samples:
         return Measured(began, duration_seconds, samples, faults)
-    return (
-        Failed("; ".join(faults), duration_seconds)
-        if faults
-        else Absent("the collector found no device of its kind", duration_seconds)
-    )
+    if faults:
+        return Failed("; ".join(faults), duration_seconds)
+    return Absent("the collector found no device of its kind", duration_seconds)
 
 
 # Values now, and growth and rates of counters between two readings.

@@ -5,7 +5,7 @@ before this one) is absent.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from agent.hardware import compute, disks, hwmon, network, nvidia
 from agent.hardware.kernel_files import Labels
@@ -77,32 +77,27 @@ def _cpu_busy(change: ReadingDelta) -> float | None:
     return _divided(sum(grown.values()) - idle, sum(grown.values()))
 
 
-def _swapped(change: ReadingDelta) -> float | None:
-    rates = [*change.rates(compute.SWAP_IN).values(), *change.rates(compute.SWAP_OUT).values()]
-    return sum(rates) if rates else None
+def _rates(*families: MetricFamily) -> MeasureFunction:
+    def measure(change: ReadingDelta) -> float | None:
+        rates = [rate for family in families for rate in change.rates(family).values()]
+        return sum(rates) if rates else None
+
+    return measure
 
 
 def _disk_busy(change: ReadingDelta) -> float | None:
     return min(max(change.rates(disks.IO_SECONDS).values()), 1.0) if change.rates(disks.IO_SECONDS) else None
 
 
-def _disk_bytes(change: ReadingDelta) -> float | None:
-    rates = [*change.rates(disks.READ_BYTES).values(), *change.rates(disks.WRITTEN_BYTES).values()]
-    return sum(rates) if rates else None
-
-
 def _filesystem_used(change: ReadingDelta) -> float | None:
     """As df counts it: of what a plain user could have had, the share that is taken; the fullest writable one."""
-    return max((used for used in _filesystems(change) if used is not None), default=None)
-
-
-def _filesystems(change: ReadingDelta) -> Iterator[float | None]:
-    sizes, free = change.values(disks.SIZE), change.values(disks.FREE)
-    read_only = change.values(disks.READ_ONLY)
-    for labels, available in change.values(disks.AVAILABLE).items():
-        used = sizes[labels] - free[labels]
-        if not read_only[labels]:
-            yield _divided(used, used + available)
+    sizes, free, read_only = (change.values(each) for each in (disks.SIZE, disks.FREE, disks.READ_ONLY))
+    used = {
+        labels: _divided(sizes[labels] - free[labels], sizes[labels] - free[labels] + available)
+        for labels, available in change.values(disks.AVAILABLE).items()
+        if not read_only[labels]
+    }
+    return max((share for share in used.values() if share is not None), default=None)
 
 
 def _physical(change: ReadingDelta, rates: Values) -> Values:
@@ -179,9 +174,9 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.MEMORY_AVAILABLE: _share(_single(compute.MEMORY_AVAILABLE), _single(compute.MEMORY_TOTAL)),
     metric_names.PODS_MEMORY_USED: _pods_memory,
     metric_names.SWAP_USED: _complement(_share(_single(compute.SWAP_FREE), _single(compute.SWAP_TOTAL))),
-    metric_names.SWAP_PAGES: _swapped,
+    metric_names.SWAP_PAGES: _rates(compute.SWAP_IN, compute.SWAP_OUT),
     metric_names.DISK_BUSY: _disk_busy,
-    metric_names.DISK_BYTES: _disk_bytes,
+    metric_names.DISK_BYTES: _rates(disks.READ_BYTES, disks.WRITTEN_BYTES),
     metric_names.FILESYSTEM_USED: _filesystem_used,
     metric_names.NETWORK_RECEIVED: _network(network.RECEIVED_BYTES),
     metric_names.NETWORK_SENT: _network(network.SENT_BYTES),

@@ -118,16 +118,9 @@ class PodHealth(Struct):
         if _total_exits(pod) != _total_exits(self.pod):
             self.age_seconds, self.healthy_since = 0.0, None
         self.pod = pod
-        self.healthy_since = (
-            (self.healthy_since if self.healthy_since is not None else now) if is_healthy(pod) else None
-        )
-        self.starting_since = (
-            (self.starting_since if self.starting_since is not None else now) if is_starting(pod) else None
-        )
-
-        self.unready_since = (
-            (self.unready_since if self.unready_since is not None else now) if is_never_ready(pod) else None
-        )
+        self.healthy_since = _since(self.healthy_since, is_healthy(pod), now)
+        self.starting_since = _since(self.starting_since, is_starting(pod), now)
+        self.unready_since = _since(self.unready_since, is_never_ready(pod), now)
 
     def advance(self, now: float) -> tuple[float, float]:
         """The age of its health in seconds, at the last call and now."""
@@ -142,6 +135,12 @@ class PodHealth(Struct):
 
     def is_unready(self, now: float, limit_seconds: float) -> bool:
         return self.unready_since is not None and now - self.unready_since > limit_seconds
+
+
+def _since(before: float | None, holds: bool, now: float) -> float | None:
+    if not holds:
+        return None
+    return now if before is None else before
 
 
 def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited_until: float) -> PodHealth:
@@ -217,17 +216,6 @@ class LedgerLimits(Struct, frozen=True):
 DEFAULT_LIMITS = LedgerLimits()
 
 
-class RestoredState(Struct, frozen=True):
-    """What an earlier agent of this node left in etcd.
-
-    first_start: there was no earlier agent. What happened to the pods before is history and is not counted.
-    """
-
-    rewards: Mapping[str, Reward]
-    counted_totals: CountedTotals
-    first_start: bool
-
-
 class IncidentLedger:
     """The rewards of this node's pod types, and all that was counted to make them.
 
@@ -242,13 +230,19 @@ class IncidentLedger:
 
     def __init__(
         self,
-        restored: RestoredState,
+        rewards: Mapping[str, Reward],
+        counted_totals: CountedTotals,
+        first_start: bool,
         clock: Callable[[], float],
         unix: Callable[[], float],
         limits: LedgerLimits = DEFAULT_LIMITS,
     ) -> None:
-        """clock: monotonic seconds. unix: Unix seconds."""
-        self.rewards, self.counted_totals = dict(restored.rewards), restored.counted_totals
+        """rewards, counted_totals: what an earlier agent of this node left in etcd.
+
+        first_start: there was no earlier agent. What happened to the pods before is history and is not counted.
+        clock: monotonic seconds. unix: Unix seconds.
+        """
+        self.rewards, self.counted_totals = dict(rewards), counted_totals
         self.changed_types: set[str] = set()
         self.incident_counts: Counter[tuple[str, IncidentCause]] = Counter()
         self.healthy_seconds: defaultdict[str, float] = defaultdict(float)
@@ -256,9 +250,9 @@ class IncidentLedger:
         self.dropped_types: set[str] = set()
         self.counted_bind_failures: dict[str, bool] = {}
         self._clock, self._unix, self._limits = clock, unix, limits
-        self._first_start = restored.first_start
-        self._credited_until = {name: reward.at_seconds for name, reward in restored.rewards.items()}
-        self._opened_at = unix() if restored.first_start else max(self._credited_until.values(), default=unix())
+        self._first_start = first_start
+        self._credited_until = {name: reward.at_seconds for name, reward in rewards.items()}
+        self._opened_at = unix() if first_start else max(self._credited_until.values(), default=unix())
 
     def on_first_list(self, pods: Iterable[Pod]) -> None:
         """Takes the first list of the node's pods. Totals of pods that are gone are dropped.

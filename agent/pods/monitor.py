@@ -153,7 +153,7 @@ class PodMonitor:
     async def run(self) -> None:
         """Runs until cancelled. Survives faults of the API server, of etcd and of the pods' own endpoints."""
         restored = await self._persistence.restore(self._count_round)
-        self.ledger = IncidentLedger(restored, self._clock, self._unix, self._settings.limits)
+        self.ledger = IncidentLedger(*restored, self._clock, self._unix, self._settings.limits)
         async with asyncio.TaskGroup() as group:
             for name, loop in self._loops().items():
                 group.create_task(loop, name=name)

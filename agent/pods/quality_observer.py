@@ -1,11 +1,12 @@
 """Observes how well healthy pods run, by their own metric and by plugins. An unreadable value changes nothing."""
 
 import asyncio
+import contextlib
 import logging
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import aiohttp
 from msgspec import Struct
@@ -24,7 +25,7 @@ from leadsman.runtime.problem_log import ProblemLog
 #
 # leadsman.dev/reward-port: "9100"                the pod's port
 # leadsman.dev/reward-path: /metrics              default /metrics
-# leadsman.dev/reward-series: queue_seconds       agent.pods.quality_observer says what may stand here
+# leadsman.dev/reward-series: queue_seconds       as below
 # leadsman.dev/reward-direction: lower            lower (default) or higher is better
 
 # One value out of a page of metrics in Prometheus' text format.
@@ -44,8 +45,8 @@ _LABELS = re.compile(rf"(?<![a-zA-Z0-9_]){_LABEL}")
 _SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*")
 
 
-class InvalidSeries(ValueError):
-    """The text names no series. The message says what is allowed."""
+class InvalidAnnotation(ValueError):
+    """An annotation has a value that is not allowed. The text names both, and what is allowed."""
 
 
 class SeriesSelector(Struct, frozen=True):
@@ -67,7 +68,7 @@ class SeriesExpression(Struct, frozen=True):
 
 
 def parse_expression(text: str) -> SeriesExpression:
-    """The expression that the text is. InvalidSeries when it is none."""
+    """The expression that the text is. InvalidAnnotation when it is none."""
     numerator, slash, denominator = text.partition(" / ")
     return SeriesExpression(_selector(numerator), _selector(denominator) if slash else None)
 
@@ -94,22 +95,22 @@ def value_between(before: tuple[float, float | None] | None, after: tuple[float,
 
 
 def _values(selector: SeriesSelector, page: str) -> list[float]:
-    return [each for each in _matching_values(selector, page) if each == each]  # NaN is no value
-
-
-def _matching_values(selector: SeriesSelector, page: str) -> Iterator[float]:
+    """Of the samples that it selects, those that are numbers: neither NaN nor an infinity is a value."""
+    values = []
     for line in page.splitlines():
-        if not line.startswith(selector.name):
-            continue
-        sample = _SAMPLE.fullmatch(line)
+        sample = _SAMPLE.fullmatch(line) if line.startswith(selector.name) else None
         if sample and sample[1] == selector.name and selector.labels.items() <= _labels(sample[2] or "").items():
-            yield _number(sample[3])
+            with contextlib.suppress(ValueError):
+                values.append(float(sample[3]))
+    return [value for value in values if math.isfinite(value)]
 
 
 def _selector(text: str) -> SeriesSelector:
     match = _SELECTOR.fullmatch(text.strip())
     if match is None:
-        raise InvalidSeries(f'{text.strip()!r}: must be name, name{{label="value"}} or one / another')
+        raise InvalidAnnotation(
+            f'{SERIES_ANNOTATION} {text.strip()!r}: must be name, name{{label="value"}} or one / another'
+        )
     return SeriesSelector(match[1], _labels(match[2] or ""))
 
 
@@ -117,24 +118,11 @@ def _labels(text: str) -> dict[str, str]:
     return dict(_LABELS.findall(text))
 
 
-def _number(text: str) -> float:
-    """NaN for infinities and for what is no number: neither is a value."""
-    try:
-        number = float(text)
-    except ValueError:
-        return float("nan")
-    return number if abs(number) != float("inf") else float("nan")
-
-
 _PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _MAX_PORT = 65_535
 _LONGEST_PATH = 256
 _LONGEST_SERIES = 512
 _LONGEST_QUALITY = 128
-
-
-class InvalidAnnotation(ValueError):
-    """An annotation has a value that is not allowed. The text names both, and what is allowed."""
 
 
 class RewardMetric(Struct, frozen=True):
@@ -188,10 +176,7 @@ def _series(text: str) -> SeriesExpression:
         raise InvalidAnnotation(
             f"{SERIES_ANNOTATION} has {len(text)} characters; at most {_LONGEST_SERIES} are allowed"
         )
-    try:
-        return parse_expression(text)
-    except InvalidSeries as error:
-        raise InvalidAnnotation(f"{SERIES_ANNOTATION} {error}") from error
+    return parse_expression(text)
 
 
 def _parse_direction(annotations: Mapping[str, str]) -> bool:
@@ -391,26 +376,26 @@ class QualityObserver:
     async def _scrape(self, pods: Iterable[Pod]) -> None:
         pods = tuple(pods)
         self.annotation_errors = {pod.metadata.uid: self.annotation_errors.get(pod.metadata.uid, "") for pod in pods}
-        scraped = sorted((pod for pod in pods if self._has_metric(pod)), key=lambda pod: pod.metadata.uid)[:MAX_PODS]
-        self.scraper.keep_only({pod.metadata.uid for pod in scraped})
+        named = [(pod, metric) for pod in pods if (metric := self._metric_of(pod))]
+        scraped = sorted(named, key=lambda each: each[0].metadata.uid)[:MAX_PODS]
+        self.scraper.keep_only({pod.metadata.uid for pod, _ in scraped})
         for start in range(0, len(scraped), MAX_CONCURRENT):
-            await asyncio.gather(*map(self._scrape_pod, scraped[start : start + MAX_CONCURRENT]))
+            await asyncio.gather(*(self._scrape_pod(*each) for each in scraped[start : start + MAX_CONCURRENT]))
 
-    def _has_metric(self, pod: Pod) -> bool:
-        """Whether the pod names a metric to scrape. Wrong annotations are logged once, and the pod is not scraped."""
+    def _metric_of(self, pod: Pod) -> RewardMetric | None:
+        """The metric that the pod names. Wrong annotations are logged once, and the pod is not scraped."""
         uid = pod.metadata.uid
         try:
-            return parse_reward_metric(pod) is not None
+            return parse_reward_metric(pod)
         except InvalidAnnotation as error:
             if self.annotation_errors[uid] != str(error):
                 log.warning("agent does not scrape pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
             self.annotation_errors[uid] = str(error)
-            return False
+            return None
 
-    async def _scrape_pod(self, pod: Pod) -> None:
-        metric = parse_reward_metric(pod)
-        cost = await self.scraper.scrape_cost(pod.metadata.uid, metric) if metric else None
-        if metric and cost is not None:
+    async def _scrape_pod(self, pod: Pod, metric: RewardMetric) -> None:
+        cost = await self.scraper.scrape_cost(pod.metadata.uid, metric)
+        if cost is not None:
             self._record(pod, {metric.quality: cost})
 
     def _record(self, pod: Pod, costs: Mapping[str, float]) -> None:

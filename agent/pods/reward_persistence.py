@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from agent.capped_list import CappedList
 from agent.node_ownership import NodeOwnership
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
@@ -78,10 +78,13 @@ class RewardPersistence:
             "agent writes rewards to etcd again",
         )
 
-    async def restore(self, on_attempt: Callable[[], None] = lambda: None) -> RestoredState:
+    async def restore(
+        self, on_attempt: Callable[[], None] = lambda: None
+    ) -> tuple[dict[str, Reward], CountedTotals, bool]:
         """Reads what an earlier agent saved, once this agent owns the node, so that nobody writes it meanwhile.
 
-        Tries until it succeeds, and calls on_attempt before each attempt.
+        Tries until it succeeds, and calls on_attempt before each attempt. Rewards, totals, and whether there was no
+        earlier agent.
         """
         while True:
             on_attempt()
@@ -142,7 +145,9 @@ class RewardPersistence:
         rewards = await self.list.read(listings[0].revision)
         return [item for listing in listings for item in listing.items], rewards.items
 
-    def _restored(self, counted_items: Sequence[StoredItem], reward_items: Sequence[StoredItem]) -> RestoredState:
+    def _restored(
+        self, counted_items: Sequence[StoredItem], reward_items: Sequence[StoredItem]
+    ) -> tuple[dict[str, Reward], CountedTotals, bool]:
         shards = (_decoded(CountedTotalsShard, item) for item in counted_items)
         totals = CountedTotals(shard for shard in shards if shard is not None)
         if not counted_items:
@@ -153,7 +158,7 @@ class RewardPersistence:
             len(self._written),
             len(totals),
         )
-        return RestoredState(self._written, totals, first_start=not counted_items)
+        return self._written, totals, not counted_items
 
     def _changed_types(self, ledger: IncidentLedger) -> set[str]:
         return {
@@ -212,10 +217,6 @@ def _worth_writing(before: Reward | None, after: Reward) -> bool:
     )
 
 
-# Counts binds to this node that failed, from the records that the extender writes: pods that never came here.
-#
-# Each is counted once: its key is deleted in the transaction that saves the reward it changed.
-
 POLL_INTERVALS, LONGEST_POLL_SECONDS = 6, 180.0
 """Push intervals between two reads, 30 s up to 1,000 nodes, and at most so long: the extender keeps them for 300 s. One
 bounded read a node, 30 a second at 5,000."""
@@ -228,7 +229,11 @@ MAX_LISTED = 256
 
 
 class BindFailureCounter:
-    """Reads the bind failures of this node every so often. list: the records, with how often they were too many."""
+    """Counts binds to this node that failed, from the records that the extender writes: pods that never came here.
+
+    Each is counted once: its key is deleted in the transaction that saves the reward it changed.
+    list: the records, with how often they were too many.
+    """
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
         self.list, self._rng = CappedList(store, keys.bind_failures_prefix(node), MAX_LISTED), rng or Random()
@@ -253,11 +258,11 @@ class BindFailureCounter:
     async def poll(self, ledger: IncidentLedger) -> None:
         """Counts what is new and forgets what is gone from etcd."""
         listing = await self.list.read()
-        items = listing.items
         for key in _gone(listing, ledger):
             del ledger.counted_bind_failures[key]
         room = MAX_UNSAVED - sum(not saved for saved in ledger.counted_bind_failures.values())
-        for item in _new(items, ledger)[: max(0, room)]:
+        new = [item for item in listing.items if item.key not in ledger.counted_bind_failures]
+        for item in new[: max(0, room)]:
             _count(item, ledger)
 
 
@@ -266,10 +271,6 @@ def _gone(listing: Listing, ledger: IncidentLedger) -> list[str]:
     present = {item.key for item in listing.items}
     saved = [key for key, is_saved in ledger.counted_bind_failures.items() if is_saved and key not in present]
     return [key for key in saved if key < listing.items[-1].key] if listing.more else saved
-
-
-def _new(items: Iterable[StoredItem], ledger: IncidentLedger) -> list[StoredItem]:
-    return [item for item in items if item.key not in ledger.counted_bind_failures]
 
 
 def _count(item: StoredItem, ledger: IncidentLedger) -> None:

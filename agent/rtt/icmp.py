@@ -225,7 +225,7 @@ def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mappin
     opened = {version: _open(version, opener) for version in IpVersion}
     sockets = {version: sock for version, sock in opened.items() if sock is not None}
     if not sockets:
-        raise IcmpRefused(_how_to_allow(_ping_group_range()))
+        raise IcmpRefused(_how_to_allow())
     return sockets
 
 
@@ -260,15 +260,12 @@ def _kernel_timestamp_ns(ancillary: list[tuple[int, int, bytes]]) -> int | None:
     return None
 
 
-def _ping_group_range(path: str = "/proc/sys/net/ipv4/ping_group_range") -> str:
+def _how_to_allow() -> str:
     try:
-        with open(path, encoding="ascii") as file:
-            return " ".join(file.read().split())
+        with open("/proc/sys/net/ipv4/ping_group_range", encoding="ascii") as file:
+            group_range = " ".join(file.read().split())
     except OSError:
-        return "unreadable"
-
-
-def _how_to_allow(group_range: str) -> str:
+        group_range = "unreadable"
     return (
         f'ICMP sockets are refused: net.ipv4.ping_group_range is "{group_range}" and excludes this process\'s group, '
         'and it lacks CAP_NET_RAW. Allow it with `sysctl -w net.ipv4.ping_group_range="0 2147483647"`, in a pod with '

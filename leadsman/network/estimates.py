@@ -8,7 +8,6 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from leadsman.network.calibration import COVERAGE, Calibration, ErrorPredictors
@@ -112,23 +111,15 @@ ESTIMATE_SOURCES = tuple(EstimateSource)
 _MAX_LOG_RTT_MS = np.log(MAX_RTT_MS)
 
 
-class RttEstimate(Struct, frozen=True):
-    """The estimate of one pair.
+class EstimateTable(NamedTuple):
+    """The estimates of many pairs. NaN: none.
 
     low_ms, high_ms: contain a direction's true RTT in 9 of 10 cases; the slower direction is above in 1 of 20 pairs
     (of a group's median: one direction is). That is of all pairs: of those that a bound accepts by high_ms, up to 1 in
     10 are above the bound where nodes' two directions differ. Of a measured pair: the faster and the slower direction.
     rtt_ms: of a measured pair, the slower direction.
+    source: index into ESTIMATE_SOURCES; -1: none.
     """
-
-    rtt_ms: float
-    low_ms: float
-    high_ms: float
-    source: EstimateSource
-
-
-class EstimateTable(NamedTuple):
-    """The estimates of many pairs. NaN: none. source: index into ESTIMATE_SOURCES; -1: none."""
 
     rtt_ms: Floats
     low_ms: Floats
@@ -160,16 +151,8 @@ class NetworkEstimates(NamedTuple):
         """Median relative error of estimates of unmeasured pairs; infinite when too few pairs are measured."""
         return float(np.expm1(self.median_log_error))
 
-    def estimate(self, one: int, other: int) -> RttEstimate | None:
-        """The estimate of one pair; None when neither its groups nor both nodes were measured. 0 ms to itself."""
-        table = self.between(np.array([one]), np.array([other]))
-        rtt_ms, low_ms, high_ms, source = (column[0] for column in table)
-        return (
-            None if source < 0 else RttEstimate(float(rtt_ms), float(low_ms), float(high_ms), ESTIMATE_SOURCES[source])
-        )
-
     def row(self, one: int) -> EstimateTable:
-        """The estimates from `one` to every node."""
+        """The estimates from `one` to every node; none where neither its groups nor both nodes were measured."""
         other = np.arange(self.pairs.node_count)
         return self._table(np.full_like(other, one), other, self.model.row(one))
 

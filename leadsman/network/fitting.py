@@ -29,12 +29,8 @@ def carry_over(before: NetworkEstimates, previous: Indices, pairs: MeasuredPairs
     """`before` with the nodes numbered as in `pairs`: only a start for `fit_network`, its estimates are not valid.
 
     previous: for each node of `pairs`, its number in `before`; -1: it joined. A node that joined starts at the point of
-    its nearest measured peer. ValueError when `previous` has another length.
+    its nearest measured peer.
     """
-    if len(previous) != pairs.node_count:
-        raise ValueError(
-            f"previous node numbers have {len(previous)} entries, the pairs {pairs.node_count} nodes; pass one each"
-        )
     place = _starting_nodes(previous, pairs)
     members = tuple(_renumber_member(member, place) for member in before.model.members)
     return before._replace(pairs=renumber_pairs(before.pairs, previous), model=before.model._replace(members=members))
@@ -152,16 +148,11 @@ def fit_network(
     """Fits estimates; the same arguments give the same estimates.
 
     groups: group of each node (-1 unknown), from the finest: racks, then zones.
-    before: the fit to start from, with as many nodes as now (`warm_start.carry_over`), else ValueError.
+    before: the fit to start from, with as many nodes as now (`carry_over`).
     budget: None: `fit_budget` of all pairs.
     former: pairs that were measured before and are not in `pairs`. They count in the fit as the others do, but no
     interval is calibrated on them.
     """
-    if before is not None and before.pairs.node_count != pairs.node_count:
-        raise ValueError(
-            f"the previous fit has {before.pairs.node_count} nodes, the pairs have {pairs.node_count};"
-            " renumber it with carry_over"
-        )
     former = former or no_former_pairs(pairs.node_count)
     fitted_to = pairs.union(former.pairs)
     budget = budget or fit_budget(fitted_to)

@@ -37,10 +37,8 @@ def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, .
 def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
     """Builds one layer. Previous groups that still hold stay together.
 
-    before: the previous group of each node, -1: it joined. ValueError when it has another length.
+    before: the previous group of each node, -1: it joined.
     """
-    if len(before) != len(delay_ms):
-        raise ValueError(f"previous groups have {len(before)} entries, the delays {len(delay_ms)} nodes; pass one each")
     of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
     return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of), of, limit_ms))
 

@@ -89,11 +89,7 @@ def usable_mask(rtt_ms: Floats) -> NDArray[np.bool_]:
 
 
 def build_pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
-    """The pairs of measurements source[k] → target[k], in any order. Of repeated ones the last counts.
-
-    ValueError when lengths differ or an index is not a node's.
-    """
-    _check_indices(nodes, source, target, rtt_ms)
+    """The pairs of measurements source[k] → target[k], in any order. Of repeated ones the last counts."""
     keep = usable_mask(rtt_ms) & (source != target)
     key, log_ms = source[keep] * nodes + target[keep], np.log(rtt_ms[keep])
     key, last = np.unique(key[::-1], return_index=True)
@@ -109,13 +105,3 @@ def _join_directions(nodes: int, source: Indices, target: Indices, log_ms: Float
     forward = np.bincount(slot, np.where(source < target, log_ms, 0), len(key))
     skew = np.where(count == 2, forward - mean, np.nan)
     return MeasuredPairs(nodes, key // nodes, key % nodes, mean.astype(np.float32), skew.astype(np.float32))
-
-
-def _check_indices(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> None:
-    if not len(source) == len(target) == len(rtt_ms):
-        raise ValueError(
-            f"{len(source)} sources, {len(target)} targets and {len(rtt_ms)} round trips must have the same length"
-        )
-    for name, ends in (("source", source), ("target", target)):
-        if len(ends) and not 0 <= ends.min() <= ends.max() < nodes:
-            raise ValueError(f"{name} {ends.min()}..{ends.max()} must be within 0..{nodes - 1}")

@@ -44,7 +44,7 @@ async def test_records_and_rewards_are_back_and_nobody_is_accused_of_having_writ
         )
         persistence = RewardPersistence(store, "edge-1", lambda: reporter.ownership, Random(1))
         task = asyncio.create_task(reporter.run())
-        ledger = IncidentLedger(await persistence.restore(), time.monotonic, time.time)
+        ledger = IncidentLedger(*await persistence.restore(), time.monotonic, time.time)
         ledger.on_first_list([])
         ledger.count_bind_failure("key", "shop", IncidentCause.BIND_REFUSED)
         await persistence.save(ledger)

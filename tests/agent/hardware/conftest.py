@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
 import pytest
 
-from agent.hardware import disks, kernel_files
+from agent.hardware import disks
 from agent.hardware.kernel_files import CollectFunction, Labels
 from agent.hardware.monitor import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
@@ -28,11 +29,6 @@ def roots_of(root: Path) -> HostRoots:
     return HostRoots(str(root / "proc"), str(root / "sys"), str(root / "rootfs"))
 
 
-def read_by_psutil(roots: HostRoots) -> HostRoots:
-    kernel_files.set_proc_root(roots.proc)
-    return roots
-
-
 Unpacked = Callable[[str], HostRoots]
 Tree = Callable[[Mapping[str, str]], HostRoots]
 Values = Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels, float]]
@@ -43,16 +39,16 @@ ReadingOf = Callable[..., HardwareReading]
 def own_proc() -> Iterator[None]:
     """After each test psutil reads this machine's /proc again."""
     yield
-    kernel_files.set_proc_root(HostRoots().proc)
+    psutil.PROCFS_PATH = HostRoots().proc
 
 
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Unpacked:
-    """Host name → the roots of its unpacked tree, which psutil reads from then on."""
+    """Host name → the roots of its unpacked tree."""
 
     def host(name: str) -> HostRoots:
         unpack((HOSTS / f"{name}.tree").read_text(), tmp_path / name)
-        return read_by_psutil(roots_of(tmp_path / name))
+        return roots_of(tmp_path / name)
 
     return host
 
@@ -64,11 +60,11 @@ def server(unpacked: Unpacked) -> HostRoots:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Path → text of a tree of the test's own, which psutil reads from then on."""
+    """Path → text of a tree of the test's own."""
 
     def write(files: Mapping[str, str]) -> HostRoots:
         unpack("".join(f"@ {path}\n{text}\n" for path, text in files.items()), tmp_path)
-        return read_by_psutil(roots_of(tmp_path))
+        return roots_of(tmp_path)
 
     return write
 

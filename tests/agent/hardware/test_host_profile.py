@@ -33,12 +33,10 @@ mkdir "$0/proc" "$0/sys"; mount --rbind /proc "$0/proc"; mount --rbind /sys "$0/
 
 POD = """
 import json, os, sys, psutil
-from agent.hardware.kernel_files import set_proc_root
 from leadsman.plugin import HostRoots
 from agent.hardware.monitor import default_collectors
 from agent.hardware.reading import Measured, run_collector
 roots = HostRoots(sys.argv[1] + "/proc", sys.argv[1] + "/sys")
-set_proc_root(roots.proc)
 outcomes = {name: run_collector(collect, roots, lambda: 0.0) for name, collect in default_collectors().items()}
 samples = [
     (sample.family.name, sample.labels, sample.value)

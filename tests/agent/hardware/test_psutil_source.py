@@ -5,21 +5,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-import pytest
-
-from agent.hardware import compute, disks, kernel_files
+from agent.hardware import compute, disks
 from agent.hardware.monitor import run_collectors
 from agent.hardware.reading import Measured
 from leadsman.plugin import HostRoots
 
 if TYPE_CHECKING:
     pass
-
-
-def test_a_read_of_another_root_than_the_process_was_started_with_raises(server: HostRoots) -> None:
-    with pytest.raises(kernel_files.UnexpectedProcRoot, match=rf"psutil reads {server.proc} .*, not /proc"):
-        kernel_files.read_by_psutil("/proc", "stat", psutil.cpu_times)
 
 
 async def test_a_read_that_hangs_in_psutil_holds_up_no_other_collector(server: HostRoots) -> None:

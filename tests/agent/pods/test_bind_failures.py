@@ -24,7 +24,7 @@ class World:
         persistence = RewardPersistence(self.store, NODE, lambda: held, Random(1))
         return (
             persistence,
-            IncidentLedger(await persistence.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
+            IncidentLedger(*await persistence.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
             BindFailureCounter(self.store, NODE),
         )
 

@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import LoopLiveness, Reporter
 from agent.rtt.icmp import DualTimestamp
@@ -62,7 +62,7 @@ class Day:
             self._no_sleep,
         )
         self.persistence = RewardPersistence(self.store, NODE, lambda: self.reporter.ownership, self.rng)
-        self.ledger = IncidentLedger(RestoredState({}, CountedTotals(), False), self.clock, lambda: UNIX + self.now)
+        self.ledger = IncidentLedger({}, CountedTotals(), False, self.clock, lambda: UNIX + self.now)
         self.pods = dict[str, Any]()
         self._serial = 0
 

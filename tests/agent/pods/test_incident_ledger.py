@@ -1,5 +1,6 @@
 """The node's ledger: each incident once, each healthy second once, whatever is told how often."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,6 @@ from agent.pods.incident_ledger import (
     CountedTotals,
     IncidentLedger,
     LedgerLimits,
-    RestoredState,
 )
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
@@ -30,16 +30,18 @@ class World:
 
     def __init__(self, first: bool = False, limits: LedgerLimits = DEFAULT_LIMITS) -> None:
         self.now, self.limits = 0.0, limits
-        self.ledger = self.opened(RestoredState({}, CountedTotals(), first))
+        self.ledger = self.opened({}, CountedTotals(), first)
 
-    def opened(self, kept: RestoredState) -> IncidentLedger:
-        return IncidentLedger(kept, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits)
+    def opened(self, rewards: Mapping[str, Reward], totals: CountedTotals, first: bool) -> IncidentLedger:
+        return IncidentLedger(
+            rewards, totals, first, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits
+        )
 
     def restart(self, down_seconds: float = 0.0) -> None:
         """A new agent that finds what the old one wrote."""
         shards = [self.ledger.counted_totals.shard_record(shard) for shard in keys.COUNTED_SHARDS]
         self.now += down_seconds
-        self.ledger = self.opened(RestoredState(self.ledger.rewards, CountedTotals(shards), False))
+        self.ledger = self.opened(self.ledger.rewards, CountedTotals(shards), False)
 
     def passes(self, seconds: float, step: float = 5.0) -> None:
         for _ in range(round(seconds / step)):
@@ -117,7 +119,7 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: 
 def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> None:
     world = World(first=True)
     world.now = 86_400.0
-    world.ledger = world.opened(RestoredState({}, CountedTotals(), True))
+    world.ledger = world.opened({}, CountedTotals(), True)
     pod = given.pod("Running", given.running())
     world.ledger.on_first_list([pod])
     world.ledger.on_pod_updated(pod)

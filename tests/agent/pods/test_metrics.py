@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client import generate_latest
 
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, LedgerLimits, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger, LedgerLimits
 from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
@@ -26,9 +26,7 @@ def scraped(given: "type[Given]"):
         settings = PodSettings(ApiAccess("http://127.0.0.1:1"), LedgerLimits(most_types=most_types))
         persistence = RewardPersistence(MemoryStore(), "edge-1", lambda: None, Random(1))
         monitor = PodMonitor("edge-1", settings, persistence, 1.0, lambda: 1.0, time.monotonic, time.time)
-        monitor.ledger = IncidentLedger(
-            RestoredState({}, CountedTotals(), False), time.monotonic, time.time, settings.limits
-        )
+        monitor.ledger = IncidentLedger({}, CountedTotals(), False, time.monotonic, time.time, settings.limits)
         for pod in pods:
             monitor.ledger.on_pod_updated(pod)
         monitor.ledger.credit_health()

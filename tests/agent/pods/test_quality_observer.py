@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import web
 
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.quality_observer import MAX_PAGE_BYTES, MetricScraper, QualityObserver
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ async def exporter():
 
 @pytest.fixture
 def ledger():
-    return IncidentLedger(RestoredState({}, CountedTotals(), False), time.monotonic, time.time)
+    return IncidentLedger({}, CountedTotals(), False, time.monotonic, time.time)
 
 
 @pytest.fixture

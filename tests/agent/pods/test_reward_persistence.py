@@ -39,7 +39,7 @@ class World:
         self.ownership = await claim_node(self.store, NODE, Identity(owner, 0, "10.0.0.1"), 20)
         persistence = RewardPersistence(self.store, NODE, lambda: self.ownership, Random(1), self.fence)
         ledger = IncidentLedger(
-            await persistence.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits
+            *await persistence.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits
         )
         return persistence, ledger
 
@@ -154,9 +154,8 @@ async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_
     await world.store.write([Put(keys.reward_key(NODE, name), value) for name in names])
     await world.store.write([Put(f"{keys.counted_totals_prefix(NODE)}!{number:05}", b"x") for number in range(2_000)])
     after = RewardPersistence(world.store, NODE, lambda: world.ownership, Random(1))
-    restored = await after.restore()
-    assert (after.list.cuts, len(restored.rewards), len(restored.counted_totals)) == (1, 512, 1)
-    assert restored.first_start is False
+    rewards, totals, first_start = await after.restore()
+    assert (after.list.cuts, len(rewards), len(totals), first_start) == (1, 512, 1, False)
 
 
 async def test_an_etcd_that_lost_its_data_gets_all_rewards_again(world: World) -> None:

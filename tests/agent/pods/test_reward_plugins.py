@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from agent.pods import quality_observer
-from agent.pods.incident_ledger import CountedTotals, IncidentLedger, RestoredState
+from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.quality_observer import QualityObserver, RewardPlugin
 from agent.quarantine import FIRST_PAUSE_SECONDS
 from leadsman.plugin import RunningPod
@@ -30,7 +30,7 @@ class Costs:
 @pytest.fixture
 def ledger(given: "type[Given]") -> IncidentLedger:
     """Of one healthy pod."""
-    one = IncidentLedger(RestoredState({}, CountedTotals(), False), time.monotonic, time.time)
+    one = IncidentLedger({}, CountedTotals(), False, time.monotonic, time.time)
     one.on_pod_updated(given.pod("Running", given.running(), annotations={"port": "80"}))
     return one
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.pods import quality_observer
-from agent.pods.quality_observer import InvalidSeries
+from agent.pods.quality_observer import InvalidAnnotation
 
 PAGE = """# HELP queue_seconds Time in the queue.
 # TYPE queue_seconds gauge
@@ -45,5 +45,5 @@ def test_counters_tell_the_mean_of_what_came_since() -> None:
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
 def test_what_is_no_series_is_refused_with_what_is_wanted(text: str) -> None:
-    with pytest.raises(InvalidSeries, match="must be name"):
+    with pytest.raises(InvalidAnnotation, match="must be name"):
         quality_observer.parse_expression(text)

@@ -1,7 +1,6 @@
 """Groups are sound: no pair of a group is farther apart than its layer. No two groups could be one."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,8 +82,3 @@ def test_groups_that_hold_stay_even_where_others_would_be_nearer() -> None:
 def test_what_was_before_never_makes_a_group_unsound(delay_ms: Floats, data: st.DataObject) -> None:
     before = data.draw(st.lists(st.integers(-1, 3), min_size=len(delay_ms), max_size=len(delay_ms)))
     assert violations(build_layer(delay_ms, 5.0, np.array(before, int)), delay_ms) == 0
-
-
-def test_groups_before_of_another_number_of_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="previous groups have 1 entries, the delays 2 nodes"):
-        build_layer(np.zeros((2, 2)), 1.0, np.array([0]))
