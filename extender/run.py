@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.app import ApiServer
-from extender.api.live import ApiSources
+from extender.api.app import create_api_app
+from extender.api.live import ApiSources, LiveState
 from extender.app import Readiness, create_app, create_ops_app
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.decider import DecisionCore, is_brief
@@ -112,8 +112,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         port = await stack.enter_async_context(serve(parts.app(), *settings.listen, tls=parts.tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops = {**parts.loops(), "drain": parts.drain.run(stop)}
-        await stack.enter_async_context(parts.api_server.serving(*settings.api_listen))
-        loops |= dict(parts.api_server.loops())
+        port = await stack.enter_async_context(serve(create_api_app(parts.live), *settings.api_listen))
+        log.info("serving the page and the API on port %d", port)
         await run_tasks(loops, parts.drain.over)
     log.info("extender stopped")
 
@@ -140,7 +140,7 @@ class ExtenderParts:
         self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
         devices = self.followed.input_sources.devices
         self.reservations = DeviceReservations(self.store, devices) if devices else None
-        self.api_server = ApiServer(self.api_sources())
+        self.live = LiveState(self._api_sources())
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
         shown = (
@@ -185,8 +185,7 @@ class ExtenderParts:
             lambda: self._readiness.check(time.monotonic()), self.metrics, self.workers, lambda: self.drain.has_begun
         )
 
-    def api_sources(self) -> ApiSources:
-        """Returns what the API reads."""
+    def _api_sources(self) -> ApiSources:
         return ApiSources(
             self.followed.input_sources,
             self.journal,
@@ -207,6 +206,7 @@ class ExtenderParts:
             "write probe requests": self.probe_requests.run(),
             "write bind failures": self.bind_failures.run(),
             "keep plugins running": self.plugins.run(),
+            "keep the page's history": self.live.run(),
         }
         if self.plugin_events:
             loops["write Events"] = self.plugin_events.writer.run()

@@ -24,10 +24,10 @@ import aiohttp
 import numpy as np
 from msgspec import Struct
 
-from extender.api.app import ApiServer
+from extender.api.app import create_api_app
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
-from extender.api.live import ApiSources
+from extender.api.live import ApiSources, LiveState
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -180,10 +180,10 @@ async def _start(
         request_probes=probe_requests.enqueue,
         grafana_url=GRAFANA_URL,
     )
-    server = ApiServer(sources)
+    live = LiveState(sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
-    loops = {**dict(followed.tasks()), **dict(server.loops())}
+    loops = {**dict(followed.tasks()), "keep the page's history": live.run()}
     estimating = loops.pop("fit estimates")
     tasks = [asyncio.create_task(each, name=name) for name, each in loops.items()]
     tasks.append(asyncio.create_task(probe_requests.run(), name="write probe requests"))
@@ -195,11 +195,11 @@ async def _start(
             await asyncio.sleep(0.05)
     await followed.delays.estimator.run_once()
     tasks.append(asyncio.create_task(estimating, name="fit estimates"))
-    invent_history(server, cluster)
+    invent_history(live, cluster)
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
-    page_port = await stack.enter_async_context(server.serving("127.0.0.1", port))
-    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, lambda: server.live.streams)
+    page_port = await stack.enter_async_context(serve(create_api_app(live), "127.0.0.1", port))
+    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, lambda: live.streams)
 
 
 def _all_fresh(followed: FollowedSources) -> bool:
@@ -225,13 +225,13 @@ async def _write(store: EtcdStore, puts: Iterator[Put]) -> None:
         await store.write(batch)
 
 
-def invent_history(server: ApiServer, cluster: InventedCluster) -> None:
+def invent_history(live: LiveState, cluster: InventedCluster) -> None:
     """The minutes before now. Only the round trips are invented; shifts are found in them."""
     wall, step = time.time(), 1 if len(cluster.names) <= 100 else 6
-    server.live.history = DelayHistory(wall - 60 * HISTORY_MINUTES)
+    live.history = DelayHistory(wall - 60 * HISTORY_MINUTES)
     tables = {is_slow: _table(cluster, is_slow) for is_slow in (False, True)}
     for minutes_ago in range(HISTORY_MINUTES, 0, -step):
-        server.live.history.add(wall - 60 * minutes_ago, tables[minutes_ago < SLOW_MINUTES_AGO])
+        live.history.add(wall - 60 * minutes_ago, tables[minutes_ago < SLOW_MINUTES_AGO])
 
 
 def _table(cluster: InventedCluster, is_slow: bool) -> DelayTable:

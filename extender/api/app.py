@@ -3,20 +3,18 @@
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from hashlib import blake2b
-from typing import Any
 
 import msgspec
 from aiohttp import hdrs, web
 
-from extender.api.live import MAX_STREAMS, ApiSources, LiveState, TooManyStreams
+from extender.api.live import MAX_STREAMS, LiveState, TooManyStreams
 from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import RequestError, RequestGuard, Route
-from extender.page.bundle import bundle, content_security_policy
+from extender.page.bundle import content_security_policy, document
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
-from leadsman.runtime.http_server import serve, track_request
+from leadsman.runtime.http_server import track_request
 
 _log = logging.getLogger(__name__)
 
@@ -29,12 +27,8 @@ LARGE_BYTES = 32 << 10
 API_HEADERS = {hdrs.CACHE_CONTROL: "no-cache", "X-Content-Type-Options": "nosniff"}
 
 
-Bundle = Mapping[str, tuple[str, bytes]]
-"""Path, as "/app.js" → content type and bytes. "/" is the page itself."""
-
-
-def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, str]) -> web.Application:
-    """Builds the application. bundle, page_headers: of the page. Run `live` beside it."""
+def create_api_app(live: LiveState) -> web.Application:
+    """Builds the application of the API and the page. Run `live` beside it."""
     guard = RequestGuard()
 
     @web.middleware
@@ -42,20 +36,31 @@ def create_api_app(live: LiveState, bundle: Bundle, page_headers: Mapping[str, s
         guard.check(request)
         return await handler(request)
 
+    async def page(request: web.Request) -> web.StreamResponse:
+        """From the first time on the delay history is kept that the page shows."""
+        live.keep_history()
+        return await _response(request, "text/html; charset=utf-8", document(), page_headers)
+
+    async def end_streams(_: web.Application) -> None:
+        live.close()
+
+    page_headers = {
+        **API_HEADERS,
+        "Content-Security-Policy": content_security_policy(),
+        "Referrer-Policy": "no-referrer",
+        "X-Frame-Options": "DENY",
+    }
     app = web.Application(middlewares=[track_request, errors_as_json, checked])
     for route in ROUTES:
-        app.router.add_route(route.method, PREFIX + route.path, api_handler(route, live))
+        app.router.add_route(route.method, PREFIX + route.path, _api_handler(route, live))
     app.router.add_get(f"{PREFIX}/openapi.json", _document)
     app.router.add_get(f"{PREFIX}/events", _events(live))
-    for path, (content_type, body) in bundle.items():
-        app.router.add_get(path, _page(_serving(content_type, body, page_headers), live))
-    app.on_shutdown.append(_end_streams(live))
+    app.router.add_get("/", page)
+    app.on_shutdown.append(end_streams)
     return app
 
 
-def api_handler(route: Route, live: LiveState) -> _Handler:
-    """Answers requests of the route."""
-
+def _api_handler(route: Route, live: LiveState) -> _Handler:
     async def answer(request: web.Request) -> web.StreamResponse:
         body = msgspec.json.encode(await route.handle(live, request))
         return await _response(request, "application/json", body, API_HEADERS, route.status)
@@ -66,23 +71,6 @@ def api_handler(route: Route, live: LiveState) -> _Handler:
 async def _document(request: web.Request) -> web.StreamResponse:
     """Made when it is asked for: most extenders never are."""
     return await _response(request, "application/json", msgspec.json.encode(openapi_document()), API_HEADERS)
-
-
-def _page(serve: _Handler, live: LiveState) -> _Handler:
-    """Serves the page; from the first time on the delay history is kept that it shows."""
-
-    async def answer(request: web.Request) -> web.StreamResponse:
-        live.keep_history()
-        return await serve(request)
-
-    return answer
-
-
-def _serving(content_type: str, body: bytes, headers: Mapping[str, str]) -> _Handler:
-    async def serve(request: web.Request) -> web.StreamResponse:
-        return await _response(request, content_type, body, headers)
-
-    return serve
 
 
 async def _response(
@@ -146,13 +134,6 @@ async def _write_all(
     return response
 
 
-def _end_streams(live: LiveState) -> Callable[[web.Application], Awaitable[None]]:
-    async def end(_: web.Application) -> None:
-        live.close()
-
-    return end
-
-
 @web.middleware
 async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Returns what the handler returns, or the error that it raised as the contract has it."""
@@ -171,31 +152,3 @@ async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamR
 def _error_response(error: RequestError, more: Mapping[str, str] | None = None) -> web.Response:
     headers = {**API_HEADERS, **(more or {}), hdrs.CONTENT_TYPE: "application/json"}
     return web.Response(status=error.status, body=msgspec.json.encode(error.body), headers=headers)
-
-
-class ApiServer:
-    """`async with` its `serving`, and run its loops."""
-
-    def __init__(self, sources: ApiSources) -> None:
-        self.live = LiveState(sources)
-
-    @asynccontextmanager
-    async def serving(self, host: str, port: int) -> AsyncIterator[int]:
-        """Yields the port. OSError when it is taken."""
-        async with serve(create_api_app(self.live, bundle(), _page_headers()), host, port) as taken:
-            _log.info("serving the page and the API on port %d", taken)
-            yield taken
-
-    def loops(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Name and loop of each; all run until cancelled."""
-        yield "keep the page's history", self.live.run()
-
-
-def _page_headers() -> Mapping[str, str]:
-    return {
-        "Cache-Control": "no-cache",
-        "Content-Security-Policy": content_security_policy(),
-        "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
-        "X-Frame-Options": "DENY",
-    }

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 
@@ -14,11 +14,10 @@ _FOLDER = resources.files(__package__)
 
 
 @cache
-def bundle() -> Mapping[str, tuple[str, bytes]]:
-    """Path → content type and bytes of all that the page consists of."""
-    document = _FOLDER.joinpath("index.html").read_text("utf-8")
-    document = document.replace("/*style*/", _style()).replace("/*script*/", _script())
-    return {"/": ("text/html; charset=utf-8", document.encode())}
+def document() -> bytes:
+    """The one HTML file of which the page consists."""
+    text = _FOLDER.joinpath("index.html").read_text("utf-8")
+    return text.replace("/*style*/", _style()).replace("/*script*/", _script()).encode()
 
 
 @cache

@@ -15,9 +15,9 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from extender.api.app import ApiServer
+from extender.api.app import create_api_app
 from extender.api.decisions import DecisionDetail
-from extender.api.live import ApiSources
+from extender.api.live import ApiSources, LiveState
 from extender.app import create_app, create_ops_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -106,14 +106,14 @@ async def _started(
     delays, journal = DelaySources(DelaySettings(), state, source), Journal()
     inputs = InputSources(state, source, delays, time.monotonic, **more)
     app = create_app(inputs, metrics=metrics, workers=workers, journal=journal, **settings)
-    people = ApiServer(ApiSources(inputs, journal, metrics, workers, time.time, "extender-0"))
+    people = create_api_app(LiveState(ApiSources(inputs, journal, metrics, workers, time.time, "extender-0")))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or ServerLimits(), tls))
         if ops:
             watched = create_ops_app(readiness, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
-        api_port = await stack.enter_async_context(people.serving("127.0.0.1", 0))
+        api_port = await stack.enter_async_context(serve(people, "127.0.0.1", 0))
         connector = aiohttp.TCPConnector(limit=1)
         session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)
         yield Extender(await stack.enter_async_context(session), port, metrics, workers, f"http://127.0.0.1:{api_port}")

@@ -144,7 +144,7 @@ async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = No
         inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
     )
     live = LiveState(sources)
-    app = create_api_app(live, {"/": ("text/html", b"<p>page")}, {})
+    app = create_api_app(live)
     try:
         async with (
             serve(app, "127.0.0.1", 0) as port,

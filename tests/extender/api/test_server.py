@@ -5,7 +5,6 @@ from typing import cast
 
 import aiohttp
 
-from extender.api.app import ApiServer
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.runtime.http_server import Health, serve
@@ -14,11 +13,7 @@ from tests.extender.api.conftest import Api, Fixed
 
 
 async def test_the_page_comes_with_its_policy(api: Api) -> None:
-    async with (
-        ApiServer(api.live.sources).serving("127.0.0.1", 0) as port,
-        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
-        session.get("/") as response,
-    ):
+    async with api.session.get("/") as response:
         assert response.content_type == "text/html"
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from extender.page.bundle import bundle, content_security_policy
+from extender.page.bundle import content_security_policy, document
 
-DOCUMENT = bundle()["/"][1].decode()
+DOCUMENT = document().decode()
 
 
 @pytest.mark.parametrize(("tag", "directive"), [("script", "script-src"), ("style", "style-src")])

@@ -14,8 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from extender.api.app import ApiServer
-from extender.api.live import ApiSources
+from extender.api.app import create_api_app
+from extender.api.live import ApiSources, LiveState
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -55,11 +55,11 @@ async def _started(decided: bool = False, policy: Policy | None = None) -> Async
     policies: Any = Fixed(policy or Policy())
     sources = InputSources(state, policies, DelaySources(DelaySettings(), state, policies), lambda: now)
     app = create_app(sources, metrics=metrics, workers=workers, journal=journal)
-    people = ApiServer(ApiSources(sources, journal, metrics, workers, time.time, "extender-0"))
+    people = create_api_app(LiveState(ApiSources(sources, journal, metrics, workers, time.time, "extender-0")))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
-        api_port = await stack.enter_async_context(people.serving("127.0.0.1", 0))
+        api_port = await stack.enter_async_context(serve(people, "127.0.0.1", 0))
         if decided:
             async with aiohttp.ClientSession() as session:
                 await session.post(f"http://127.0.0.1:{port}/filter", data=gzip.decompress(CAPTURE.read_bytes()))
