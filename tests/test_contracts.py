@@ -33,7 +33,7 @@ BREAKS = {
         "from agent.hardware import kernel_files",
     ),
     "The agent's rules are pure": ("agent/pods/incident_ledger.py", "import time"),
-    "A collector reads the host's files": ("agent/hardware/compute.py", "import psutil"),
+    "A collector reads the host's files": ("agent/hardware/compute.py", "import aiohttp"),
     "Estimates know numbers only": ("leadsman/network/layers.py", "from leadsman.state import records"),
     "Records, keys, codecs": ("leadsman/state/keys.py", "import os"),
     "The testbed stands alone": ("leadsman/testbed/etcd.py", "from leadsman.state import keys"),
