@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,14 @@ BEYOND_CI = "KUBEBUILDER_ASSETS"
 
 ROOMS_OF_LONG_TESTS = ("failover", "whole", "leadsman/cli")
 """Most of their tests start processes and wait for them."""
+
+QUICK_ROOMS = ("agent", "controller", "extender", "leadsman")
+NOT_QUICK = (
+    *("agent/peering", "extender/page", "extender/plugins", "leadsman/cli", "leadsman/etcd", "leadsman/network"),
+    *("agent/pods/test_day_of_churn.py", "extender/test_body_memory.py", "extender/test_fuzz.py"),
+    *("leadsman/decision/delay/test_one_evaluation.py", "leadsman/planning/capacity"),
+)
+"""`make test ARGS="-m quick"` answers in about a minute: rooms whose tests compute, without those that compute long."""
 
 Until = Callable[..., Awaitable[None]]
 
@@ -74,15 +82,23 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * len(os.sched_getaffinity(0))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    slow = item.get_closest_marker("slow") or item.get_closest_marker("integration")
+    if _is_in(item.path, QUICK_ROOMS) and not _is_in(item.path, NOT_QUICK) and not slow:
+        item.add_marker("quick")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files come first, so that no process is left with one of them at the end."""
-    long_files = {item.path for item in items if _in_long_room(item.path) or item.get_closest_marker("slow")}
+    long_files = {
+        item.path for item in items if _is_in(item.path, ROOMS_OF_LONG_TESTS) or item.get_closest_marker("slow")
+    }
     items.sort(key=lambda item: item.path not in long_files)
 
 
-def _in_long_room(path: Path) -> bool:
-    return any(path.is_relative_to(Path(__file__).parent / room) for room in ROOMS_OF_LONG_TESTS)
+def _is_in(path: Path, rooms: Iterable[str]) -> bool:
+    return any(path.is_relative_to(Path(__file__).parent / room) for room in rooms)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
