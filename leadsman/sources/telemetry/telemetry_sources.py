@@ -12,7 +12,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.decision.inputs import (
     DEFAULT_MAX_AGE_SECONDS,
-    PolledMetrics,
     RefusedPolicy,
     SnapshotMetrics,
     TasPolicies,
@@ -37,7 +36,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ObjectMeta
 from leadsman.kube.resources import Resource
-from leadsman.sources.source import Source, follow
+from leadsman.sources.source import follow
 from leadsman.sources.telemetry import polling
 from leadsman.sources.telemetry.polling import (
     POLL_INTERVAL_SECONDS,
@@ -171,10 +170,8 @@ class TelemetrySettings(Struct, frozen=True):
             )
 
 
-class AgentMetrics(Struct, frozen=True):
-    """The agents' own hardware metrics: they are part of the snapshot, so nothing is polled."""
-
-    current: SnapshotMetrics = SnapshotMetrics()
+_AGENT_METRICS = SnapshotMetrics()
+"""The agents' own hardware metrics are part of the snapshot, so nothing is polled."""
 
 
 class TelemetrySources:
@@ -188,13 +185,34 @@ class TelemetrySources:
         self._clock, self._stack = clock, AsyncExitStack()
         self.api = ApiClient(settings.api)
         self.policies = TasPolicyFollower(self.api, self._poll_soon)
-        self.pollers: dict[str, MetricPoller] = {}
-        self._sources = [self._source(name, settings) for name in settings.sources]
+        queries: dict[str, Callable[[str], Awaitable[Samples]]] = {
+            polling.CUSTOM_METRICS: CustomMetricsSource(self.api).query
+        }
+        if settings.prometheus is not None:
+            client = ApiClient(settings.prometheus)
+            self._stack.push_async_callback(client.close)
+            queries[polling.PROMETHEUS] = PrometheusSource(client, settings.queries).query
+        elif polling.PROMETHEUS in settings.sources:
+            raise ValueError("telemetry source prometheus has no URL; write --telemetry prometheus=http://HOST:PORT")
+        self._names = settings.sources
+        self.pollers = {
+            name: MetricPoller(
+                name,
+                queries[name],
+                lambda: self.policies.current.metrics,
+                interval_seconds=settings.poll_interval_seconds,
+                age_seconds=settings.age_seconds,
+                clock=clock,
+            )
+            for name in settings.sources
+            if name != AGENTS_SOURCE
+        }
 
     @property
     def current(self) -> TelemetryInputs:
         """The newest policies and metrics."""
-        return TelemetryInputs(self.policies.current, tuple(source.current for source in self._sources))
+        tables = (self.pollers[name].current if name in self.pollers else _AGENT_METRICS for name in self._names)
+        return TelemetryInputs(self.policies.current, tuple(tables))
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self.api)
@@ -212,36 +230,6 @@ class TelemetrySources:
     def families(self) -> Iterator[Metric]:
         """For metrics."""
         return telemetry_metrics(self.policies.current, self.pollers.values(), self._clock())
-
-    def _source(self, name: str, settings: TelemetrySettings) -> Source[PolledMetrics | SnapshotMetrics]:
-        if name == AGENTS_SOURCE:
-            return AgentMetrics()
-        return self.pollers.setdefault(name, self._poller(name, settings))
-
-    def _poller(self, name: str, settings: TelemetrySettings) -> MetricPoller:
-        if name == polling.CUSTOM_METRICS:
-            return self._make_poller(name, CustomMetricsSource(self.api).query, settings)
-        if settings.prometheus is None:
-            raise ValueError(f"telemetry source {name} has no URL; write --telemetry {name}=http://HOST:PORT")
-        client = ApiClient(settings.prometheus)
-        self._stack.push_async_callback(client.close)
-        return self._make_poller(name, PrometheusSource(client, settings.queries).query, settings)
-
-    def _make_poller(
-        self, name: str, query: Callable[[str], Awaitable[Samples]], settings: TelemetrySettings
-    ) -> MetricPoller:
-        return MetricPoller(
-            name,
-            query,
-            self._policy_metrics,
-            interval_seconds=settings.poll_interval_seconds,
-            age_seconds=settings.age_seconds,
-            clock=self._clock,
-        )
-
-    def _policy_metrics(self) -> frozenset[str]:
-        policies: TasPolicies = self.policies.current
-        return policies.metrics
 
     def _poll_soon(self) -> None:
         for poller in self.pollers.values():

@@ -103,13 +103,6 @@ def test_a_part_of_a_card_is_free_while_the_card_has_left_what_it_takes(given: t
     assert found == {"edge-1": {"gpu.example.com": DeviceCount(4, free)}}
 
 
-def test_a_device_that_claims_share_stays_free() -> None:
-    device = {"name": "gpu-3", "allowMultipleAllocations": True}
-    spec = {"driver": "gpu.example.com", "nodeName": "edge-1", "pool": {"name": "edge-1"}, "devices": [device]}
-    one = decode_json(encoded({"metadata": {"name": "s"}, "spec": spec}), ResourceSliceObject)
-    assert drivers([one], [claim("gpu-3")]) == {"edge-1": {"gpu.example.com": DeviceCount(1, 1)}}
-
-
 def gpu(model: str, memory: str) -> dict[str, Any]:
     return {"attributes": {"model": {"string": model}}, "capacity": {"memory": {"value": memory}}}
 
@@ -188,11 +181,9 @@ def test_a_class_stands_for_an_extended_resource() -> None:
 
 def test_ways_to_select_are_bounded() -> None:
     names = [f"class-{number}" for number in range(MAX_SELECTIONS + 3)]
-    classes = list(map(device_class, names))
     claims = [asking({"name": "g", "exactly": {"deviceClassName": name}}, name=name) for name in names]
-    devices = counting([MIXED], claims, classes)
-    assert len(devices.selected_on("edge-1")) == MAX_SELECTIONS
-    assert len(devices.problems) == 3
+    devices = counting([MIXED], claims, list(map(device_class, names)))
+    assert (len(devices.selected_on("edge-1")), len(devices.problems)) == (MAX_SELECTIONS, 3)
 
 
 @pytest.mark.parametrize("seed", range(20))

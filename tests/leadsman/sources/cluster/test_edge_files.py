@@ -91,11 +91,6 @@ def test_bad_deployments_are_named(tmp_path: Path, pods: str, reason: str) -> No
         read_edge_cluster(written(tmp_path / "n.json", json.dumps(NODES)), written(tmp_path / "p.yaml", pods))
 
 
-def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadEdgeFile, match=r"has no file \*\.json"):
-        read_edge_cluster(tmp_path, tmp_path)
-
-
 def test_a_fault_in_what_a_pipe_brings_is_named_by_its_place(tmp_path: Path) -> None:
     read, write = os.pipe()
     os.write(write, b'{"name": "a",\n "allocatable_memory": }')

@@ -9,7 +9,6 @@ from typing import Any, TypedDict
 import pytest
 
 from leadsman.decision.policy import Policy
-from leadsman.runtime.watched_files import UnusableFile
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.state.snapshot import Snapshot
 
@@ -28,23 +27,9 @@ def files(tmp_path: Path) -> MatrixFiles:
     return {"matrix": tmp_path / "matrix", "metadata": tmp_path / "nodes"}
 
 
-def test_by_default_there_are_only_the_agents_and_estimates() -> None:
-    chosen = DelaySources(DelaySettings(), STATE, POLICY)
-    assert (chosen.sources, chosen.problems) == ((), {})
-    tasks = dict(chosen.tasks())
-    assert tasks.keys() == {"fit estimates"}
-    tasks["fit estimates"].close()
-
-
 def test_goldpinger_counts_before_static_files(files: MatrixFiles) -> None:
     chosen = DelaySources(DelaySettings(goldpinger_url="http://127.0.0.1:9", **files), STATE, POLICY)
     assert [source.source for source in chosen.sources] == ["goldpinger", "static"]
-
-
-def test_a_slip_in_a_file_is_raised_at_start(files: MatrixFiles) -> None:
-    files["matrix"].write_text("0 x\n1 0")
-    with pytest.raises(UnusableFile):
-        DelaySources(DelaySettings(**files), STATE, POLICY)
 
 
 async def test_all_of_it_runs_and_ends(files: MatrixFiles, until: Callable[..., Any]) -> None:

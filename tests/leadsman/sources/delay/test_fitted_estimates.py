@@ -43,22 +43,6 @@ def test_estimates_are_near_the_truth(plane: FittedEstimates, make: "Make") -> N
     assert np.median(errors) < 0.1
 
 
-def test_a_node_that_measured_nobody_is_in_nobodys_row(make: "Make") -> None:
-    snapshot = make.plane()
-    lonely = structs.replace(snapshot, nodes={**snapshot.nodes, "x": make.state({"n-00": None})})
-    assert "x" not in fit(lonely).row("n-00").nodes
-
-
-def test_nodes_join_and_leave(plane: FittedEstimates, make: "Make") -> None:
-    states = dict(make.plane(seed=1).nodes)
-    gone = states.pop("n-05")
-    states["new"] = gone
-    after = fit(Snapshot(states), plane)
-    row = after.row("new")
-    assert set(row.nodes) == states.keys() | ({"n-05"} if "n-05" in after.measured.nodes else set())
-    assert "coordinates" in row.source
-
-
 def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: FittedEstimates, make: "Make") -> None:
     before = make.plane()
     slower = {node: {peer: 3 * ms for peer, ms in medians_ms(before, node).items()} for node in before.nodes}

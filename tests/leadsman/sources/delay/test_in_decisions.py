@@ -11,7 +11,6 @@ from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statisti
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView
-from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -61,9 +60,3 @@ def test_a_pair_that_was_probed_in_vain_is_not_estimated(
     node, _, high_ms = estimated
     view = GoldpingerView({"n-00": GoldpingerReport({}, {node}, "")}, {"n-00", node}, 0.0, 50.0)
     assert kept(facts(snapshot, estimates=fit, delay_views=(view,)), high_ms + 0.01, node) == ()
-
-
-def test_a_matrix_alone_decides() -> None:
-    matrix = parse_matrix("0 5 50\n6 0 9\n50 9 0", '{"n-00": 0, "b": 1, "c": 2}')
-    assert kept(facts(Snapshot(), delay_views=(matrix,)), 6, "b", "c", "d") == ("b",)
-    assert kept(facts(Snapshot(), delay_views=(matrix,)), 5, "b") == (), "the worse of the two directions counts"

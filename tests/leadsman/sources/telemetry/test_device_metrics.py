@@ -55,11 +55,6 @@ async def test_an_agent_s_reading_counts_as_the_exporter_s(server: Any) -> None:
     assert all(metric in server.queries[0] for metric in AGENT_METRICS)
 
 
-async def test_a_device_that_is_missing_keeps_its_reading_which_ages(server: Any) -> None:
-    poller = await polled(server, vector(xid("0", UUID="GPU-a", node="n1")), vector())
-    assert poller.current["GPU-a"].read_at == 100.0
-
-
 async def test_a_failed_poll_changes_nothing_and_is_named(server: Any) -> None:
     poller = await polled(
         server, vector(xid("0", UUID="GPU-a", node="n1")), {"data": {"resultType": "matrix", "result": []}}

@@ -42,11 +42,6 @@ async def test_a_metric_may_have_a_query_of_its_own_and_another_label(server: An
     assert server.queries == ["max by (instance) (node_hwmon_temp_celsius)"]
 
 
-async def test_no_number_is_no_value(server: Any) -> None:
-    answer = vector(({"node": "a"}, "NaN"), ({"node": "b"}, "+Inf"), ({"node": "c"}, "1"), ({"other": "d"}, "1"))
-    assert set(await asked(server, answer)) == {"c"}
-
-
 async def test_of_a_node_with_several_series_none_is_chosen(server: Any) -> None:
     answer = vector(({"node": "a", "cpu": "0"}, "1"), ({"node": "a", "cpu": "1"}, "2"), ({"node": "b"}, "3"))
     assert set(await asked(server, answer)) == {"b"}
