@@ -10,13 +10,13 @@ from uuid import uuid4
 
 from agent.node_ownership import NodeAlreadyOwned
 from agent.peering.peer_refresh import PROBE_BUDGET
-from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
+from agent.pods.incident_ledger import LedgerLimits
 from agent.pods.monitor import PodSettings
 from agent.rtt.icmp import IcmpRefused, parse_literal
 from agent.rtt.peer import ProbeMode, ProbeSettings
 from agent.run import AgentSettings, run
 from leadsman.cli.flags import process_flags
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import Fields, Options, from_flags
 from leadsman.cli.flags.values import (
     existing_folder,
     listen_address,
@@ -33,6 +33,35 @@ from leadsman.runtime.process import run_until_stopped
 from leadsman.state.report_timing import ReportTiming
 
 POD_MODES = one_of("auto", "on", "off")
+
+
+PROBING: Fields = {
+    "mode": (
+        "probe",
+        member_of(ProbeMode),
+        "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)",
+    ),
+    "interval_seconds": ("probe-interval-seconds", positive_number, "time between probes to one peer"),
+    "timeout_seconds": (
+        "probe-timeout-seconds",
+        positive_number,
+        "time after which a reply is a loss, at most 10 (default {default}); satellite links need more, and a node that"
+        " dies is noticed so much later",
+    ),
+    "window_seconds": ("window-seconds", positive_number, "time for which a probe counts"),
+}
+LEDGER: Fields = {
+    "stuck_seconds": (
+        "stuck-seconds",
+        positive_number,
+        "time after which a pod that is bound and does not run counts as stuck",
+    ),
+    "half_life_seconds": (
+        "half-life-seconds",
+        positive_number,
+        "time in which evidence about a pod type loses half its weight",
+    ),
+}
 
 
 def options(add: Options) -> None:
@@ -94,22 +123,7 @@ def probing_options(add: Options) -> None:
         PROBE_BUDGET,
         positive_number,
     )
-    add.flag(
-        "probe",
-        "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)",
-        "auto",
-        member_of(ProbeMode),
-        metavar="METHOD",
-    )
-    add.flag("probe-interval-seconds", "time between probes to one peer", 1.0, positive_number)
-    add.flag(
-        "probe-timeout-seconds",
-        "time after which a reply is a loss, at most 10 (default {default}); satellite links need more, and a node that"
-        " dies is noticed so much later",
-        1.0,
-        positive_number,
-    )
-    add.flag("window-seconds", "time for which a probe counts", 30.0, positive_number)
+    add.fields(ProbeSettings(), PROBING)
     add.flag(
         "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
     )
@@ -123,19 +137,7 @@ def pod_options(add: Options) -> None:
         POD_MODES,
         metavar="MODE",
     )
-    limits = DEFAULT_LIMITS
-    add.flag(
-        "stuck-seconds",
-        "time after which a pod that is bound and does not run counts as stuck",
-        limits.stuck_seconds,
-        positive_number,
-    )
-    add.flag(
-        "half-life-seconds",
-        "time in which evidence about a pod type loses half its weight",
-        limits.half_life_seconds,
-        positive_number,
-    )
+    add.fields(LedgerLimits(), LEDGER)
     add.flag("health-summary-seconds", "time between two health summaries of the pods", 15.0, positive_number)
     add.flag("observe-seconds", "time between two reads of pods' own metrics", 30.0, positive_number)
 
@@ -210,18 +212,13 @@ def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ())
         if args.pods == "auto":
             return None
         raise ValueError(f"--pods on: {error}") from error
-    limits = LedgerLimits(args.stuck_seconds, half_life_seconds=args.half_life_seconds)
+    limits = from_flags(args, LedgerLimits, LEDGER)
     return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds, reward_plugins)
 
 
 def probe_settings(args: argparse.Namespace) -> ProbeSettings:
-    return ProbeSettings(
-        mode=args.probe,
-        interval_seconds=args.probe_interval_seconds,
-        timeout_seconds=args.probe_timeout_seconds,
-        window_seconds=args.window_seconds,
-        tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
-    )
+    own_port = int(args.listen.rpartition(":")[2])
+    return from_flags(args, ProbeSettings, PROBING, tcp_port=args.tcp_port or own_port)
 
 
 def main(args: argparse.Namespace) -> int:

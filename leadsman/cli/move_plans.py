@@ -11,7 +11,7 @@ from typing import TypeVar
 from controller.config_maps import DocumentObject
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import file_to_write, namespace_name, positive_int
+from leadsman.cli.flags.values import file_to_write, namespace_name
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.backup_plan import BackupSettings
@@ -84,13 +84,6 @@ def handover_options(add: Options) -> None:
     """Where plans are handed over."""
     process_flags.operator_api_options(add)
     add.argument("namespace", "Leadsman's namespace", "leadsman", namespace_name)
-
-
-def limits_options(add: Options) -> None:
-    """How fast the controller carries plans out, for estimates."""
-    add.argument(
-        "per-minute", "moves that the controller begins within a minute, its --plan-moves-per-minute", 6, positive_int
-    )
 
 
 def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]]) -> T:

@@ -50,7 +50,6 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
         default=FORMATS[0],
         metavar="FORMAT",
     )
-    add.parser.add_argument("--json", help="the same as -o json", action="store_const", dest="output", const="json")
     if watch:
         add.parser.add_argument("-w", "--watch", help="show it again and again, until Ctrl-C", action="store_true")
         add.argument("interval-seconds", "with --watch: seconds between two looks", "2", positive_number)

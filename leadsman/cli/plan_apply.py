@@ -42,16 +42,15 @@ class _Quotas(Struct):
 def options(add: Options) -> None:
     add.parser.add_argument("file", help="a plan that -o of a plan command wrote", type=existing_file, metavar="FILE")
     add.parser.add_argument(
-        "--confirm", action="store_true", help="hand the plan over, so that the controller moves the pods"
+        "--confirm",
+        action="store_true",
+        help="hand the plan over, which moves the pods (default: only say what would be done)",
     )
-    add.parser.add_argument("--dry-run", action="store_true", help="only say what would be done (the default)")
     handover_options(add)
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the file cannot be used, or the API server refuses."""
-    if args.confirm and args.dry_run:
-        raise ValueError("--confirm and --dry-run exclude each other; leave one out")
     plan = read_plan(args.file)
     print(plan_text(plan), end="")
     if not plan.moves:

@@ -13,7 +13,6 @@ from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import positive_number
 from leadsman.cli.move_plans import (
     backup_settings,
-    limits_options,
     plan_output_options,
     pods_text,
     time_text,
@@ -21,6 +20,7 @@ from leadsman.cli.move_plans import (
 )
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.moves.drain import MAX_NODES_TRIED, DrainEnd, DrainPlan, plan_drain
+from leadsman.planning.moves.plan_run import MovePlanLimits
 
 EXIT_EMPTY, EXIT_NOT_EMPTY = 0, 1
 
@@ -46,7 +46,6 @@ def options(add: Options) -> None:
         20.0,
         positive_number,
     )
-    limits_options(add)
     plan_output_options(add)
     plan_input_options(add)
 
@@ -70,7 +69,7 @@ def main(args: argparse.Namespace) -> int:
         print("\n".join(_remarks(drain, args)))
     if said := _WHY_NOT_EMPTY.get(drain.end):
         print(said, file=sys.stderr)
-    if args.at is not None and (late := _late(drain, args.at, args.per_minute)):
+    if args.at is not None and (late := _late(drain, args.at)):
         print(late, file=sys.stderr)
     return EXIT_NOT_EMPTY if drain.plan.left_out or drain.losing_backups else EXIT_EMPTY
 
@@ -84,8 +83,9 @@ def _remarks(drain: DrainPlan, args: argparse.Namespace) -> list[str]:
     ]
 
 
-def _late(drain: DrainPlan, at: float, per_minute: int) -> str:
-    """Tells whether the moves cannot all begin in time, at the controller's rate; "": they can."""
+def _late(drain: DrainPlan, at: float) -> str:
+    """Tells whether the moves cannot all begin in time, at the controller's own rate; "": they can."""
+    per_minute = MovePlanLimits().per_minute
     needed_seconds = math.ceil(len(drain.plan.moves) / per_minute) * 60.0
     if time.time() + needed_seconds <= at:
         return ""

@@ -195,14 +195,6 @@ class FakeApiServer:
         self.objects.delete(parse_path(path))
         self._send_changes()
 
-    def drop_node(self, node: str) -> None:
-        """Deletes the pods of a node, as when the node was removed."""
-        pods = ObjectPath("/api/v1/pods")
-        for pod in self.objects.all(pods, object_selector("", f"spec.nodeName={node}")):
-            meta = pod["metadata"]
-            self.objects.delete(pods._replace(namespace=meta["namespace"], name=meta["name"]))
-        self._send_changes()
-
     # Scripted failures.
 
     def fail(

@@ -1,4 +1,4 @@
-"""Flags of what processes reach and how they log: the API server, etcd, the log's level and format.
+"""Flags of what processes reach and how they log: the API server, etcd, the log's level.
 
 A process of a pod (`api_access`) asks the API server that its flags name, or its own cluster's. A command on somebody's
 machine (`operator_api_access`) also finds the cluster that kubectl means there. Credentials of a kubeconfig's exec
@@ -6,11 +6,10 @@ plugin, such as those of EKS, GKE and AKS, come through the `kubernetes` client,
 """
 
 import argparse
-import json
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ from leadsman.cli.flags.values import existing_file, one_of, optional_url, url_l
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url, in_cluster_access
 from leadsman.kube.kubeconfig import ExecCredential
-from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
+from leadsman.runtime.redaction import RedactingFormatter
 
 if TYPE_CHECKING:
     from leadsman.state.etcd_http import EtcdAccess
@@ -127,12 +126,6 @@ def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> 
     return EtcdAccess(endpoints, str(args.etcd_ca or ""), args.etcd_token_file, call_timeout_seconds)
 
 
-def _moment(record: logging.LogRecord) -> str:
-    """RFC 3339, as 2026-11-22T13:44:40.123Z."""
-    moment = datetime.fromtimestamp(record.created, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
-
-
 class TextFormatter(RedactingFormatter):
     """`MOMENT LEVEL LOGGER: MESSAGE`, and a traceback on the lines after it."""
 
@@ -140,26 +133,9 @@ class TextFormatter(RedactingFormatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 the base class's name
-        return _moment(record)
-
-
-class JsonFormatter(logging.Formatter):
-    """An object a line: time, level, logger, message, and of a failure its traceback as `exception`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": _moment(record),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps({name: hide_credentials(text) for name, text in line.items()}, ensure_ascii=False)
-
-
-FORMATTERS: Mapping[str, Callable[[], logging.Formatter]] = {"text": TextFormatter, "json": JsonFormatter}
-"""The value of --log-format → what makes it."""
+        """RFC 3339, as 2026-11-22T13:44:40.123Z."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 
 
 def log_options(add: Options) -> None:
@@ -170,17 +146,10 @@ def log_options(add: Options) -> None:
         one_of("debug", "info", "warning", "error"),
         metavar="LEVEL",
     )
-    add.flag(
-        "log-format",
-        "text or json, an object a line (default {default}); moments are UTC in both",
-        "text",
-        one_of(*FORMATTERS),
-        metavar="FORMAT",
-    )
 
 
 def start_logging(args: argparse.Namespace) -> None:
     """Logs to standard error. A command without these flags logs as their defaults say."""
     handler = logging.StreamHandler()
-    handler.setFormatter(FORMATTERS[getattr(args, "log_format", "text")]())
+    handler.setFormatter(TextFormatter())
     logging.basicConfig(level=getattr(args, "log_level", "info").upper(), handlers=[handler])

@@ -4,6 +4,7 @@ A parser raises ArgumentTypeError with the text and what is allowed; argparse pu
 """
 
 import argparse
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -96,35 +97,22 @@ def member_of(kind: type[StrEnum]) -> OneOf:
 
 
 def positive_number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a number above 0")
-    return value
+    return _number(text, float, lambda value: 0 < value < float("inf"), "a number above 0")
 
 
 def non_negative_number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a number, 0 or more")
-    return value
+    return _number(text, float, lambda value: 0 <= value < float("inf"), "a number, 0 or more")
 
 
 def positive_int(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number above 0")
-    return int(text)
+    return int(_number(text, int, lambda value: value > 0, "a whole number above 0"))
 
 
-def non_negative_int(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number, 0 or more")
-    return int(text)
+def _number(text: str, kind: Callable[[str], float], is_fine: Callable[[float], bool], wanted: str) -> float:
+    with contextlib.suppress(ValueError):
+        if is_fine(value := kind(text)):
+            return value
+    raise argparse.ArgumentTypeError(f"{text!r}: want {wanted}")
 
 
 def listen_address(text: str) -> str:
@@ -188,7 +176,6 @@ METAVARS: dict[Callable[[str], Any], str] = {
     listen_address: "HOST:PORT",
     loopback_address: "HOST:PORT",
     namespace_name: "NAMESPACE",
-    non_negative_int: "N",
     non_negative_number: "N",
     object_name: "NAME",
     optional_object_name: "NAME",

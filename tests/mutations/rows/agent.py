@@ -131,8 +131,8 @@ MUTATIONS = (
     Mutation(
         "the timeout of a probe is the flag's",
         "leadsman/cli/agent.py",
-        "        timeout_seconds=args.probe_timeout_seconds,\n",
-        "",
+        "from_flags(args, ProbeSettings, PROBING, ",
+        "ProbeSettings(",
         "leadsman/cli/flags/test_options.py::test_the_timeout_of_probes_is_set_by_its_flag",
     ),
     Mutation(
