@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.decide import NEUTRAL_SCORE, decide, filter_nodes, plugin_values, score_nodes
+from leadsman.decision.decide import NEUTRAL_SCORE, decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import CandidateNodes, Decision, Evidence, PluginScore, PodInfo, Refusal
+from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
-from leadsman.decision.view import Views
 from leadsman.state.metric_names import CPU_PRESSURE
 
 if TYPE_CHECKING:
@@ -74,34 +73,11 @@ def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
     assert not decision.neutral or len(set(decision.scores.values())) <= 1
 
 
-def test_candidates_stand_once_and_in_order_and_are_not_made_twice() -> None:
-    made = CandidateNodes.of(["b", "a", "b"])
-    assert made == ("b", "a")
-    assert CandidateNodes.of(made) is made
-
-
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))
 def test_the_order_asked_changes_nothing(make: "Make", labels: dict[str, str], order: list[str], seed: int) -> None:
     facts = cluster(make, seed)
     one, other = decide(make.pod(**labels), NAMES, facts), decide(make.pod(**labels), order, facts)
     assert (one.refused, one.scores, one.neutral) == (other.refused, other.scores, other.neutral)
-
-
-@given(LABELS, st.integers(0, 500), st.integers(0, 500))
-def test_a_memo_used_before_changes_nothing(make: "Make", labels: dict[str, str], one: int, two: int) -> None:
-    memo, pod = Views(), make.pod(**labels)
-    for seed in (one, two, one):
-        facts = cluster(make, seed)
-        assert decide(pod, NAMES, DecisionInputs(facts.snapshot, facts.policy, facts.now, memo)) == decide(
-            pod, NAMES, facts
-        )
-
-
-@given(LABELS, st.integers(0, 500))
-def test_the_two_halves_are_the_whole(make: "Make", labels: dict[str, str], seed: int) -> None:
-    pod, facts = make.pod(**labels), cluster(make, seed)
-    kept, refused = filter_nodes(pod, NAMES, facts)
-    assert Decision(pod, kept, refused, *score_nodes(pod, kept, facts)) == decide(pod, NAMES, facts)
 
 
 def test_a_changed_weight_flips_a_tie(make: "Make") -> None:
@@ -140,43 +116,16 @@ def test_an_unknown_node_is_never_best_and_never_worst(make: "Make") -> None:
     assert score_nodes(make.pod(), list(states), make.facts(states)).scores == {"good": 10, "bad": 0, "unknown": 5}
 
 
-def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: "Make") -> None:
-    states = {"ref": make.state({"a": 1.0, "b": 9.0})} | {n: make.state({}, {}) for n in ("a", "b")}
-    ranked = score_nodes(make.pod(delay_ref="10"), ["a", "b"], make.facts(make.confirmed(states)))
-    assert ranked.scores["a"] > ranked.scores["b"]
-    assert [bool(part.neutral) for part in ranked.plugin_scores] == [False, True]
-
-
-def test_no_score_with_a_say_is_neutral(make: "Make") -> None:
-    policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
-    ranked = score_nodes(make.pod(), ["a"], make.facts({}, policy))
-    assert ranked == ((), {"a": NEUTRAL_SCORE}, "no score plugin applies to this pod")
-
-
-def test_no_nodes_is_an_answer(make: "Make") -> None:
-    decision = decide(make.pod(), [], make.facts({}))
-    assert (decision.kept, decision.refused, decision.scores) == ((), {}, {})
-
-
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
 def test_no_value_of_a_score_leaves_0_and_10(make: "Make", poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)
     assert score_nodes(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
 
 
-def test_values_within_bounds_stand_as_they_are() -> None:
-    assert plugin_values(PluginScore("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]).tolist() == [0.75, 0.25, 0.5]
-
-
 def test_a_later_filter_is_asked_about_what_is_left(make: "Make") -> None:
     judged = filter_nodes(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
     assert judged.kept == ("c",)
     assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}
-
-
-def test_a_plugins_fault_passes_through(make: "Make") -> None:
-    with pytest.raises(AttributeError, match="refusals"):
-        filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])  # type: ignore[list-item]
 
 
 def test_a_reason_has_no_control_character() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from leadsman.decision import view as views_module
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.view import ABSENT, Column, NodeIndex, View, Views, median
+from leadsman.decision.view import View, Views, median
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -91,24 +91,6 @@ def test_views_and_names_and_columns_do_not_pile_up(monkeypatch: pytest.MonkeyPa
     assert len(view.index) < 10
     assert "forgotten" not in view._columns
     assert len(views._views) == 1
-
-
-def test_positions_are_in_the_order_asked_and_others_are_absent() -> None:
-    index = NodeIndex(["a", "b", "a"]).extended(["c", "b"])
-    assert index.nodes == ("a", "b", "c")
-    for nodes in (["c", "x", "a"], ("c", "a"), ["b"], ()):
-        assert index.positions(nodes).tolist() == [index.position(node) for node in nodes]
-    assert index.place(["c", "x"], [3.0, 9.0], 0.0).tolist() == [0.0, 0.0, 3.0, 0.0]
-    assert index.mask(["b", "x"]).tolist() == [False, True, False, False]
-    assert index.position("x") == ABSENT
-
-
-def test_a_column_of_values_is_a_mapping_of_its_nodes() -> None:
-    column = Column(("a", "b"), [1.0, 2.0])
-    assert dict(column) == {"a": 1.0, "b": 2.0}
-    assert column.values_for(("b", "x"), -1.0).tolist() == [2.0, -1.0]
-    assert Column.of(column) is column
-    assert dict(Column.of({"a": 1.0})) == {"a": 1.0}
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))

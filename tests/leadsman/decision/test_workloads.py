@@ -28,22 +28,6 @@ def test_a_workload_without_placed_pods_is_not_a_missing_one() -> None:
     assert (PLACES.find("shop", "new"), PLACES.find("shop", "gone")) == ({"deployment": ()}, {})
 
 
-def test_names_are_exact() -> None:
-    assert PLACES.find("shop", "we") == PLACES.find("shop", "web-1") == PLACES.find("sho", "web") == {}
-
-
-def test_the_default_knows_nothing_and_has_no_age() -> None:
-    assert (WorkloadIndex().loaded, WorkloadIndex().age_seconds(100.0), WorkloadIndex().find("shop", "web")) == (
-        False,
-        None,
-        {},
-    )
-
-
-def test_a_view_ages_from_when_it_was_confirmed() -> None:
-    assert (PLACES.loaded, PLACES.age_seconds(100.0)) == (True, 10.0)
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "labels", "whose"),
     [

@@ -128,11 +128,6 @@ def test_below_the_threshold_nobody_is_refused_and_nodes_with_functions_are_last
     assert dict(score.values) == {"functions": 0.0, "plain": 1.0}
 
 
-def test_nothing_is_refused_while_devices_are_not_followed(make: "Make") -> None:
-    inputs = make.facts({}, POLICY, devices=DeviceInputs())
-    assert DeviceFilter().refusals(asking(FIVE_GB, bad_demand="bad"), ["a"], inputs) == {}
-
-
 def test_a_value_that_cannot_be_read_is_refused_everywhere(make: "Make") -> None:
     pod = asking(DeviceDemand(), bad_demand="annotation leadsman.dev/bandwidth is '2G'")
     assert reasons(pod, {"a": CARDS}, make.facts({})) == {"a": "annotation leadsman.dev/bandwidth is '2G'"}
@@ -143,16 +138,6 @@ def test_who_asks_for_a_part_is_refused_while_nobody_knows_what_is_reserved(make
     assert reasons(asking(FIVE_GB), {"a": CARDS}, make.facts({}), reservations_problem=problem) == {"a": problem}
     whole = asking(DeviceDemand(({I915: 1},)))
     assert reasons(whole, {"a": CARDS}, make.facts({}), reservations_problem=problem) == {}
-
-
-def test_the_tightest_node_is_first(make: "Make") -> None:
-    gpu = {"nvidia.com/gpu": 8}
-    two = DeviceDemand(({"nvidia.com/gpu": 2},))
-    nodes = {"empty": NodeDevices(gpu), "begun": with_pods(NodeDevices(gpu), two, two)}
-    inputs = make.facts({}, devices=DeviceInputs(True, nodes))
-    score = FitScore().score(asking(two), list(nodes), inputs)
-    assert score is not None
-    assert dict(score.values) == {"empty": 0.25, "begun": 0.75}
 
 
 def test_a_claim_takes_the_devices_that_it_selects_where_fewest_are_free_after_it(make: "Make") -> None:
@@ -196,16 +181,3 @@ def test_a_resource_that_stands_for_a_device_class_is_counted_by_its_devices(mak
     score = FitScore().score(asking(DeviceDemand(({"example.com/gpu": 1},))), list(nodes), inputs)
     assert score is not None
     assert dict(score.values) == {"plugin": 0.25, "driver": 0.75}
-
-
-def test_of_a_claim_that_is_not_seen_all_devices_count(make: "Make") -> None:
-    nodes = {
-        "empty": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 8)}),
-        "begun": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 2)}),
-        "none": NodeDevices(),
-    }
-    inputs = make.facts({}, devices=DeviceInputs(True, nodes))
-    score = FitScore().score(asking(DeviceDemand(claims=("c",))), list(nodes), inputs)
-    assert score is not None
-    assert dict(score.values) == {"empty": 0.0, "begun": 0.75}
-    assert set(score.unknown) == {"none"}

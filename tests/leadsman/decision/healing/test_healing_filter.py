@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,19 +35,10 @@ def refused(pod: PodInfo, healing: SelfHealing, now: float = NOW) -> dict[str, s
     return {node: refusal.reason for node, refusal in refusals.items()}
 
 
-@pytest.mark.parametrize("pod", [PLAIN, BOUND, RETURNING])
-def test_without_a_published_state_nothing_is_refused(pod: PodInfo) -> None:
-    assert refused(pod, SelfHealing()) == {}
-
-
 def test_a_pod_with_bounds_is_kept_off_a_dead_node_for_the_reason_that_was_published() -> None:
     assert refused(BOUND, DEAD) == {
         "edge-1": "self-healing keeps pods with delay bounds off the node: 4 of 4 peers lost it"
     }
-
-
-def test_a_pod_without_bounds_is_not() -> None:
-    assert refused(PLAIN, DEAD) == {}
 
 
 def test_a_dead_node_is_refused_although_its_delays_are_still_good(make: "Make") -> None:
@@ -64,42 +54,11 @@ def test_held_room_is_for_the_owner_of_the_hold() -> None:
     assert refused(BOUND, HELD_ROOM) == {"edge-2": HELD.reason}
 
 
-def test_a_pod_without_a_controller_is_nobodys() -> None:
-    nameless = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0),)})
-    assert refused(PodInfo("shop", "alone"), nameless) == {"edge-2": HELD.reason}
-
-
-def test_each_owner_of_several_holds_gets_in() -> None:
-    both = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0), RoomHold("rs-cam", NOW + 1.0))})
-    assert refused(RETURNING, both) == refused(BOUND, both) == {}
-    assert refused(BOUND, both, NOW + 1.0) == {"edge-2": HELD.reason}
-
-
-def test_a_hold_ends_by_time() -> None:
-    assert refused(PLAIN, HELD_ROOM, NOW + 44.9) == {"edge-2": HELD.reason}
-    assert refused(PLAIN, HELD_ROOM, NOW + 45.0) == {}
-
-
 def test_a_pod_that_is_being_moved_may_go_nowhere_else_while_its_room_is_held() -> None:
     moving = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0, only=True),)})
     assert refused(RETURNING, moving) == {"edge-1": ELSEWHERE.reason, "edge-3": ELSEWHERE.reason}
     assert refused(RETURNING, moving, NOW + 45.0) == {}
     assert refused(PLAIN, moving) == {"edge-2": HELD.reason}
-
-
-@pytest.mark.parametrize(
-    "pod",
-    [
-        PodInfo("kube-system", "dns", priority=CRITICAL_PRIORITY),
-        PodInfo("kube-system", "proxy-x", workload="daemonset/proxy", owner_uid="ds"),
-    ],
-)
-def test_held_room_is_not_withheld_from_critical_pods_and_those_of_daemon_sets(pod: PodInfo) -> None:
-    assert refused(pod, HELD_ROOM) == {}
-
-
-def test_a_priority_just_below_critical_does_not_get_in() -> None:
-    assert refused(PodInfo("shop", "p", priority=CRITICAL_PRIORITY - 1), HELD_ROOM) == {"edge-2": HELD.reason}
 
 
 def test_explain_says_why_for_how_long_and_how_old_the_state_is() -> None:

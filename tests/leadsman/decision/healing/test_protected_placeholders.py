@@ -36,29 +36,10 @@ def test_no_placeholder_gives_way_to_a_stranger(priority: int, owner: str) -> No
     assert protected(PodInfo("shop", "p", priority=priority, owner_uid=owner)) == ALL
 
 
-@pytest.mark.parametrize(
-    "pod",
-    [
-        PodInfo("kube-system", "dns", priority=CRITICAL_PRIORITY),
-        PodInfo("kube-system", "proxy-x", workload="daemonset/proxy", owner_uid="ds"),
-    ],
-)
-def test_nothing_is_withheld_from_critical_pods_and_those_of_daemon_sets(pod: PodInfo) -> None:
-    assert protected(pod) == {}
-
-
-def test_a_placeholder_gives_way_to_a_pod_whose_backup_is_there_and_only_there() -> None:
-    assert protected(PodInfo("shop", "web-2", owner_uid="rs-web")) == {"edge-2": {"holder-2"}}
-
-
 def test_a_placeholder_gives_way_to_the_owner_of_a_hold_there_until_the_hold_ends() -> None:
     returning = PodInfo("shop", "cam-2", owner_uid="rs-cam")
     assert protected(returning) == {"edge-2": {"holder-2"}}
     assert protected(returning, now=NOW + 30.0) == ALL
-
-
-def test_pods_that_are_no_placeholders_are_not_protected() -> None:
-    assert protected(PodInfo("shop", "p"), SelfHealing(backup_owners=HEALING.backup_owners)) == {}
 
 
 uids = st.sampled_from([f"u{number}" for number in range(6)])

@@ -31,12 +31,6 @@ def test_a_bad_version_is_not_accepted_and_the_last_good_one_active(tas: "Tas") 
     assert verdicts(build_status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
 
 
-def test_a_rule_s_problem_is_shown_by_its_field(tas: "Tas") -> None:
-    found = build_status(tas.policy(labeling=[tas.rule("m", "Equals", 0, "bad")]), None, None, NOW)
-    assert verdicts(found)["Accepted"] == ("True", "AcceptedInPart")
-    assert found["problems"][0]["field"] == "spec.strategies.labeling.rules[0].labels[0]"
-
-
 def test_without_rules_or_without_any_metric_it_is_not_active(tas: "Tas") -> None:
     assert verdicts(build_status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
     both = tas.policy(dontschedule=[tas.rule("m", "Equals"), tas.rule("n", "Equals")])
