@@ -14,8 +14,7 @@ from msgspec import structs
 
 from leadsman.decision.delay.delay_plugins import CloudScore, DelayFilter, NearestScore
 from leadsman.decision.devices.device_filter import DeviceFilter
-from leadsman.decision.devices.fit_score import FitScore
-from leadsman.decision.devices.gain_score import GainScore
+from leadsman.decision.devices.device_scores import FitScore, GainScore
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.pressure_score import PressureScore

@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from operator import eq, gt, lt
-from types import MappingProxyType
-
-from msgspec import Struct
 
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, SnapshotMetrics
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
@@ -105,9 +102,6 @@ def _all_values(metric: str, table: PolledMetrics | SnapshotMetrics, inputs: Dec
     return _agents_values(metric, inputs.view(), False)
 
 
-_NO_VALUES: Mapping[str, int] = MappingProxyType({})
-
-
 def _agents_values(metric: str, view: View, fresh: bool) -> Mapping[str, int]:
     """The metric's values of all nodes, or of those that are fresh."""
 
@@ -197,13 +191,12 @@ class TelemetryFilter:
         strategy = policy and policy.dontschedule
         if not (policy and strategy and strategy.rules):
             return {}
-        policy_readings = _PolicyReadings(policy.key, strategy, for_rules(strategy.rules, policy, inputs))
-        refused = inputs.view().once(policy_readings, lambda: _violation_refusals(policy_readings))
+        columns = for_rules(strategy.rules, policy, inputs)
+        key = policy.key
+        refused = inputs.view().once((key, strategy), lambda: _violation_refusals(key, strategy, columns), *columns)
         if policy.fail_mode is FailMode.CLOSED:
-            refused = {
-                **{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, policy_readings))},
-                **refused,
-            }
+            by_node = ((node, _fail_closed_refusal(node, key, strategy, columns)) for node in nodes)
+            refused = {**{node: refusal for node, refusal in by_node if refusal}, **refused}
         return {node: refused[node] for node in nodes if node in refused} if refused else {}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
@@ -216,41 +209,26 @@ class TelemetryFilter:
         return Evidence(measured)
 
 
-class _PolicyReadings(Struct, frozen=True):
-    """What the refusals depend on."""
-
-    policy: PolicyKey
-    strategy: Strategy
-    columns: tuple[Readings, ...]
-
-
-def _violation_refusals(policy_readings: _PolicyReadings) -> Mapping[str, Refusal]:
+def _violation_refusals(key: PolicyKey, strategy: Strategy, columns: Sequence[Readings]) -> Mapping[str, Refusal]:
     """Node → why it is refused, for all nodes that violate the strategy; one Refusal for each cause."""
     causes: dict[Rule | None, Refusal] = {
-        rule: Refusal(
-            DONTSCHEDULE, f"telemetry policy {policy_readings.policy} is violated: {rule or policy_readings.strategy}"
-        )
-        for rule in (None, *policy_readings.strategy.rules)
+        rule: Refusal(DONTSCHEDULE, f"telemetry policy {key} is violated: {rule or strategy}")
+        for rule in (None, *strategy.rules)
     }
-    return {
-        node: causes[rule]
-        for node, rule in violations_by_node(policy_readings.strategy, policy_readings.columns).items()
-    }
+    return {node: causes[rule] for node, rule in violations_by_node(strategy, columns).items()}
 
 
-def _fail_closed_refusal(node: str, policy_readings: _PolicyReadings) -> Refusal | None:
+def _fail_closed_refusal(node: str, key: PolicyKey, strategy: Strategy, columns: Sequence[Readings]) -> Refusal | None:
     """Says why a policy that fails closed refuses the node; None: no missing value could make it a violation."""
-    values = [column.values.get(node) for column in policy_readings.columns]
+    values = [column.values.get(node) for column in columns]
     states = [
-        None if value is None else violates(value, rule)
-        for value, rule in zip(values, policy_readings.strategy.rules, strict=True)
+        None if value is None else violates(value, rule) for value, rule in zip(values, strategy.rules, strict=True)
     ]
-    if None not in states or not strategy_violated(policy_readings.strategy, states, unknown=True):
+    if None not in states or not strategy_violated(strategy, states, unknown=True):
         return None
-    missing = policy_readings.strategy.rules[states.index(None)].metric
+    missing = strategy.rules[states.index(None)].metric
     return Refusal(
-        DONTSCHEDULE,
-        f"telemetry policy {policy_readings.policy}: the node has no current {missing}, and the policy fails closed",
+        DONTSCHEDULE, f"telemetry policy {key}: the node has no current {missing}, and the policy fails closed"
     )
 
 

@@ -10,7 +10,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
 from leadsman.decision.devices.device_filter import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM, DeviceFilter
-from leadsman.decision.devices.fit_score import FitScore
+from leadsman.decision.devices.device_scores import FitScore
 from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import AskedDevices, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo

@@ -11,7 +11,7 @@ from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
-from leadsman.decision.devices.gain_score import RUN_SECONDS_QUALITY, GainScore, choose, estimate_gain
+from leadsman.decision.devices.device_scores import RUN_SECONDS_QUALITY, GainScore, choose, estimate_gain
 from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import AskedDevices, DecisionInputs, DeviceInputs
 from leadsman.decision.model import PodInfo
