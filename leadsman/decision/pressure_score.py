@@ -7,7 +7,6 @@ over them all (docs/decisions/0008), while one full resource counts in full.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -76,14 +75,11 @@ def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
     return 1.0 - weighted / sum(term.weight for term in present)
 
 
-def _headrooms(counted: Sequence[PressureTerm], states: Sequence[NodeState]) -> Sequence[float | None]:
-    return [headroom(counted, state) for state in states]
-
-
 def _score(settings: PressurePolicy, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore:
     view = inputs.view()
     at = view.index.positions(nodes)
-    headrooms = view.column((NAME, settings), partial(_headrooms, pressure_terms(settings)), np.nan)[at]
+    terms = pressure_terms(settings)
+    headrooms = view.column((NAME, settings), lambda states: [headroom(terms, each) for each in states], np.nan)[at]
     fresh = view.fresh[at]
     known = fresh & ~np.isnan(headrooms)
     if known.all():

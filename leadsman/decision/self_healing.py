@@ -25,12 +25,15 @@ class HealingFilter:
 
     def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
         refused: dict[str, Refusal] = {}
-        if only := _only_nodes(pod, inputs):
+        healing = inputs.self_healing
+        may_wait = healing.holds and pod.owner_uid and not never_withheld(pod)
+        if only := healing.only_nodes(pod.owner_uid, inputs.now) if may_wait else None:
             refused |= dict.fromkeys((node for node in nodes if node not in only), ELSEWHERE)
         if held := _held_from(pod, inputs):
             refused |= dict.fromkeys((node for node in nodes if node in held), HELD)
-        if unreachable := _unreachable_for(pod, inputs):
-            refused |= {node: _unreachable(unreachable[node]) for node in nodes if node in unreachable}
+        if pod.has_delay_bounds:
+            why, off = inputs.self_healing.refused, "self-healing keeps pods with delay bounds off the node"
+            refused |= {node: Refusal(NAME, f"{off}: {why[node]}") for node in nodes if node in why}
         return refused
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
@@ -38,8 +41,8 @@ class HealingFilter:
         measured: dict[str, Mapping[str, float]] = {}
         if held := _held_from(pod, inputs):
             measured["held_seconds"] = {node: held[node] - inputs.now for node in nodes if node in held}
-        read_at, unreachable = inputs.self_healing.read_at, _unreachable_for(pod, inputs)
-        if unreachable and read_at is not None:
+        read_at, unreachable = inputs.self_healing.read_at, inputs.self_healing.refused
+        if pod.has_delay_bounds and unreachable and read_at is not None:
             refused = (node for node in nodes if node in unreachable)
             measured["self_healing_age_seconds"] = dict.fromkeys(refused, inputs.now - read_at)
         return Evidence(measured)
@@ -52,23 +55,6 @@ def _held_from(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, float]:
         return {}
     owners_by_node = {node: healing.held_until(node, inputs.now) for node in healing.holds}
     return {node: max(held.values()) for node, held in owners_by_node.items() if held and pod.owner_uid not in held}
-
-
-def _only_nodes(pod: PodInfo, inputs: DecisionInputs) -> frozenset[str]:
-    """The nodes to which the pod is being moved; empty: it may go anywhere."""
-    healing = inputs.self_healing
-    if not healing.holds or not pod.owner_uid or never_withheld(pod):
-        return frozenset()
-    return healing.only_nodes(pod.owner_uid, inputs.now)
-
-
-def _unreachable_for(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, str]:
-    """Node → why the pod is kept off it."""
-    return inputs.self_healing.refused if pod.has_delay_bounds else {}
-
-
-def _unreachable(reason: str) -> Refusal:
-    return Refusal(NAME, f"self-healing keeps pods with delay bounds off the node: {reason}")
 
 
 # Which placeholders a pod may not evict: those that hold room for others.

@@ -163,7 +163,7 @@ class View:
         self._memo, self._columns = Memo(MAX_OF_VIEW), dict[Hashable, _Column]()
         if before:
             self._advance(before)
-        fresh_until = self.column("fresh_until", _fresh_until, -np.inf)
+        fresh_until = self.column("fresh_until", lambda states: [each.fresh_until for each in states], -np.inf)
         later = fresh_until[fresh_until > now]
         self.fresh: BoolArray = fresh_until > now
         self.until = min(until, float(later.min()) if len(later) else float("inf"))
@@ -201,10 +201,6 @@ class View:
                 values = np.append(column.values, [column.absent] * grown) if grown else column.values.copy()
                 self._columns[key] = column = column._replace(values=values)
                 column.place(self.index, changed, states)
-
-
-def _fresh_until(states: Sequence[NodeState]) -> Sequence[float]:
-    return [state.fresh_until for state in states]
 
 
 _NO_WINDOWS: Mapping[str, PeerLatency] = {}

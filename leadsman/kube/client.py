@@ -21,7 +21,6 @@ from yarl import URL
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import (
-    ApiError,
     MalformedResponse,
     NotFound,
     NotLeader,
@@ -110,28 +109,21 @@ def _ssl_context(access: ApiAccess) -> TlsSetting:
     try:
         tls = ssl.create_default_context(cadata=access.ca or None)
         if access.certificate:
-            _load_client_certificate(tls, access)
+            with _as_file(access.certificate + "\n" + access.key) as path:
+                tls.load_cert_chain(path)
     except (ssl.SSLError, ValueError) as error:
         raise ApiAccessError(
             f"API server {access.url}: CA, client certificate or key cannot be used: {error}"
         ) from error
-    return _without_verification(tls, access.url) if access.insecure else tls
-
-
-def _without_verification(tls: ssl.SSLContext, url: str) -> ssl.SSLContext:
-    log.warning(
-        "TLS certificate of %s is not verified because the kubeconfig sets insecure-skip-tls-verify; "
-        "set certificate-authority instead",
-        url,
-    )
-    tls.check_hostname = False
-    tls.verify_mode = ssl.CERT_NONE
+    if access.insecure:
+        log.warning(
+            "TLS certificate of %s is not verified because the kubeconfig sets insecure-skip-tls-verify; "
+            "set certificate-authority instead",
+            access.url,
+        )
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
     return tls
-
-
-def _load_client_certificate(tls: ssl.SSLContext, access: ApiAccess) -> None:
-    with _as_file(access.certificate + "\n" + access.key) as path:
-        tls.load_cert_chain(path)
 
 
 @contextlib.contextmanager
@@ -186,14 +178,6 @@ class ApiRequest(Struct, frozen=True):
     max_bytes: int = LARGEST_RESPONSE_BYTES
 
 
-class _ServedResource(Struct):
-    name: str
-
-
-class _ServedResources(Struct):
-    resources: tuple[_ServedResource, ...] = ()
-
-
 class ApiClient:
     """A client of one API server. Use it with `async with`, or close it.
 
@@ -240,10 +224,10 @@ class ApiClient:
     async def serves(self, resource: Resource) -> bool:
         """Tells whether the API server has this resource."""
         try:
-            served = await self.get(resource.root, _ServedResources)
+            served = await self.get(resource.root, dict[str, Any])
         except NotFound:
             return False
-        return any(each.name == resource.plural for each in served.resources)
+        return any(each["name"] == resource.plural for each in served.get("resources") or ())
 
     async def create(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
         """POST; the object as it was created."""
@@ -274,9 +258,10 @@ class ApiClient:
             try:
                 return await self._send_once(call, deadline)
             except TooManyRequests as error:
-                if not _fits(error, deadline):
+                wait_seconds = error.retry_after_seconds
+                if wait_seconds is None or asyncio.get_running_loop().time() + wait_seconds >= deadline:
                     raise
-                await asyncio.sleep(error.retry_after_seconds or 0)
+                await asyncio.sleep(wait_seconds)
 
     @asynccontextmanager
     async def stream(self, call: ApiRequest, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
@@ -297,9 +282,10 @@ class ApiClient:
     async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
         """A successful response; raises the error of any other."""
         session, tls = self._http()
+        query = f"?{urlencode(call.query)}" if call.query else ""
         response = await session.request(
             call.method,
-            URL(f"{self.access.url}{call.path}{_query(call.query)}", encoded=True),
+            URL(f"{self.access.url}{call.path}{query}", encoded=True),
             data=None if call.body is None else msgspec.json.encode(call.body),
             headers={"Content-Type": call.content_type, "Accept": call.accept} | self._authorization(),
             allow_redirects=False,
@@ -347,15 +333,6 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
             _drop(response)
             raise ResponseTooLarge(f"the response has more than {max_bytes:,} bytes")
     return bytes(body)
-
-
-def _fits(error: ApiError, deadline: float) -> bool:
-    wait = error.retry_after_seconds
-    return wait is not None and asyncio.get_running_loop().time() + wait < deadline
-
-
-def _query(query: Mapping[str, str]) -> str:
-    return f"?{urlencode(query)}" if query else ""
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:

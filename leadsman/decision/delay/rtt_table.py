@@ -213,12 +213,13 @@ def _backward_readings(reference: str, view: View, inputs: DecisionInputs) -> Re
 
     readings = view.column(("window", reference, statistic), reported, UNMEASURED)
     old = ~view.fresh & (readings != UNMEASURED)
-    return np.where(old, view.column("cause", _causes, _STALE), readings) if old.any() else readings
+    if not old.any():
+        return readings
 
+    def causes(states: Sequence[NodeState]) -> Sequence[float]:
+        return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
 
-def _causes(states: Sequence[NodeState]) -> Sequence[float]:
-    """Says why a report of this node does not count, while the node is not fresh."""
-    return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
+    return np.where(old, view.column("cause", causes, _STALE), readings)
 
 
 def _readings(windows: Sequence[PeerLatency], statistic: Statistic) -> Readings:

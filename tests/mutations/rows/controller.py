@@ -20,7 +20,7 @@ MUTATIONS = (
     Mutation(
         "Retry-After is obeyed",
         "leadsman/kube/client.py",
-        "await asyncio.sleep(error.retry_after_seconds or 0)",
+        "await asyncio.sleep(wait_seconds)",
         "await asyncio.sleep(0)",
         "leadsman/kube/test_client.py::test_429_is_tried_again_after_the_time_asked_for",
     ),
