@@ -11,7 +11,6 @@ from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingE
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import PreconditionFailed, Put, StoredItem, StoreError
 from tests.agent.conftest import NODE
-from tests.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from tests.agent.conftest import World
@@ -31,17 +30,6 @@ async def test_a_lost_lease_is_claimed_again_with_a_larger_epoch(world: "World")
     assert isinstance(first, Identity)
     assert isinstance(stored[Identity], Identity)
     assert stored[Identity].epoch > first.epoch
-
-
-async def test_a_restarted_container_of_the_same_pod_claims_at_once(world: "World") -> None:
-    await world.reporter().report()
-    first = (await world.stored())[Identity]
-    await world.reporter().report()
-    second = (await world.stored())[Identity]
-    assert isinstance(first, Identity)
-    assert isinstance(second, Identity)
-    assert second.epoch > first.epoch
-    assert world.slept == []
 
 
 async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: "World") -> None:
@@ -129,19 +117,6 @@ async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives
     with pytest.raises(PreconditionFailed):
         await reporter.report()
     assert await world.revisions() == before
-
-
-async def test_of_two_claims_at_the_same_moment_one_wins(world: "World") -> None:
-    class Slow(MemoryStore):
-        """Its reader is overtaken between reading and claiming."""
-
-        async def grant(self, ttl_seconds: int) -> int:
-            if await super().grant(ttl_seconds) == 1:
-                await claim_node(self, NODE, Identity("uid-2", 0, "10.0.0.2"), ttl_seconds)
-            return await super().grant(ttl_seconds)
-
-    with pytest.raises(NodeAlreadyOwned, match="at the same moment"):
-        await claim_node(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
 
 async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_goes_with_the_lease(

@@ -95,13 +95,6 @@ async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") 
     assert await world.stored() == {}
 
 
-async def test_a_clean_stop_takes_the_records_along(world: "World") -> None:
-    reporter = world.reporter()
-    await reporter.report()
-    await reporter.close()
-    assert await world.stored() == {}
-
-
 @pytest.mark.parametrize("reports", range(1, 9))
 async def test_a_lease_costs_a_third_of_a_call_a_report_and_outlives_the_trust_in_the_last_one(
     world: "World", reports: int

@@ -2,15 +2,14 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin, metric_plugins
+from agent.hardware.metric_plugins import MAX_SERIES, MetricPlugin
 from agent.hardware.monitor import HardwareMonitor, hardware_metrics
-from agent.hardware.reading import Failed, Overdue
+from agent.hardware.reading import Failed
 from leadsman.plugin import HostRoots, MetricFamily, Sample, counter, gauge
 from leadsman.runtime.scrape import create_registry
 
@@ -72,41 +71,3 @@ async def test_what_cannot_be_shown_is_the_plugin_s_failure_with_a_reason(items:
     outcome = (await monitored(Given(*items)).run_round()).outcomes["custom_mine"]
     assert isinstance(outcome, Failed)
     assert error in outcome.error
-
-
-async def test_one_that_loops_is_quarantined_as_a_slow_sensor_is() -> None:
-    released = []
-
-    class Loops(Given):
-        def collect(self, roots: HostRoots) -> Iterator[Sample]:
-            while not released:
-                time.sleep(0.01)
-            yield USED(1.0)
-
-    outcome = (await monitored(Loops(), deadline_seconds=0.05).run_round()).outcomes["custom_mine"]
-    released.append(True)
-    assert isinstance(outcome, Overdue)
-
-
-async def test_one_that_cannot_be_loaded_fails_each_time_and_says_why(
-    installed: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    monitor = HardwareMonitor(HostRoots(), collectors=metric_plugins(["absent", "No", "old", "nothing"]))
-    outcomes = (await monitor.run_round()).outcomes
-    errors = {name: outcome.error for name, outcome in outcomes.items() if isinstance(outcome, Failed)}
-    assert "0 installed packages have 'absent' in the group leadsman.metrics" in errors["custom_absent"]
-    assert "the name 'No' of a plugin of leadsman.metrics must be [a-z]" in errors["custom_No"]
-    assert "api_version is 0; must be 1" in errors["custom_old"]
-    assert "it has no method 'collect'" in errors["custom_nothing"]
-    assert "metric plugin old cannot be loaded" in caplog.text
-
-
-@pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package with two plugins that cannot be used."""
-    info = tmp_path / "mine-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[leadsman.metrics]\nold = mine_metrics:Old\nnothing = mine_metrics:None_\n")
-    (tmp_path / "mine_metrics.py").write_text("class Old:\n    api_version = 0\n\nclass None_:\n    api_version = 1\n")
-    monkeypatch.syspath_prepend(tmp_path)

@@ -1,49 +1,41 @@
-"""What becomes of NVML's errors, by a scripted stand-in of a GPU that reads no health: no GPU has confirmed it."""
+"""What becomes of NVML's errors, by a scripted stand-in: no GPU has confirmed it."""
+
+from types import SimpleNamespace
 
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Absent, Failed, Measured, run_collector
 from leadsman.plugin import HostRoots
 
 
-class Pair:
-    def __init__(self, **fields):
-        self.__dict__.update(fields)
-
-
 class Nvml:
-    """One GPU. `fail` maps a function's name to the error it raises."""
+    """One GPU whose use can be read. `fail`: a function's name → the error that it raises."""
 
-    NVML_TEMPERATURE_GPU = 0
     NVMLError = type("NVMLError", (Exception,), {})
-    NVMLError_LibraryNotFound = type("NVMLError_LibraryNotFound", (NVMLError,), {})
-    NVMLError_DriverNotLoaded = type("NVMLError_DriverNotLoaded", (NVMLError,), {})
-    NVMLError_NotSupported = type("NVMLError_NotSupported", (NVMLError,), {})
-    NVMLError_FunctionNotFound = type("NVMLError_FunctionNotFound", (NVMLError,), {})
-    NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
+    NVMLError_LibraryNotFound = type("LibraryNotFound", (NVMLError,), {})
+    NVMLError_DriverNotLoaded = type("DriverNotLoaded", (NVMLError,), {})
+    NVMLError_NotSupported = type("NotSupported", (NVMLError,), {})
+    NVMLError_FunctionNotFound = type("FunctionNotFound", (NVMLError,), {})
+    NVML_TEMPERATURE_GPU = NVML_MEMORY_ERROR_TYPE_UNCORRECTED = NVML_VOLATILE_ECC = 0
 
     def __init__(self, **fail):
         self.fail, self.calls = fail, []
 
     def __getattr__(self, name):
         answers = {
-            "nvmlInit": lambda: None,
-            "nvmlDeviceGetCount": lambda: 1,
-            "nvmlDeviceGetHandleByIndex": lambda index: index,
-            "nvmlDeviceGetUUID": lambda handle: "GPU-5f1c",
-            "nvmlDeviceGetUtilizationRates": lambda handle: Pair(gpu=37, memory=5),
-            "nvmlDeviceGetMemoryInfo": lambda handle: Pair(total=80, free=60, used=20),
-            "nvmlDeviceGetTemperature": lambda handle, sensor: 54,
-            "nvmlDeviceGetPowerUsage": lambda handle: 71_500,
+            "nvmlInit": None,
+            "nvmlDeviceGetCount": 1,
+            "nvmlDeviceGetHandleByIndex": 0,
+            "nvmlDeviceGetUUID": "GPU-5f1c",
+            "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=37),
         }
-        return lambda *arguments: self._answer(name, answers.get(name), arguments)
 
-    def _answer(self, name, answer, arguments):
-        self.calls.append(name)
-        if name in self.fail:
-            raise self.fail[name]
-        if answer is None:
-            raise self.NVMLError_FunctionNotFound
-        return answer(*arguments)
+        def call(*_):
+            self.calls.append(name)
+            if name in self.fail or name not in answers:
+                raise self.fail.get(name) or self.NVMLError_FunctionNotFound
+            return answers[name]
+
+        return call
 
 
 def run(collector):

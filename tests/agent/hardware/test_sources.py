@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec import structs
 
-from agent.hardware import compute, disks, hwmon, kernel_files, network
+from agent.hardware import compute, disks, network
 from agent.hardware.kernel_files import MalformedFile
 from leadsman.plugin import HostRoots, NoData, SensorFault
 
@@ -135,26 +135,6 @@ def test_a_file_of_an_unknown_form_is_named(tree: "Tree", files, collect, reason
 def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(tree: "Tree") -> None:
     with pytest.raises(FileNotFoundError):
         list(disks.collect_disks(tree({"proc/stat": "cpu 0"})))
-
-
-def test_psi_switched_off_at_boot_is_nothing_too(server: HostRoots, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file is there, reading it answers EOPNOTSUPP."""
-
-    def refuse(path):
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr(kernel_files, "read_file", refuse)
-    with pytest.raises(NoData, match="psi=0"):
-        list(compute.collect_pressure(server))
-
-
-def test_a_broken_thermal_zone_is_a_fault_beside_the_others(tree: "Tree") -> None:
-    zone = "sys/class/thermal/thermal_zone"
-    roots = tree({f"{zone}0/type": "a", f"{zone}0/temp": "hot", f"{zone}1/type": "b", f"{zone}1/temp": "5000"})
-    fault, sample = hwmon.collect_thermal(roots)
-    assert isinstance(fault, SensorFault)
-    assert "thermal_zone0/temp: 'hot" in fault.message
-    assert sample == hwmon.ZONE_TEMPERATURE(5.0, "1", "b")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 
 if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import ReadingOf, Unpacked
+    from tests.agent.hardware.conftest import ReadingOf
 
 FS = ("/dev/sda", "ext4", "/")
 
@@ -46,17 +46,6 @@ def test_the_servers_values(server: HostRoots, reading_of: "ReadingOf") -> None:
         metric_names.CONNTRACK_USED: 0.0695,
         metric_names.TEMPERATURE: 61.0,
         metric_names.MEMORY_ERRORS: 1,
-    }
-
-
-def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked: "Unpacked", reading_of: "ReadingOf") -> None:
-    values = summarize(None, reading_of(unpacked("vm")))
-    assert metric_names.MEMORY_AVAILABLE in values
-    assert not values.keys() & {
-        metric_names.TEMPERATURE,
-        metric_names.SRIOV_FREE,
-        metric_names.MEMORY_ERRORS,
-        metric_names.SWAP_USED,
     }
 
 

@@ -103,14 +103,6 @@ async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring: "Ring")
     assert {"near-0", "near-1", "near-2"} <= peers
 
 
-async def test_a_peer_that_left_is_probed_no_more(ring: "Ring") -> None:
-    names = await ring.fill(100)
-    one = neighbourhood(names[0])
-    peers = await refresh(ring, one)
-    await ring.remove(*sorted(peers)[:10])
-    assert not await refresh(ring, one) & set(sorted(peers)[:10])
-
-
 async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring: "Ring") -> None:
     names = await ring.fill(100)
     one = neighbourhood(names[0])

@@ -48,23 +48,6 @@ async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring: "
     assert {one.node for one in (await arc(ring, names[1], 16)).members} == set(names[1:])
 
 
-async def test_an_arc_that_does_not_come_round_the_end_is_one_call(
-    ring: "Ring", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = await ring.fill(100)
-    first = min(names, key=keys.ring_position)
-    calls = 0
-
-    async def counted(ranges):
-        nonlocal calls
-        calls += 1
-        return await type(ring.store).read_ranges(ring.store, ranges)
-
-    monkeypatch.setattr(ring.store, "read_ranges", counted)
-    await arc(ring, first, 16)
-    assert calls == 1
-
-
 @pytest.mark.parametrize("nodes", [30, 1000, 100_000])
 def test_the_estimate_of_the_size_has_no_bias_and_the_error_that_is_stated(nodes: int) -> None:
     """Of arcs with 16 steps the standard error is 1 / sqrt(14), 27 %."""

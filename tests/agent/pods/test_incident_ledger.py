@@ -83,16 +83,6 @@ def test_an_hour_of_health_does(world: World, given: "type[Given]") -> None:
     assert world.ledger.healthy_seconds["shop"] == pytest.approx(3600)
 
 
-def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world: World, given: "type[Given]") -> None:
-    world.ledger.on_pod_updated(given.pod("Running", given.restarted(2)))
-    world.restart(down_seconds=60)
-    later = [given.pod("Running", given.restarted(5)), given.pod("Running", given.restarted(1), uid="another")]
-    world.ledger.on_first_list(later)
-    for pod in later:
-        world.ledger.on_pod_updated(pod)
-    assert world.incidents() == {"crash": 6}
-
-
 def test_what_happened_before_the_very_first_agent_is_history(given: "type[Given]") -> None:
     world, old = World(first=True), given.pod("Running", given.restarted(57))
     world.ledger.on_first_list([old])
@@ -114,18 +104,6 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: 
     again.passes(240)
     whole.passes(300)
     assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
-
-
-def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> None:
-    world = World(first=True)
-    world.now = 86_400.0
-    world.ledger = world.opened({}, CountedTotals(), True)
-    pod = given.pod("Running", given.running())
-    world.ledger.on_first_list([pod])
-    world.ledger.on_pod_updated(pod)
-    world.passes(60)
-    assert world.ledger.healthy_seconds["shop"] == pytest.approx(60)
-    assert world.reward().healthy < 0.1
 
 
 def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: World, given: "type[Given]") -> None:
@@ -215,15 +193,6 @@ def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given: "ty
     assert world.ledger.dropped_types == {"a"}
 
 
-def test_health_of_a_type_too_many_drives_out_no_incident(given: "type[Given]") -> None:
-    world = World(limits=LedgerLimits(most_types=1))
-    world.ledger.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
-    world.ledger.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
-    world.passes(60)
-    assert set(world.ledger.rewards) == {"a"}
-    assert set(world.ledger.healthy_seconds) == {"a"}
-
-
 def test_a_type_has_a_bounded_number_of_qualities(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     for number in range(20):
@@ -281,3 +250,24 @@ def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World
     world.ledger.count_incidents(given.UID)
     assert world.incidents() == {"never_ready": 1}
     assert world.ledger.stuck_pods() == []
+
+
+def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> None:
+    world = World(first=True)
+    world.now = 86_400.0
+    world.ledger = world.opened({}, CountedTotals(), True)
+    pod = given.pod("Running", given.running())
+    world.ledger.on_first_list([pod])
+    world.ledger.on_pod_updated(pod)
+    world.passes(60)
+    assert world.ledger.healthy_seconds["shop"] == pytest.approx(60)
+    assert world.reward().healthy < 0.1
+
+
+def test_health_of_a_type_too_many_drives_out_no_incident(given: "type[Given]") -> None:
+    world = World(limits=LedgerLimits(most_types=1))
+    world.ledger.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
+    world.ledger.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
+    world.passes(60)
+    assert set(world.ledger.rewards) == {"a"}
+    assert set(world.ledger.healthy_seconds) == {"a"}

@@ -85,17 +85,6 @@ async def world():
         await one.kill()
 
 
-async def test_it_follows_this_node_s_pods_only(world) -> None:
-    world.put("here", body())
-    world.put("there", body(node="edge-2", restarts=9))
-    monitor = await world.agent()
-    world.put("there", body(node="edge-2", restarts=10))
-    world.put("here", body(restarts=1))
-    await until(lambda: incidents(monitor))
-    assert incidents(monitor) == {"crash": 1}
-    assert {asked.query.get("fieldSelector") for asked in world.api.requests} == {"spec.nodeName=edge-1"}
-
-
 async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
@@ -133,16 +122,6 @@ async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world) -> 
     assert [(one.path, one.query["fieldSelector"]) for one in asked] == [
         ("/api/v1/namespaces/d/events", f"involvedObject.uid={uid},type=Warning")
     ]
-
-
-async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world) -> None:
-    world.put("late", body(phase="Pending"))
-    monitor = await world.agent(stuck_seconds=0.2)
-    uid = next(iter(monitor.pods.current.values())).metadata.uid
-    mount = {"type": "Warning", "reason": "FailedMount", "message": "mount failed: exit status 32"}
-    world.api.put("/api/v1/namespaces/d/events/late.1", mount | {"involvedObject": {"uid": uid}})
-    await until(lambda: incidents(monitor))
-    assert incidents(monitor) == {"volume": 1}
 
 
 async def test_events_that_nobody_may_read_leave_the_cause_coarse(world) -> None:

@@ -102,19 +102,6 @@ async def test_what_could_not_be_written_is_written_later(world: World) -> None:
     assert persistence.problem.text == ""
 
 
-async def test_nothing_is_written_that_did_not_move(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1))
-    await persistence.save(ledger)
-    before = await world.stored()
-    world.now += 600  # fades, and every reader knows
-    await persistence.save(ledger)
-    assert {k: v for k, v in (await world.stored()).items() if k in before} == {
-        k: v for k, v in before.items() if k != "identity"
-    }
-
-
 async def test_without_the_claim_nothing_is_written(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
@@ -127,20 +114,6 @@ async def test_without_the_claim_nothing_is_written(world: World) -> None:
     await persistence.save(ledger)
     assert "rewards/shop" not in await world.stored()
     assert "PreconditionFailed" in persistence.problem.text
-
-
-async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    await persistence.save(ledger)
-    await world.store.write([Put(keys.counted_totals_key(NODE, "0"), b'{"v":2,"pods":{}}')])
-    _, after = await world.agent()
-    after.on_first_list([])
-    after.on_pod_updated(pod(2))
-    assert after.rewards["shop"].incidents == {"crash": 2}
-    assert f"cannot decode the value under {keys.counted_totals_key(NODE, '0')}" in caplog.text
 
 
 async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_beside_it(world: World) -> None:

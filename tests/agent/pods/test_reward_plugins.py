@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -43,18 +42,6 @@ async def observed(ledger: IncidentLedger, plugin: RewardPlugin) -> set[str]:
 
 async def test_its_costs_become_qualities_and_bad_names_are_left_out(ledger: IncidentLedger) -> None:
     assert await observed(ledger, RewardPlugin("mine", Costs(lambda _: {"frames": 3.0, "no name": 1.0}))) == {"frames"}
-
-
-async def test_it_sees_the_pod_s_name_labels_annotations_and_address(ledger: IncidentLedger) -> None:
-    seen = list[RunningPod]()
-    await observed(ledger, RewardPlugin("mine", Costs(lambda pod: seen.append(pod) or {})))  # type: ignore[func-returns-value]
-    (pod,) = seen
-    assert (pod.namespace, pod.labels["app"], pod.annotations["port"], pod.address) == (
-        "shop",
-        "shop",
-        "80",
-        "10.244.1.7",
-    )
 
 
 @pytest.mark.parametrize(
@@ -97,21 +84,3 @@ async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has
     monkeypatch.setattr(quality_observer, "PLUGIN_DEADLINE_SECONDS", 30.0)
     assert await observed(ledger, plugin) == {"frames"}
     assert plugin.problem.text == ""
-
-
-def test_those_that_are_named_are_loaded_and_what_cannot_be_is_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    info = tmp_path / "mine-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    points = ("frames = mine_reward:Frames", "other = mine_reward:Frames", "function = mine_reward:frames")
-    (info / "entry_points.txt").write_text("\n".join(["[leadsman.rewards]", *points]))
-    (tmp_path / "mine_reward.py").write_text(
-        "def frames(pod):\n    return {}\n\n"
-        "class Frames:\n    api_version = 1\n\n    def costs(self, pod):\n        return {}\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert [plugin.name for plugin in quality_observer.reward_plugins(["frames", "function", "absent"])] == ["frames"]
-    assert "reward plugin function cannot be loaded: BadPlugin: api_version is None; must be 1" in caplog.text
-    assert "reward plugin absent cannot be loaded: BadPlugin: 0 installed packages" in caplog.text

@@ -151,12 +151,6 @@ def test_what_was_not_sent_is_not_waited_for(outcome) -> None:
     assert bench.ended == []
 
 
-def test_no_counter_is_used_twice(bench) -> None:
-    for _ in range(70_000):
-        bench.send()
-    assert len({message[8:24] for message in bench.line.sent}) == 70_000
-
-
 SENT = DualTimestamp(monotonic_ns=5_000 * MS, wall_ns=1_700_000_000_000 * MS)
 
 

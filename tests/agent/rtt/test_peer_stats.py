@@ -61,15 +61,6 @@ def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none() 
     assert ledger.latencies(2.0) == {}
 
 
-def test_a_dead_peer_among_living_ones_is_lost() -> None:
-    ledger = of(ONE, TWO)
-    for second in range(20):
-        end(ledger, "one", second + 0.0, Lost())
-        end(ledger, "two", second + 0.5, Answered(0.004))
-    assert ledger.local_fault(20.0) is None
-    assert ledger.latencies(20.0)["one"].loss_ratio == 1.0
-
-
 def silent_for(ledger, seconds):
     for second in range(seconds):
         for name in ledger.targets:
@@ -109,14 +100,6 @@ def test_a_window_never_mixes_methods() -> None:
     end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
     latency = ledger.latencies(6.0)["one"]
     assert (latency.method, latency.sent, latency.received) == (ProbeMethod.TCP, 1, 1)
-
-
-def test_a_try_of_the_other_method_that_fails_counts_nowhere() -> None:
-    ledger = of(ONE)
-    end(ledger, "one", 1.0, Answered(0.004))
-    end(ledger, "one", 2.0, Lost(), ProbeMethod.TCP)
-    assert ledger.latencies(2.0)["one"].sent == 1
-    assert ledger.targets["one"].counts.sent == 1
 
 
 def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method() -> None:
@@ -164,12 +147,6 @@ def test_the_loss_of_a_probe_sent_before_the_last_answered_one_is_no_silence() -
     for sent in (1.0, 1.1, 1.2):
         end(ledger, "one", sent, Lost())
     assert ledger.reachability(3.0).losses == {"one": 0}
-
-
-def test_a_peer_that_has_neither_answered_nor_lost_three_probes_is_absent() -> None:
-    ledger = of(ONE)
-    end(ledger, "one", 1.0, Lost())
-    assert ledger.reachability(2.0).losses == {}
 
 
 def watched(peers):

@@ -130,33 +130,6 @@ async def test_the_loop_wakes_for_a_raw_socket_alone(raw: bool) -> None:
         assert asyncio.get_running_loop().remove_reader(echo.fileno()) is raw
 
 
-async def test_replies_are_taken_at_once_when_somebody_waits_for_them(icmp) -> None:
-    """At this interval the next turn is half a second away."""
-    prober = Prober(ProbeSettings(interval_seconds=600.0, window_seconds=600.0))
-    async with running(prober):
-        prober.set_peers([ONE])
-        await asyncio.sleep(0)
-        prober.probe_now("one")
-        rounds_of_the_loop = 0
-        while not known(prober):
-            prober.measured_peers()
-            await asyncio.sleep(0)
-            rounds_of_the_loop += 1
-    assert rounds_of_the_loop >= 1
-
-
-async def test_a_probe_besides_the_regular_ones_is_sent_at_once(icmp) -> None:
-    prober = Prober(ProbeSettings(interval_seconds=600.0, window_seconds=600.0, timeout_seconds=0.5))
-    async with running(prober):
-        prober.set_peers([ONE])
-        await until(lambda: have_answered(prober, 1))
-        for _ in range(5):
-            prober.probe_now("one")
-        prober.probe_now("nobody")
-        await until(lambda: have_answered(prober, 6))
-    prober.probe_now("one")
-
-
 @pytest.fixture
 def deaf_port() -> Iterator[int]:
     """A port of loopback that lets handshakes time out: its queue of connections is full, and nobody accepts."""

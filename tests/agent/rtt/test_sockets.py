@@ -72,11 +72,6 @@ def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code) -> None:
         open_sockets(opener)
 
 
-def test_too_many_open_files_is_no_refusal() -> None:
-    with pytest.raises(OSError, match="Too many open files"):
-        open_sockets(refusing(errno.EMFILE, socket.SOCK_DGRAM))
-
-
 class Refusing:
     """A socket whose kernel answers every call with an error, then has nothing more."""
 
@@ -113,10 +108,6 @@ def refused_with(*codes: int) -> EchoSocket:
 )
 def test_a_send_error_is_lost_or_not_sent(code, expected) -> None:
     assert refused_with(code).send(b"", ("10.0.0.1", 0)) is expected
-
-
-def test_errors_of_the_network_do_not_end_the_draining() -> None:
-    assert list(refused_with(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN).drain()) == []
 
 
 @pytest.mark.parametrize(

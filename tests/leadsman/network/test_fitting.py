@@ -98,27 +98,6 @@ def test_a_warm_start_is_as_good_as_a_cold_one_with_fewer_than_half_of_its_steps
     assert median_error(warm, part) < median_error(part_fit, part) * 1.1
 
 
-def test_a_warm_start_follows_a_node_that_moved(part: Floats, part_fit: NetworkEstimates, quick: FitBudget) -> None:
-    """Node 0 is now beside node 50."""
-    moved = part.copy()
-    moved[0], moved[:, 0] = part[50], part[50]
-    moved[0, 0], moved[0, 50], moved[50, 0] = 0, 0.5, 0.5
-    warm = fitted(seen(moved), quick, part_fit)
-    one, other = held_out_pairs(moved, warm.pairs)
-    of_it = one == 0
-    error = np.abs(warm.between(one[of_it], other[of_it]).rtt_ms / moved[0, other[of_it]] - 1)
-    assert np.median(error) < 0.15
-
-
-def test_carried_pairs_are_those_of_nodes_that_stayed() -> None:
-    before = fit_network(
-        made(4, (0, 1, 5), (1, 2, 6), (2, 3, 7)), np.random.default_rng(0), budget=FitBudget(1, 1, 4, 0)
-    )
-    after = carry_over(before, np.array([3, -1, 2]), made(3, (0, 1, 5)))
-    assert after.pairs.keys.tolist() == [2]
-    assert np.exp(after.pairs.log_ms) == pytest.approx(7)
-
-
 def test_a_node_that_joins_begins_beside_its_nearest_peer() -> None:
     before = fit_network(made(3, (0, 1, 5), (1, 2, 6)), np.random.default_rng(0), budget=FitBudget(1, 1, 3, 0))
     member = carry_over(before, np.array([0, 1, 2, -1]), made(4, (3, 1, 2), (3, 0, 1), (3, 2, 9))).model.members[0]

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 
-from leadsman.network.estimates import EstimateSource
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
@@ -117,15 +116,6 @@ def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(
     ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
     assert ours.p90_relative_error < theirs.p90_relative_error
     assert 0.86 <= ours.interval_coverage <= 0.94
-
-
-def test_a_former_pair_that_may_be_anything_by_now_is_estimated_by_coordinates(part: Floats, quick: FitBudget) -> None:
-    rng = np.random.default_rng(0)
-    seen, before = sample_pairs(changed(part, 2.0), 12, rng), sample_pairs(part, 12, rng)
-    former = former_pairs([before], seen)
-    table = fit_network(seen, rng, budget=quick, former=former).between(former.pairs.first, former.pairs.second)
-    remembered = table.source == list(EstimateSource).index(EstimateSource.REMEMBERED)
-    assert remembered.mean() < 0.5
 
 
 def partly_redrawn(rtt_ms: Floats, rng: np.random.Generator) -> Floats:

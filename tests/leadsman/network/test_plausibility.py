@@ -173,11 +173,3 @@ def test_a_node_is_taken_out_of_a_rack_that_it_only_says_it_is_in() -> None:
     lied[0] = racks[-1]
     level = fit_group_medians(lied, pairs).without_strangers(found.reports())
     assert level.group_of.tolist() == [-1, *racks[1:].tolist()]
-
-
-def test_a_network_without_reports_has_no_places() -> None:
-    nothing = Reports(3, *(np.empty(0, np.intp),) * 2, np.empty(0, np.float32), np.zeros(3, np.intp))
-    members = fit_network(build_pairs(3, *nothing[1:3], np.empty(0)), np.random.default_rng(0), budget=QUICK)
-    placed = place_by_others(members.model.members, nothing)
-    assert (placed.row(0)[1] == 0).all()
-    assert not placed.implausible(nothing).any()

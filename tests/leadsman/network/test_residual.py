@@ -52,12 +52,6 @@ def test_many_nodes_take_another_way_to_the_same_result(
     assert fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second) == pytest.approx(dense, abs=1e-3)
 
 
-def test_a_row_is_the_same_as_its_pairs(part_fit: NetworkEstimates, kernel: Floats, error: Floats) -> None:
-    found = fit_residual(kernel, part_fit.pairs, error, 12)
-    nodes = np.arange(part_fit.pairs.node_count)
-    assert found.row(3) == pytest.approx(found.at(np.full_like(nodes, 3), nodes), abs=1e-5)
-
-
 def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other() -> None:
     """Rows: what each of five nodes sees of all; 0 and 1 see the same, but for each other."""
     far = np.full((5, 5), 3.0)
