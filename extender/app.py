@@ -92,9 +92,15 @@ def create_app(
     )
     verbs = VerbHandlers(decider, bodies)
     app = web.Application(middlewares=[_observe_requests(metrics)])
+
+    def report(binding: BindingArgs, error: ApiError) -> None:
+        """Only of a pod that this replica decided on is the pod type known."""
+        if bind_failures and (entry := journal.get(binding.namespace, binding.name)):
+            bind_failures.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
+
     table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
-        binder = BindHandler(api, bodies, _bind_failure_callback(bind_failures, journal) if bind_failures else None)
+        binder = BindHandler(api, bodies, report)
         app.cleanup_ctx.append(binder.client_session)
         table["bind"] = binder.bind
     for verb, handler in table.items():
@@ -102,19 +108,6 @@ def create_app(
     app.router.add_post(KUBERL_PRIORITIZE, verbs.prioritize)
     _register_metrics(metrics, sources, journal, workers)
     return app
-
-
-def _bind_failure_callback(
-    bind_failures: BindFailureQueue, journal: Journal
-) -> Callable[[BindingArgs, ApiError], None]:
-    """Reports failed binds of pods that this replica decided on: only of those is the pod type known."""
-
-    def report(binding: BindingArgs, error: ApiError) -> None:
-        entry = journal.get(binding.namespace, binding.name)
-        if entry is not None:
-            bind_failures.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
-
-    return report
 
 
 def create_ops_app(

@@ -259,7 +259,7 @@ class BindHandler:
     """Handler of bind, by POST …/pods/<name>/binding. Off by default: kube-scheduler binds itself."""
 
     def __init__(
-        self, api: ApiClient, bodies: BodyReader, report_failure: Callable[[BindingArgs, ApiError], None] | None
+        self, api: ApiClient, bodies: BodyReader, report_failure: Callable[[BindingArgs, ApiError], None]
     ) -> None:
         """kube-scheduler sends any number of binds at once; the connections of `api` limit what the API server gets.
 
@@ -280,8 +280,7 @@ class BindHandler:
             await self._api.send(ApiRequest("POST", path, body=_binding_object(binding)))
         except ApiError as refused:
             error = str(refused)
-            if self._report_failure:
-                self._report_failure(binding, refused)
+            self._report_failure(binding, refused)
         return _json(_encode(_Bound(error)))
 
 

@@ -19,7 +19,7 @@ from extender.api.requests import (
     iso,
     read_body,
 )
-from extender.api.what_if import ALLOWED, FilterNodes, decide_what_if, remedies
+from extender.api.what_if import ALLOWED, FilterNodes, decide_on_pod, read_pod, remedies
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.decide import filter_nodes
@@ -188,7 +188,7 @@ async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
     asked = await read_body(request, WhatIfRequest)
     inputs, core = live.sources.inputs.current_inputs(), live.sources.core
     try:
-        entry = await live.on_worker(lambda: decide_what_if(asked.yaml, inputs.snapshot.nodes, inputs, core))
+        entry = await live.on_worker(lambda: decide_on_pod(read_pod(asked.yaml), inputs.snapshot.nodes, inputs, core))
     except RequestRefused as error:
         raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
     return await _detail(live, request, entry)

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 from aiohttp import web
 from msgspec import Struct
 
 from extender.api.live import LiveState
 from extender.api.requests import PAGED, SEARCHED, ListPage, ListQuery, Route
-from extender.plugins.host import PluginState
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import Policy, digest
+from leadsman.decision.policy import digest
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.aged_trials import faded_trials
 from leadsman.rewards.posterior import NodePosterior
-from leadsman.runtime.redaction import hide_credentials
 from leadsman.state.snapshot import AgedReward
 
 
@@ -69,18 +66,6 @@ class PolicyRow(Struct, frozen=True):
     source: str
     accepted: bool
     problems: Sequence[str]
-
-
-class RunningPolicy(Struct, frozen=True):
-    """The policy that decides now, and what its plugins do.
-
-    hash: as an explanation has it. problem: why the file as it is now is not in use; "" when it is.
-    """
-
-    hash: str
-    problem: str
-    plugins: Sequence[PluginState]
-    policy: Policy
 
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
@@ -162,14 +147,7 @@ async def policies(live: LiveState, request: web.Request) -> ListPage[PolicyRow]
     return page.page(policy_rows(sources.inputs.current_inputs(), sources.policy_path, problem))
 
 
-async def policy(live: LiveState, _: web.Request) -> RunningPolicy:
-    used = live.sources.inputs.policy
-    running = RunningPolicy(digest(used.current), used.problem.text, live.sources.plugins(), used.current)
-    return msgspec.json.decode(hide_credentials(msgspec.json.encode(running).decode()), type=RunningPolicy)
-
-
 ROUTES = (
     Route("/rewards", rewards, RewardMatrix, "Pod types by nodes.", ("type", "node", *SEARCHED)),
-    Route("/policy", policy, RunningPolicy, "The policy that decides now, and what its plugins do."),
     Route("/policies", policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
 )

@@ -29,18 +29,10 @@ MAX_YAML_BYTES = 256 << 10
 ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob, at most 256 KiB"
 
 
-def decide_what_if(
-    yaml: str, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
-) -> JournalEntry:
-    """Filters and scores the nodes for the pod. An extender knows nothing of what kube-scheduler itself asks of a node.
-    RequestRefused."""
-    return decide_on_pod(read_pod(yaml), nodes, inputs, core)
-
-
 def decide_on_pod(
     pod: PodInfo, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
 ) -> JournalEntry:
-    """Filters and scores the nodes."""
+    """Filters and scores the nodes. An extender knows nothing of what kube-scheduler itself asks of a node."""
     nodes = tuple(nodes)
     filter_result = core.filter_nodes(pod, nodes, inputs)
     score_result = core.score_nodes(pod, filter_result.kept, inputs) if filter_result.kept else None

@@ -89,10 +89,6 @@ class Plugin:
         self._candidates: Sequence[str] | None = None
 
     @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
-
-    @property
     def is_off(self) -> bool:
         return self._clock() < self.health.off_until
 

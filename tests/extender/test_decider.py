@@ -1,7 +1,6 @@
 """A decision within its deadline, or the neutral one, and what is refused rather than promised without proof."""
 
 import json
-import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -9,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from extender.decider import DecisionCore
-from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
+from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -99,17 +98,6 @@ async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starte
     assert "2 of 2 nodes" in told
 
 
-async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts: "Starter", args: "Args") -> None:
-    async with starts() as extender:
-        await extender.asked("/filter", args(["a", "b"]))
-        pod = json.loads(args([]))["Pod"]
-        pod["metadata"]["uid"] = "another"
-        victims = {"Pod": pod, "NodeNameToMetaVictims": {"a": {"Pods": []}}}
-        await extender.asked("/preempt", json.dumps(victims).encode())
-        told = await extender.told("ns/p")
-    assert "ns/p: only a of 1 nodes passes" in told
-
-
 @pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
 async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
     starts: "Starter", captured: "Captured", labelled: "Labelled", own: str, kept
@@ -120,32 +108,6 @@ async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
     async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
         answer = await extender.asked("/filter", json.dumps(annotated).encode())
     assert answer["NodeNames"] == kept
-
-
-async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(
-    starts: "Starter", captured: "Captured", caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logging.getLogger("extender.decider"), "filters", [])  # Other tests used the lines up.
-    faulty = [True]
-
-    def sometimes(pod, nodes, facts):
-        return broken() if faulty[0] else _judged(nodes)
-
-    caplog.set_level("INFO", "extender.decider")
-    async with starts(core=DecisionCore(filter_nodes=sometimes)) as extender:
-        for fault in (True, True, False, False):
-            faulty[0] = fault
-            await extender.asked("/filter", captured("names-3-filter"))
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
-        "filter: decisions fail; the extender answers without its plugins until this ends"
-        ": RuntimeError: a plugin's fault",
-        "filter: decisions succeed again",
-    ]
-
-
-def _judged(nodes):
-    return FilterResult(tuple(nodes), {})
 
 
 @pytest.fixture

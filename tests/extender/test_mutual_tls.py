@@ -12,7 +12,7 @@ import pytest
 
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
-from leadsman.runtime.server_tls import ServerTls, TlsFiles, certificate_names, tls_metrics
+from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Starter
@@ -99,14 +99,6 @@ async def answer(port, context):
         return "closed"
 
 
-async def test_without_a_certificate_nobody_is(
-    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with starts(tls=tls) as extender:
-        assert await answer(extender.port, client(None)) == "closed"
-    assert "peer did not return a certificate" in caplog.text
-
-
 @pytest.mark.parametrize("name", ["kube-controller-manager", "kube-scheduler2", "kube", "Kube-Scheduler"])
 async def test_another_name_is_not_let_in_and_named(
     starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture, name: str
@@ -114,15 +106,6 @@ async def test_another_name_is_not_let_in_and_named(
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(certificates.issue_client(CA, name, NOW, 5))) == "closed"
     assert f"client certificate of {name} refused; allowed are kube-scheduler" in caplog.text
-
-
-async def test_an_expired_certificate_is_not_let_in(
-    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
-) -> None:
-    expired = certificates.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
-    async with starts(tls=tls) as extender:
-        assert await answer(extender.port, client(expired)) == "closed"
-    assert "certificate has expired" in caplog.text
 
 
 async def test_the_right_name_by_another_ca_is_not_let_in(
@@ -253,11 +236,3 @@ def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_
         patch.setattr("leadsman.runtime.client_tls._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
         tls.poll()
     assert tls.current is not before
-
-
-def test_names_are_the_common_name_and_the_alternative_names() -> None:
-    shown = {
-        "subject": ((("organizationName", "o"),), (("commonName", "a"),)),
-        "subjectAltName": (("DNS", "b"), ("URI", "spiffe://c"), ("IP Address", "10.0.0.1"), ("email", "d@e")),
-    }
-    assert certificate_names(shown) == {"a", "b", "spiffe://c", "10.0.0.1"}

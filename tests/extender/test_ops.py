@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.runtime.http_server import Health
 from leadsman.runtime.version import VERSION
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Starter
-
-
-async def test_it_is_not_ready_before_its_readiness_says_so(starts: "Starter") -> None:
-    async with starts(ops=True, readiness=lambda: Health(False, "waits")) as extender:
-        assert await extender.get("/readyz") == (503, "waits\n")
 
 
 async def test_while_draining_it_is_not_ready(starts: "Starter") -> None:

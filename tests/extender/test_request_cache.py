@@ -38,13 +38,6 @@ def test_what_kube_scheduler_asks_after_a_filter_call_that_refused_nothing_is_no
     assert reader.read_args(bytearray(captured(f"names-{nodes}-prioritize"))) is asked
 
 
-def test_the_same_pod_is_the_same_object_for_other_nodes() -> None:
-    reader = CachedArgsReader()
-    first, other = (reader.read_args(body(names)) for names in (["a", "b"], ["a"]))
-    assert other.pod is first.pod
-    assert other.node_names == ("a",)
-
-
 @given(st.lists(st.sampled_from("abcdef"), min_size=1), st.randoms())
 def test_the_same_nodes_in_another_order_are_the_list_met_first(names: list[str], rng: random.Random) -> None:
     reader = CachedArgsReader()

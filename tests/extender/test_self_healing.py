@@ -1,7 +1,6 @@
 """Placeholders that kube-scheduler would evict, dead nodes and held room, over HTTP with a real scheduler's bodies."""
 
 import json
-import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,21 +105,6 @@ async def test_a_placeholder_gives_way_to_the_pod_that_it_stands_for(
     async with starts(self_healing=healing(body, **stated)) as extender:
         answer = await extender.asked("/preempt", body)
         assert sorted(answer["NodeNameToMetaVictims"]) == ["node-00001", "node-00002"]
-
-
-async def test_explain_shows_the_placeholders_that_stayed(starts: "Starter", captured: "Captured") -> None:
-    """Also when the pod was filtered a moment ago."""
-    body = captured("preempt-names")
-    filtered = json.dumps({"Pod": json.loads(body)["Pod"], "NodeNames": ["node-00009"]}).encode()
-    async with starts(self_healing=healing(body)) as extender:
-        await extender.asked("/filter", filtered)
-        await extender.asked("/preempt", body)
-        page = await extender.told("default/hi-00000")
-    told = re.split(r"\n(?=node-)", page)
-    lines = {line.split()[0]: line for line in told if line.startswith("node-")}
-    assert "the pod would evict a placeholder, which holds room for other pods" in lines["node-00000"]
-    assert "refused" in lines["node-00001"]
-    assert "kept" in lines["node-00002"]
 
 
 async def test_a_dead_node_is_refused_in_filter_and_preempt(

@@ -16,7 +16,6 @@ from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import POSTS_AT_ONCE, Route
 from leadsman.sources.delay.delay_sources import DelaySources
 from tests.extender.api.conftest import Api, ApiStarter
-from tests.page_server import SLOW_MS
 
 POD = (
     "kind: Pod\nmetadata: {name: p, labels: {delay_edge-a-0000: '12'}}\nspec: {containers: [{name: c, image: private}]}"
@@ -112,13 +111,6 @@ async def test_an_error_names_the_field_and_what_is_allowed(
     assert (body["error"]["field"], body["error"]["allowed"]) == (field, allowed)
 
 
-async def test_the_slow_node_is_named_and_its_peers_are_not(api: Api) -> None:
-    _, groups = await api.get("/delays/groups")
-    assert {each["node"] for each in groups["slow_nodes"]} <= {api.cluster.slow}
-    _, detail = await api.get(f"/nodes/{api.cluster.slow}")
-    assert detail["median_rtt_ms"] > SLOW_MS
-
-
 async def test_a_lost_window_is_lost_and_never_a_number(starts_api: ApiStarter) -> None:
     async with starts_api(nodes=60) as api:
         _, cells = await api.get("/delays/cells?rows=60&columns=60")
@@ -164,11 +156,6 @@ async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywher
     problems = [each["text"] for each in (await api.get("/overview"))[1]["problems"]]
     assert f"edge-a-0000: {why}" in problems
     assert not any("edge-e-0006" in each for each in problems)
-
-
-async def test_a_mistyped_node_is_refused_with_the_nearest_name(api: Api) -> None:
-    _, body = await api.get("/nodes/edge-e-005")
-    assert body["error"]["message"] == "there is no node 'edge-e-005'; did you mean edge-e-0005?"
 
 
 async def test_what_if_decides_and_keeps_nothing(api: Api) -> None:

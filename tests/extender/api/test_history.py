@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender.api.delay_table import DelayTable
-from extender.api.history import DelayHistory, began_at, node_shifts_ms
+from extender.api.history import DelayHistory, node_shifts_ms
 from extender.api.requests import from_iso
 
 BEGAN = 1_700_000_000.0 // 3600 * 3600
@@ -112,20 +112,3 @@ def test_a_node_that_moved_alone_is_the_only_one_that_did(nodes: int, shift_ms: 
 def test_of_three_nodes_nobody_can_tell_which_one_moved() -> None:
     one, other = np.array(list(permutations(range(3), 2))).T
     assert np.isnan(node_shifts_ms(one, other, np.full(6, 9.0), 3)).all()
-
-
-@pytest.mark.parametrize(
-    ("shift_since_ms", "place"),
-    [
-        ([35, 35, 35, 1, 0, 0], 3),
-        ([np.nan, 35, 34, 0], 3),
-        ([-35, -36, 0], 2),
-        ([0, 0], 0),
-        ([], 0),
-        ([0, 35, 0], 2),
-    ],
-)
-def test_it_stands_where_it_stands_since_the_last_moment_from_which_it_moved(
-    shift_since_ms: list[float], place: int
-) -> None:
-    assert began_at(shift_since_ms) == place

@@ -4,14 +4,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from tests.browser import Tab
 from tests.extender.page.conftest import DESK, PHONE, Show
@@ -281,40 +279,3 @@ async def test_a_pasted_pod_is_decided_and_a_bad_one_is_refused_with_the_reason_
 async def decide(tab: Tab, yaml: str) -> None:
     await tab.evaluate(f"void (document.querySelector('textarea').value = {json.dumps(yaml)})")
     await tab.evaluate("void document.querySelector('button.primary').click()")
-
-
-DICHROMACIES: Mapping[str, Sequence[Sequence[float]]] = {
-    "all colors": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.01182, 0.04294, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.3039]],
-}
-"""What is seen of linear RGB: Machado, Oliveira, Fernandes, IEEE TVCG 15 (2009), severity 1."""
-
-STEPS, LEAST_DIFFERENCE = 8, 6.0
-"""So many equal steps of the scale differ by so much of CIE 1976, where 2.3 is just seen."""
-
-
-async def test_far_is_brighter_in_both_themes_and_reads_without_telling_hues_apart(tab: Tab, shows: Show) -> None:
-    await shows("#/delays")
-    bar = "[...document.querySelector('.legend-bar').getContext('2d').getImageData(0, 0, 256, 1).data]"
-    await tab.wait_for("document.querySelector('.legend-bar')")
-    pixels = await tab.evaluate(bar)
-    await tab.prefer("dark")
-    assert await tab.evaluate(bar) == pixels, "a color means the same in both themes"
-    linear = _linear(np.array(pixels, float).reshape(256, 4)[:, :3] / 255)
-    for kind, seen in DICHROMACIES.items():
-        lab = _lab(np.clip(linear @ np.array(seen).T, 0, 1))[:: 255 // STEPS]
-        assert np.diff(lab[:, 0]).min() > 0, kind
-        assert np.linalg.norm(np.diff(lab, axis=0), axis=1).min() > LEAST_DIFFERENCE, kind
-
-
-def _linear(rgb: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-
-
-def _lab(linear: NDArray[np.float64]) -> NDArray[np.float64]:
-    """CIELAB under D65."""
-    xyz = linear @ np.array([[0.4124, 0.2126, 0.0193], [0.3576, 0.7152, 0.1192], [0.1805, 0.0722, 0.9505]])
-    f = np.cbrt(xyz / [0.9505, 1.0, 1.089])
-    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], axis=1)
