@@ -1,7 +1,5 @@
 """However certificates are made, by a job, by cert-manager or by hand, the chart names the same ones."""
 
-import json
-
 import kubernetes_validate
 import pytest
 
@@ -66,11 +64,3 @@ def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Templa
     member, trust = (made[name] for name in (MEMBER_SECRET, TRUST_CONFIG_MAP))
     assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
     assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
-
-
-@pytest.mark.parametrize("replicas", [1, 3, 5])
-def test_an_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
-    text = json.dumps(template(f"etcd.replicas={replicas}"))
-    assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:9004") == 2, "settings, member"
-    assert "http://leadsman-etcd" not in text
-    assert "http://$(POD_NAME)" not in text

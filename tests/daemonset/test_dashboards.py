@@ -52,10 +52,3 @@ def test_every_metric_of_rules_and_dashboards_is_made_by_the_code() -> None:
     used = {name for each in expressions() for name in re.findall(r"(?<![:\w])leadsman_\w+", each)}
     assert len(used) > 60
     assert used - {name for family in metric_families() for name in family.series} == set()
-
-
-def test_recorded_series_are_used_by_the_name_that_they_are_recorded_under() -> None:
-    groups = yaml.safe_load(RULES.read_text())["spec"]["groups"]
-    recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
-    used = {name for each in expressions() for name in re.findall(r"leadsman:[\w:]+", each)}
-    assert used <= recorded

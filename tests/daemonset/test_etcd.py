@@ -67,14 +67,6 @@ def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd,
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_no_two_members_share_a_node(find: "Find") -> None:
-    spec = find("StatefulSet", "leadsman-etcd")["spec"]
-    (rule,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert rule["topologyKey"] == "kubernetes.io/hostname"
-    assert rule["labelSelector"] == spec["selector"]
-
-
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
 def test_members_show_each_other_the_certificate_of_their_names(initial: dict[str, Any]) -> None:
     args = [argument.replace("$(POD_NAME)", "leadsman-etcd-0") for argument in initial["args"]]
     flags = EtcdFlags.parse(args[args.index("--") + 1 :])

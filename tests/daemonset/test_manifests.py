@@ -113,14 +113,6 @@ def test_a_drain_takes_one_replica_at_a_time_and_is_never_refused_the_only_one(
         assert budgets[name]["spec"]["maxUnavailable"] == 1
 
 
-def test_pods_run_under_accounts_and_a_priority_that_exist(objects: "Objects", workloads: "Objects") -> None:
-    names = {(o["kind"], o["metadata"]["name"]) for o in objects}
-    for workload in workloads:
-        pod = workload["spec"]["template"]["spec"]
-        assert ("ServiceAccount", pod["serviceAccountName"]) in names
-        assert ("PriorityClass", pod["priorityClassName"]) in names
-
-
 def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads: "Objects") -> None:
     """Kubernetes leaves an unknown $(NAME) as it stands."""
     for workload in workloads:

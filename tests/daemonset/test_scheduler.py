@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from leadsman.cli.certs import default_server_names
 from leadsman.cli.scheduler_files import ConfigureSettings, plan_changes
 
 TOP = {
@@ -67,10 +66,6 @@ def test_every_field_is_known_and_of_its_type(scheduler: dict[str, Any], extende
     assert set(scheduler["clientConnection"]) <= CLIENT
     assert set(scheduler["leaderElection"]) <= LEADER
     assert {name: type(value) for name, value in extender.items()} == {name: EXTENDER[name] for name in extender}
-
-
-def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender: dict[str, Any]) -> None:
-    assert extender["tlsConfig"]["serverName"] in default_server_names("leadsman")
 
 
 def test_it_is_what_configure_scheduler_writes(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:

@@ -62,21 +62,6 @@ def test_another_command_in_the_agent_s_image_says_which_image_has_it(environ: d
         assert done.returncode == 0, done.stderr
 
 
-NOT_COMPILED = """
-import sys
-from pathlib import Path
-from leadsman.cli.main import build_parser
-build_parser({}, "agent")
-specs = [module.__spec__ for module in sys.modules.values() if getattr(module, "__spec__", None)]
-print(*(spec.name for spec in specs if spec.cached and not Path(spec.cached).exists()))
-"""
-
-
-def test_an_agent_compiles_nothing_at_its_start(environ: dict[str, str]) -> None:
-    done = run(environ, "python", "-c", NOT_COMPILED)
-    assert (done.stdout, done.stderr) == ("\n", "")
-
-
 def test_its_agent_measures_and_reports(image: Path, name: str, environ: dict[str, str], tmp_path: Path) -> None:
     if name == AGENT:
         assert not (site_packages(image) / "numpy").exists()

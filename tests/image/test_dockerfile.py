@@ -45,8 +45,3 @@ def test_the_process_is_leadsman_itself_and_not_root(runtime: "Steps") -> None:
     assert run["USER"] == "10001:10001"
     assert json.loads(run["ENTRYPOINT"]) == ["leadsman"]
     assert json.loads(run["CMD"]) == ["--help"]
-
-
-def test_a_read_only_root_is_enough(runtime: "Steps") -> None:
-    assert "PYTHONDONTWRITEBYTECODE=1" in str([arguments for name, arguments in runtime if name == "ENV"])
-    assert not {"RUN", "VOLUME", "WORKDIR"} & {name for name, _ in runtime}

@@ -71,9 +71,3 @@ def test_unreleased_lines_get_the_heading_and_are_the_notes(checkout: Path, caps
     capsys.readouterr()
     main([NEXT, "--notes"], checkout, "")
     assert capsys.readouterr().out.strip() == before
-
-
-def test_it_tags_the_commit(checkout: Path) -> None:
-    main([NEXT], checkout, "2026-12-01")
-    assert git(checkout, "rev-list", "-n1", f"v{NEXT}") == git(checkout, "rev-parse", "HEAD")
-    assert git(checkout, "status", "--porcelain") == ""

@@ -46,12 +46,6 @@ def test_the_client_is_kube_scheduler_unless_named(given) -> None:
     assert parsed(*given, "--tls-client-name", "a, b").tls.client_names == {"a", "b"}
 
 
-@pytest.mark.parametrize("half", ["--delay-matrix", "--delay-metadata"])
-def test_a_matrix_without_its_metadata_is_refused(file, half: str) -> None:
-    with pytest.raises(ValueError, match="--delay-matrix and --delay-metadata belong together"):
-        parsed("--plain-http", half, file)
-
-
 @pytest.mark.parametrize("said", ["5,25.5", "[5, 25.5]", " 5 , 25.5 "])
 def test_layers_may_come_by_the_originals_name(said: str) -> None:
     assert parsed("--plain-http", INITIAL_CLUSTER_LAYERS=said).delays.initial_layers_ms == (5.0, 25.5)
@@ -62,8 +56,3 @@ def test_layers_that_are_no_milliseconds_are_refused(said: str, capsys: pytest.C
     with pytest.raises(SystemExit):
         parsed("--plain-http", "--initial-layers", said)
     assert "want milliseconds, 0 to 60000, comma-separated" in capsys.readouterr().err
-
-
-def test_self_healing_needs_an_api_server() -> None:
-    with pytest.raises(ValueError, match=r"^--self-healing needs the API server; name it with --kube-api or"):
-        parsed("--plain-http", "--self-healing")

@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -176,30 +175,3 @@ def test_doctor_reads_version_nodes_clocks_and_rights_of_the_cluster(
     assert found["clocks", "error"].startswith("edge-1 is ")
     assert found["clocks", "error"].endswith(" s ahead of the API server")
     assert found["state", "error"].startswith(f"{POD}: kubectl port-forward to {POD}: ")
-
-
-@pytest.mark.slow
-def test_doctor_names_a_right_that_a_component_lacks(api: KubeApiServer, kubectl_leadsman: KubectlLeadsman) -> None:
-    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-    binding = api.call("GET", f"{bindings}/leadsman-agent-pods")
-    api.call("DELETE", f"{bindings}/leadsman-agent-pods")
-    try:
-        deadline = time.monotonic() + 60
-        while ("rights", "error") not in (found := findings(kubectl_leadsman("doctor", "-o", "json"))):
-            assert time.monotonic() < deadline, found
-    finally:
-        again = {**binding, "metadata": {"name": binding["metadata"]["name"]}}
-        api.call("POST", bindings, again)
-    assert found["rights", "error"] in {
-        f"leadsman-agent may {what}: refused" for what in ("list pods", "watch pods", "list events")
-    }
-
-
-@pytest.mark.slow
-def test_doctor_of_somebody_without_rights_names_the_rights_to_ask_for(kubectl_leadsman: KubectlLeadsman) -> None:
-    done = kubectl_leadsman("doctor", "-o", "json", user=STRANGER)
-    found = findings(done)
-    assert done.returncode == 1
-    assert "cannot list resource" in found["agents", "unknown"]
-    assert "cannot impersonate" in found["rights", "unknown"]
-    assert "cannot list resource" in found["extender", "error"]

@@ -7,23 +7,7 @@ from types import ModuleType
 import pytest
 
 from leadsman.cli.flags.options import CommandFailed
-from leadsman.cli.main import COMMANDS, EXIT_FAILED, build_parser, main
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["--vers"],
-        ["agent", "--node", "edge-1"],
-        ["explain", "web-0", "--ext", "http://127.0.0.1:1"],
-        ["simulate", "rewards", "--see", "2"],
-    ],
-)
-def test_a_flag_is_never_abbreviated(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        build_parser({}).parse_args(arguments)
-    assert ended.value.code == 2
-    assert "leadsman" in capsys.readouterr().err
+from leadsman.cli.main import COMMANDS, EXIT_FAILED, main
 
 
 def test_no_command_sends_control_characters_of_strangers_to_the_terminal(

@@ -1,14 +1,10 @@
 """`leadsman snapshot`, as a user calls it."""
 
-import errno
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from leadsman.cli import snapshot
 from leadsman.cli.main import main
 from leadsman.testbed.fake_api_server import ApiServerThread
 
@@ -46,24 +42,6 @@ def test_a_plan_of_the_snapshot_is_that_of_the_files_it_was_made_from(
     file = str(tmp_path / "cluster.json")
     assert main(["snapshot", *edge_files, "-o", file]) == 0
     assert plan_of(["--snapshot", file], capsys) == plan_of(edge_files, capsys)
-
-
-def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(
-    edge_files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "cluster.json"
-    file.write_text("the old one")
-
-    def full(_: object) -> Iterator[bytes]:
-        yield b"{"
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(snapshot, "snapshot_chunks", full)
-    with pytest.raises(SystemExit):
-        main(["snapshot", *edge_files, "-o", str(file)])
-    assert f"{file}: " in capsys.readouterr().err
-    assert file.read_text() == "the old one"
-    assert not list(tmp_path.glob(".cluster.json*"))
 
 
 @pytest.mark.parametrize(

@@ -77,22 +77,6 @@ def test_it_ends_with_what_would_help(
     assert f"what would help: {helps}" in capsys.readouterr().out
 
 
-def test_a_bound_to_a_workload_of_a_generated_cluster_is_looked_up(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file, pod = str(tmp_path / "snapshot.json"), tmp_path / "pod.yaml"
-    assert main(["snapshot", "--generate", "zones=1,racks=1,nodes=3,seed=1", "-o", file]) == 0
-    for workload, said in (
-        ("app-1", " ms from deployment/app-1, "),
-        ("app-99999", "no such node or workload app-99999"),
-    ):
-        pod.write_text(POD.replace("delay_node-1", f"delay_{workload}"))
-        assert main(["explain", "-f", str(pod), "--snapshot", file, "-o", "wide"]) == 0
-        page = capsys.readouterr().out
-        assert said in page
-        assert "not listed yet" not in page
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -71,14 +71,6 @@ def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machi
     assert configure("--undo")[:2] == (0, "no backup of this file: nothing to undo\n")
 
 
-def test_undo_goes_back_past_a_change_of_address(configure, machine) -> None:
-    before = contents(machine)
-    configure()
-    assert configure(url="https://10.96.0.99:9001")[0] == 0
-    assert configure("--undo")[0] == 0
-    assert contents(machine) == before
-
-
 def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine) -> None:
     configure()
     manifest = machine / "manifests/kube-scheduler.yaml"

@@ -42,11 +42,6 @@ def test_the_timeout_of_probes_is_set_by_its_flag() -> None:
     assert agent.probe_settings(parsed("--probe-timeout-seconds", "10", **NODE)).timeout_seconds == 10.0
 
 
-def test_a_timing_that_would_make_healthy_nodes_stale_is_refused() -> None:
-    with pytest.raises(ValueError, match="--call-timeout-seconds 3: want at most 1, as --push-interval-seconds is 1"):
-        agent.settings(parsed("--push-interval-seconds", "1", **NODE))
-
-
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
@@ -72,3 +67,8 @@ def test_a_token_is_sent_over_tls_alone(tmp_path: Path) -> None:
     assert locked.authorization() == {"Authorization": "Bearer s3cret"}
     with pytest.raises(ValueError, match="in the clear"):
         process_flags.etcd_access(parsed("--etcd", "http://etcd:2379", *shown, **NODE))
+
+
+def test_a_timing_that_would_make_healthy_nodes_stale_is_refused() -> None:
+    with pytest.raises(ValueError, match="--call-timeout-seconds 3: want at most 1, as --push-interval-seconds is 1"):
+        agent.settings(parsed("--push-interval-seconds", "1", **NODE))

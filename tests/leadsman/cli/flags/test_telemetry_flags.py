@@ -1,7 +1,5 @@
 """Flags of telemetry policies."""
 
-import pytest
-
 from extender.run import ExtenderSettings
 from leadsman.cli import extender, main
 
@@ -21,11 +19,3 @@ def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
     assert found.prometheus is not None
     assert (found.prometheus.url, found.api.url) == ("https://prom:9090/x", "http://127.0.0.1:1")
     assert (found.poll_interval_seconds, found.age_seconds) == (5.0, 15.0)
-
-
-def test_an_age_of_less_than_two_polls_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"count for 15 s \(--metric-age-seconds\) and are polled every 10 s"):
-        settings(*API, "--telemetry", "custom-metrics", "--sync-seconds", "10")
-    assert settings(
-        *API, "--telemetry", "custom-metrics", "--sync-seconds", "10", "--metric-age-seconds", "20"
-    ).telemetry
