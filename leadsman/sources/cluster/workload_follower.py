@@ -77,13 +77,15 @@ class WorkloadTable:
             return
         table = self._table.copy()
         for namespace, kind, name in self._touched:
-            kinds = dict(table.pop((namespace, name), {}))
+            kinds = dict(table.get((namespace, name), {}))
             kinds.pop(kind, None)
             members = self._members.get((namespace, kind, name))
             if members is not None:
                 kinds[kind] = tuple(sorted(placed for placed in members.values() if placed))
-            if kinds:
+            if kinds:  # In its place: a recording writes a table whose order changes again.
                 table[namespace, name] = MappingProxyType(kinds)
+            else:
+                table.pop((namespace, name), None)
         self._table, self.table = table, MappingProxyType(table)
         self._touched.clear()
 

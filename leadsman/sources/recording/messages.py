@@ -13,7 +13,7 @@ them: all rows of 5,000 nodes are 25 million pairs.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from itertools import count
+from itertools import chain, count
 from typing import Any, get_type_hints
 
 import msgspec
@@ -33,6 +33,7 @@ from leadsman.sources.recording.tables import (
     plain_row,
     table_changes,
     tables_of,
+    without,
 )
 from leadsman.state.snapshot import NodeState
 
@@ -100,12 +101,11 @@ class Head(Struct, frozen=True, array_like=True, tag=0):
 
 
 class Change(Struct, frozen=True, array_like=True, tag=1):
-    """A table loses what is gone, gets what changed, and then has this order; None: the order that comes of it."""
+    """A table loses what is gone, and then gets what changed."""
 
     table: str
     changed: Mapping[Key, Any]
     gone: Sequence[Key] = ()
-    order: Sequence[Key] | None = None
 
 
 class ReadChange(Change, frozen=True, tag=1):
@@ -113,7 +113,6 @@ class ReadChange(Change, frozen=True, tag=1):
 
     changed: dict[Key, Raw]
     gone: list[Key] = []
-    order: list[Key] | None = None
 
 
 class Request(Struct, frozen=True, array_like=True, tag=2):
@@ -206,12 +205,12 @@ class RequestEncoder:
 
     def _changes(self, name: str, table: Table) -> Iterator[bytes]:
         before, self._tables[name] = self._tables.get(name, {}), table
-        changed, gone, order = table_changes(before, table)
+        changed, gone = table_changes(before, table)
+        kept = without(before, gone)
         size = 1 if name.startswith("telemetry.") else KEYS_PER_MESSAGE
-        for start in range(0, len(changed), size) or range(bool(gone or order)):
-            rows = {key: self._row(name, before.get(key), table[key]) for key in changed[start : start + size]}
-            is_last = start + size >= len(changed)  # The order needs all keys.
-            yield _ENCODER.encode(Change(name, rows, () if start else gone, order if is_last else None))
+        for start in range(0, len(changed), size) or range(bool(gone)):
+            rows = {key: self._row(name, kept.get(key), table[key]) for key in changed[start : start + size]}
+            yield _ENCODER.encode(Change(name, rows, () if start else gone))
 
     def _row(self, table: str, before: Any, value: Any) -> object:
         if isinstance(value, NodeState):
@@ -226,9 +225,8 @@ class RequestEncoder:
         if inputs.estimates is not None:
             views[ESTIMATES] = inputs.estimates
         before = self._tables.get("views", {})
-        for place in before.keys() | views.keys():
-            if before.get(place) is not views.get(place):
-                self._rows[place].clear()
+        for place in chain(*table_changes(before, views)):
+            self._rows[place].clear()
         yield from self._changes("views", views)
         if not request.pod.has_delay_bounds:
             return

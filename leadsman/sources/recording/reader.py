@@ -35,7 +35,7 @@ from leadsman.sources.recording.messages import (
     Request,
 )
 from leadsman.sources.recording.segments import HEAD, LARGEST_BLOCK_BYTES, MARK, segment_paths
-from leadsman.sources.recording.tables import apply_changes, field_of, read_row
+from leadsman.sources.recording.tables import field_of, read_row, without
 from leadsman.state.snapshot import NodeState, Snapshot
 
 _SEARCHED_BYTES = 1 << 20
@@ -226,8 +226,9 @@ class RequestDecoder:
             rows = {reference: decoder.decode(raw) for reference, raw in change.changed.items()}
             self._tables["views"][place].rows.update(rows)
             return
-        rows = {key: _read_row(name, before.get(key), key, raw) for key, raw in change.changed.items()}
-        self._tables[name] = apply_changes(before, rows, change.gone, change.order)
+        kept = without(before, change.gone)
+        rows = {key: _read_row(name, kept.get(key), key, raw) for key, raw in change.changed.items()}
+        self._tables[name] = {**kept, **rows}
         self._changed.add(name.partition(".")[0])
 
     def _request(self, message: Request) -> DecidedRequest:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import compress
 from operator import is_, is_not
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Raw
@@ -156,39 +156,24 @@ def _row_decoder(table: str, key: str, codec: Any) -> "msgspec.json.Decoder[Any]
     return decoder
 
 
-class TableChanges(NamedTuple):
-    """What makes one table of another.
+def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[Sequence[K], Sequence[K]]:
+    """The keys that are new or have another value, and those that are gone, by identity.
 
-    changed: keys that are new or have another value. gone: keys that are not there any more.
-    order: all keys, when removing and adding these does not bring them into the order that they have; None: it does.
-    Sums over a table depend on its order in their last digits.
+    All of both, where taking these away and adding those would not bring the keys into their order: sums over a table
+    depend on it in their last digits. Mostly `after` is a copy of `before` with some values replaced: that takes 0.1 ms
+    at 5,000 keys.
     """
-
-    changed: Sequence[Any]
-    gone: Sequence[Any]
-    order: Sequence[Any] | None = None
-
-
-def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> TableChanges:
-    """By identity. Mostly `after` is a copy of `before` with some values replaced: that takes 0.1 ms at 5,000 keys."""
     if before is after:
-        return TableChanges((), ())
+        return (), ()
     if len(before) == len(after) and all(map(is_, before, after)):
-        return TableChanges(list(compress(after, map(is_not, after.values(), before.values()))), ())
+        return list(compress(after, map(is_not, after.values(), before.values()))), ()
+    if [*(key for key in before if key in after), *(key for key in after if key not in before)] != list(after):
+        return list(after), list(before)
     changed = [key for key, value in after.items() if before.get(key) is not value or key not in before]
-    gone = [key for key in before if key not in after]
-    kept = [key for key in before if key in after]
-    expected = [*kept, *(key for key in after if key not in before)]
-    order = list(after)
-    return TableChanges(changed, gone, None if expected == order else order)
+    return changed, [key for key in before if key not in after]
 
 
-def apply_changes(
-    before: Mapping[K, V], changed: Mapping[K, V], gone: Sequence[K], order: Sequence[K] | None
-) -> dict[K, V]:
-    """The table after the changes, as a new one. Where a block is missing, keys of `order` may be too."""
-    after = dict(before)
-    for key in gone:
-        after.pop(key, None)
-    after.update(changed)
-    return after if order is None else {key: after[key] for key in order if key in after}
+def without(table: Mapping[K, V], gone: Sequence[K]) -> Mapping[K, V]:
+    """The table without these keys."""
+    left_out = set(gone)
+    return {key: row for key, row in table.items() if key not in left_out} if gone else table
