@@ -238,7 +238,6 @@ class PodStatus(Part, frozen=True):
     message: str = ""
     pod_ip: str = field(default="", name="podIP")
     host_ip: str = field(default="", name="hostIP")
-    start_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -320,13 +319,6 @@ class ObjectReference(Part, frozen=True):
     field_path: str = ""
 
 
-class EventSource(Part, frozen=True):
-    """Who wrote a core/v1 Event."""
-
-    component: str = ""
-    host: str = ""
-
-
 class EventSeries(Part, frozen=True):
     """How often an Event was seen."""
 
@@ -350,8 +342,6 @@ class Event(Part, frozen=True):
     message: str = ""
     count: int | None = None
     series: EventSeries | None = None
-    source: EventSource = EventSource()
-    reporting_component: str = ""
     event_time: Time | None = None
     first_timestamp: Time | None = None
     last_timestamp: Time | None = None

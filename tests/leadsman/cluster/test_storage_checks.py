@@ -85,12 +85,6 @@ def test_claims_that_go_nowhere(node: "MakeNode", pod: "MakePod", known: Storage
     assert refusals(cluster, pod("p", claims=("data",)), "a") == (reason,)
 
 
-def test_a_pod_may_use_its_own_exclusive_claim(node: "MakeNode", pod: "MakePod") -> None:
-    known = storage(Claim("default", "data", "v", access_modes=("ReadWriteOncePod",)), Volume("v"))
-    bound = pod("p", "a", claims=("data",))
-    assert refusals(cluster_of([node("a")], [bound], storage=known), bound, "a") == ()
-
-
 def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: "MakeNode", pod: "MakePod") -> None:
     claims = {("default", name): Claim("default", name, name) for name in ("one", "two", "same")}
     handles = {"one": "h1", "two": "h2", "same": "h1"}

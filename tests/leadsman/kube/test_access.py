@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.kube import access
-from leadsman.kube.access import ApiAccess, ApiAccessError, NotInCluster
+from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound, Unavailable
 from leadsman.kube.objects import Pod
@@ -74,24 +74,10 @@ async def test_a_client_shows_its_certificate(authority) -> None:
                 await stranger.get(PODS.path(), Pod)
 
 
-async def test_another_name_may_be_expected_of_the_server(authority) -> None:
-    async with FakeApiServer(tls=authority.server_context("kubernetes.default")) as api:
-        await asked(ApiAccess(api.url, ca=authority.pem, server_name="kubernetes.default"))
-        async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as client:
-            with pytest.raises(Unavailable, match="certificate is not valid for '127"):
-                await client.get(PODS.path(), Pod)
-
-
 async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeApiServer(tls=authority.server_context("127.0.0.1")) as api:
         await asked(ApiAccess(api.url, insecure=True))
     assert f"TLS certificate of {api.url} is not verified" in caplog.text
-
-
-def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "ca.crt").write_text("hello")
-    with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt is not PEM"):
-        access.access_from_url("https://x", tmp_path / "ca.crt")
 
 
 def test_secrets_are_not_shown() -> None:

@@ -109,13 +109,6 @@ async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads
             await client.get(WEB, Pod)
 
 
-async def test_without_its_token_nothing_is_sent(api: FakeApiServer, tmp_path: Path) -> None:
-    async with ApiClient(ApiAccess(api.url, token_file=tmp_path / "token")) as client:
-        with pytest.raises(errors.Unauthorized, match="No such file"):
-            await client.get(WEB, PartialObjectMetadata)
-    assert api.requests == []
-
-
 def test_a_name_cannot_leave_its_place() -> None:
     assert PODS.path("a/b", "../secrets", "log") == "/api/v1/namespaces/a%2Fb/pods/..%2Fsecrets/log"
 
@@ -146,12 +139,3 @@ async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_
         with pytest.raises(errors.NotLeader):
             await writing
     assert api.verbs() == ["get"]
-
-
-async def test_a_write_that_is_repeated_after_a_429_is_not_sent_when_the_lead_has_ended(api: FakeApiServer) -> None:
-    api.put(WEB, {})
-    api.fail("patch", 429, retry_after_seconds=1)
-    async with ApiClient(ApiAccess(api.url), may_write=lambda: not api.requests) as one:
-        with pytest.raises(errors.NotLeader):
-            await one.patch(WEB, {})
-    assert api.verbs() == ["patch"]

@@ -67,13 +67,6 @@ def test_server_namespace_and_token_are_the_contexts(written) -> None:
     assert found.insecure is False
 
 
-def test_a_token_file_stands_beside_the_config_and_is_read_each_time(written, tmp_path: Path) -> None:
-    found = kubeconfig.read(written(config(user={"tokenFile": "token"})))
-    for word in ("old", "new"):
-        (tmp_path / "token").write_text(word)
-        assert found.read_token() == word
-
-
 def test_another_context_may_be_named(written) -> None:
     contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
     assert kubeconfig.read(written(config(contexts=contexts)), "there").namespace == "default"

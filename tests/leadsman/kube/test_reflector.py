@@ -59,19 +59,6 @@ async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, followi
         taken["default", "x"] = taken["default", "web-0"]  # type: ignore[index]
 
 
-async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    """A StatefulSet does so while a follower is away."""
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.put(WEB, pod(metadata={"uid": "another"}))
-        await until(lambda: len(pods.told) == 3)
-    first, deleted, added = pods.told
-    assert (deleted.kind, deleted.object) == (ChangeType.DELETED, first.object)
-    assert (added.kind, added.object.metadata.uid) == (ChangeType.ADDED, "another")
-
-
 async def test_age_counts_from_the_last_word_of_the_api_server(
     api: FakeApiServer, following: "Follow", until: "Until"
 ) -> None:

@@ -117,16 +117,6 @@ async def test_a_server_that_falls_silent_altogether_is_found_again(
         await until(lambda: pods.names == {"web-0", "web-1"})
 
 
-async def test_silences_with_a_word_between_them_are_not_two_running(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    async with following(silence_seconds=0.3) as pods:
-        await until(lambda: len(versions(api)) == 2)
-        api.send_bookmarks()
-        await until(lambda: len(versions(api)) == 3)
-        assert pods.relists == 1
-
-
 async def test_after_a_long_loss_it_is_listed_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     now = 0.0
     async with following(clock=lambda: now, silence_seconds=75) as pods:

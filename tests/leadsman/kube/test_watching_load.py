@@ -2,14 +2,11 @@
 
 import asyncio
 import random
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.kube import client
-from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -72,23 +69,6 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
         api.end_watches()
         await until(lambda: pods.errors["Unavailable"] == 1)
         assert "closed the watch within 1 s" in pods.problem.text
-
-
-async def test_a_token_that_was_rotated_is_read_again_after_a_401(
-    api: FakeApiServer, following: "Follow", until: "Until", tmp_path: Path
-) -> None:
-    token = tmp_path / "token"
-    token.write_text("old")
-    api.token = "old"
-    async with ApiClient(ApiAccess(api.url, token_file=token)) as client, following(client=client) as pods:
-        await until(lambda: api.watches)
-        api.token = "new"
-        api.end_watches()
-        await until(lambda: pods.errors["Unauthorized"])
-        assert pods.names == {"web-0"}
-        token.write_text("new\n")
-        await until(lambda: api.watches)
-        assert pods.relists == 1
 
 
 async def test_a_line_without_an_end_is_not_held_for_ever(

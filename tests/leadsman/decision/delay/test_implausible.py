@@ -99,13 +99,6 @@ def test_the_other_end_is_asked_to_measure(make: "Make") -> None:
     assert select_probe_pairs(pod(24), ["node"], claimed(make, None, 0.001)) == (("node", "ref"),)
 
 
-def test_the_other_end_is_asked_where_a_plausible_report_keeps_the_bound_and_what_counts_does_not(
-    make: "Make",
-) -> None:
-    assert select_probe_pairs(pod(16), ["node"], claimed(make, 15.5)) == (("ref", "node"),)
-    assert select_probe_pairs(pod(21), ["node"], claimed(make, 15.5)) == ()
-
-
 @pytest.mark.parametrize(
     ("lowest_ms", "because"),
     [

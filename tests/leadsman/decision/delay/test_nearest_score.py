@@ -39,14 +39,6 @@ def test_the_scale_is_the_candidates_own(make: "Make") -> None:
     assert values(make, [0.0, 10.0, 20.0]) == [1.0, 0.5, 0.2]
 
 
-def test_rtts_over_powers_of_ten_use_the_range(make: "Make") -> None:
-    assert scores(make, [0.5, 3.0, 5.0, 7.0, 90.0]) == [10, 7, 5, 3, 0]
-
-
-def test_noise_near_zero_is_no_difference(make: "Make") -> None:
-    assert min(values(make, [0.001, 0.002, 0.004])) > 0.99
-
-
 @given(RTTS)
 def test_values_fall_with_the_rtt_and_stay_within_0_and_1(make: "Make", rtts: list[float]) -> None:
     found = values(make, sorted(rtts))

@@ -92,10 +92,7 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
     [
         ("x", False, False, "x cannot be looked up: no node data has arrived yet, and workloads are not listed yet"),
         ("x", True, False, "no such node x; workloads are not listed yet"),
-        ("x", False, True, "no such workload x; no node data has arrived yet"),
         ("node/x", False, True, "node x cannot be looked up: no node data has arrived yet"),
-        ("job/x", True, False, "job/x cannot be looked up: workloads are not listed yet"),
-        ("mine", True, False, "no such node mine; workloads are not listed yet"),
     ],
 )
 def test_nothing_known_yet_is_another_reason(
@@ -125,13 +122,6 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: "Make
         assert filter_nodes(pod, ["edge-1"], facts).kept == ("edge-1",)
     facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(deployment_mine=["mine-2@edge-9"]))
     assert filter_nodes(pod, ["edge-1"], facts).kept == ()
-
-
-def test_another_workload_of_the_name_is_not_ones_own(shop: DecisionInputs) -> None:
-    assert found("job/mine", shop) == NoTarget("no such workload job/mine")
-    assert found("new", shop, PodInfo("default", "p", workload="deployment/other")) == NoTarget(
-        "workload deployment/new has no placed pod"
-    )
 
 
 def test_a_workload_on_too_many_nodes_is_refused(make: "Make") -> None:

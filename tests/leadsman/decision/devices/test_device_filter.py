@@ -133,13 +133,6 @@ def test_a_value_that_cannot_be_read_is_refused_everywhere(make: "Make") -> None
     assert reasons(pod, {"a": CARDS}, make.facts({})) == {"a": "annotation leadsman.dev/bandwidth is '2G'"}
 
 
-def test_who_asks_for_a_part_is_refused_while_nobody_knows_what_is_reserved(make: "Make") -> None:
-    problem = "etcd does not say"
-    assert reasons(asking(FIVE_GB), {"a": CARDS}, make.facts({}), reservations_problem=problem) == {"a": problem}
-    whole = asking(DeviceDemand(({I915: 1},)))
-    assert reasons(whole, {"a": CARDS}, make.facts({}), reservations_problem=problem) == {}
-
-
 def test_a_claim_takes_the_devices_that_it_selects_where_fewest_are_free_after_it(make: "Make") -> None:
     nodes = {
         "empty": NodeDevices(selected={"class gpu": DeviceCount(8, 8)}),

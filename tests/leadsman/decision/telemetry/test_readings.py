@@ -33,13 +33,6 @@ def test_agents_metrics_count_while_the_node_is_fresh(tas: "Tas") -> None:
     assert telemetry_plugins.current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
 
 
-def test_a_policy_may_ask_for_younger_values(tas: "Tas") -> None:
-    facts = known((SnapshotMetrics(),), a=node(99.0, load=1.0), b=node(90.0, load=1.0))
-    young = tas.policy(metrics={"maxAgeSeconds": 5})
-    assert set(telemetry_plugins.current_readings("load", young, facts).values) == {"a"}
-    assert set(telemetry_plugins.current_readings("load", tas.policy(), facts).values) == {"a", "b"}
-
-
 def test_polled_values_age_out_one_by_one(tas: "Tas") -> None:
     column = tas.column({"a": 1, "b": 2}, read_at=80.0)
     column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})

@@ -110,11 +110,6 @@ def test_while_most_of_those_that_report_are_stale_it_says_nothing() -> None:
     assert "telemetry policy ns/p: only 1 of 3 nodes have a current m" in ranked.neutral
 
 
-def test_nothing_measured_is_neutral() -> None:
-    ranked = score_nodes(POD, ("a", "b"), known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {}))
-    assert "telemetry policy ns/p: only 0 of 0 nodes have a current m" in ranked.neutral
-
-
 NODES = "abcdef"
 
 
