@@ -124,17 +124,18 @@ def _decode_member(node: str, item: StoredItem) -> RingMember | None:
         return None
 
 
-# Remembers peers that fell silent and then left the ring, so that they are probed on for a while.
-#
-# A node that dies leaves the ring when its lease expires. Whether it is dead may be decided later than that, when the
-# API server was away meanwhile; and a node that lives and only cannot reach etcd answers its probes all the time.
-
 LOST_PEER_SECONDS = 300.0
 MAX_LOST_PEERS = 8
 """Lost peers that are probed besides the others: as many as an agent probes on request."""
 
 
 class LostPeers:
+    """Peers that fell silent and then left the ring, and are probed on for a while.
+
+    A node that dies leaves the ring when its lease expires. Whether it is dead may be decided later than that, when
+    the API server was away; and a node that lives and only cannot reach etcd answers its probes all the time.
+    """
+
     def __init__(self) -> None:
         self._probed: dict[str, Peer] = {}
         self._lost: dict[str, tuple[Peer, float]] = {}

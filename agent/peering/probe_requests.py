@@ -9,7 +9,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from random import Random
 
 from prometheus_client import Metric
@@ -111,17 +111,15 @@ class ProbeRequestHandler:
                 await self.serve(_targets(change for change in batch.changes if isinstance(change, Updated)))
 
     async def _accept(self, target: str) -> bool:
-        result = await self._added(target)
+        """Makes the target a peer for a while, and counts what became of the request."""
+        selection, result = self._peer_refresher.selection, "self"
+        if target != selection.own_name:
+            member = await peer_refresh.read_entry(self._store, target)
+            result = "unknown" if member is None else "full"
+            if member is not None and selection.add_requested(member, self._clock()):
+                result = "accepted"
         self.result_counts[result] += 1
         return result == "accepted"
-
-    async def _added(self, target: str) -> str:
-        if target == self._peer_refresher.selection.own_name:
-            return "self"
-        member = await peer_refresh.read_entry(self._store, target)
-        if member is None:
-            return "unknown"
-        return "accepted" if self._peer_refresher.selection.add_requested(member, self._clock()) else "full"
 
     async def _until_measured(self, targets: Collection[str]) -> None:
         for _ in range(round(self._answer_seconds / BURST_INTERVAL_SECONDS)):
@@ -132,15 +130,11 @@ class ProbeRequestHandler:
 
 def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
     """The nodes that the requests name. A request that cannot be decoded is ignored."""
-    targets = (_target(item.value) for item in items)
-    return [target for target in targets if target is not None]
-
-
-def _target(value: bytes) -> str | None:
-    try:
-        return keys.check_node_name(decode_record(ProbeRequest, value).target)
-    except (BadRecord, ValueError):
-        return None
+    targets = []
+    for item in items:
+        with suppress(BadRecord, ValueError):
+            targets.append(keys.check_node_name(decode_record(ProbeRequest, item.value).target))
+    return targets
 
 
 def peering_metrics(requests: ProbeRequestHandler) -> Iterator[Metric]:

@@ -169,8 +169,6 @@ def _total_exits(pod: Pod) -> int:
     return sum(map(exit_count, all_containers(pod)))
 
 
-# The type of a pod, under which its reward is kept.
-
 OTHER_TYPE = "other"
 
 

@@ -25,11 +25,6 @@ from leadsman.kube.resources import PODS
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge
 
-# Looks up the Warning Events of failing pods, and of no others: the load follows the problems.
-#
-# One pod at a time, with a pause between two. A pod that is put forward several times meanwhile is looked up once.
-# When a pod's Events cannot be read, its incidents are counted by its status alone, with causes that may be coarser.
-
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
@@ -37,7 +32,11 @@ MAX_ATTEMPTS = 3
 
 
 class EventLookup:
-    """A queue of pods to look up."""
+    """Looks up the Warning Events of failing pods, and of no others: the load follows the problems.
+
+    One pod at a time, with a pause between two; one that is put forward again meanwhile is looked up once. When a
+    pod's Events cannot be read, its incidents are counted by its status alone, with causes that may be coarser.
+    """
 
     def __init__(
         self, client: ApiClient, ledger: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
@@ -90,9 +89,6 @@ class EventLookup:
         self._attempts.pop(uid, None)
         if uid in self._ledger().pods:
             self._ledger().count_incidents(uid, events)
-
-
-# The settings of following pods, read once from flags and passed down.
 
 
 class PodSettings(Struct, frozen=True):

@@ -104,17 +104,6 @@ def _prober_metrics(prober: Prober, now: float) -> Iterator[Metric]:
         "1 while no peer answers, so that latencies are unknown.",
         prober.stats.local_fault(now) is not None,
     )
-    yield gauge(
-        "leadsman_prober_icmp_refused",
-        "1 when the kernel refuses ICMP sockets, so that all peers are probed by TCP.",
-        prober.icmp_refusal is not None,
-    )
-    yield counter(
-        "leadsman_prober_strays",
-        "Received ICMP messages that match no open probe, by reason.",
-        prober.echoes.unmatched_replies,
-        "reason",
-    )
 
 
 def _seconds(milliseconds: float | None) -> float | None:

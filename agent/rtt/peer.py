@@ -2,10 +2,9 @@
 
 import heapq
 import math
-from collections.abc import Hashable
 from enum import StrEnum
 from random import Random
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -17,9 +16,6 @@ class Peer(Struct, frozen=True):
 
     name: str
     address: str
-
-
-# What became of a probe that left this host.
 
 
 class Answered(NamedTuple):
@@ -75,48 +71,45 @@ def _check(name: str, seconds: float, least: float, most: float) -> None:
         raise ValueError(f"{name} {seconds} s: must be {least:g} to {most:g}")
 
 
-# Schedules each key once an interval, ± 10 %, at a phase of its own.
-#
-# Random phases spread the probes over the interval and keep agents that started together from probing together.
-
-K = TypeVar("K", bound=Hashable)
-
 _JITTER = 0.1
 MAX_FIRST_DELAY_SECONDS = 1.0
 """A new key comes first within this time, however long the interval is."""
 
 
-class ProbeSchedule(Generic[K]):
-    """The next due time of each key."""
+class ProbeSchedule:
+    """Schedules each peer once an interval, ± 10 %, at a phase of its own.
+
+    Random phases spread the probes over the interval and keep agents that started together from probing together.
+    """
 
     def __init__(self, interval_seconds: float, rng: Random) -> None:
         self.interval_seconds = interval_seconds
         """May be changed; a change holds from each key's next turn on."""
         self._rng = rng
-        self._heap: list[tuple[float, int, K]] = []
-        self._serials: dict[K, int] = {}
+        self._heap: list[tuple[float, int, str]] = []
+        self._serials: dict[str, int] = {}
         self._serial = 0
 
     def __len__(self) -> int:
         return len(self._serials)
 
-    def add(self, key: K, now: float) -> None:
+    def add(self, key: str, now: float) -> None:
         """Adds a key, first due at a random time within an interval, or MAX_FIRST_DELAY_SECONDS if that is shorter."""
         self._serial += 1
         self._serials[key] = self._serial
         first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
         heapq.heappush(self._heap, (now + first, self._serial, key))
 
-    def hasten(self, key: K, when: float) -> None:
+    def hasten(self, key: str, when: float) -> None:
         """Moves the key's next turn forward to `when`; the turns after it follow from there."""
         self._serial += 1
         self._serials[key] = self._serial
         heapq.heappush(self._heap, (when, self._serial, key))
 
-    def remove(self, key: K) -> None:
+    def remove(self, key: str) -> None:
         del self._serials[key]
 
-    def due(self, now: float) -> list[K]:
+    def due(self, now: float) -> list[str]:
         """The keys that are due, each once. Turns that were missed are not caught up."""
         keys = []
         while self._heap and self._heap[0][0] <= now:

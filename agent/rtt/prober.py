@@ -140,7 +140,7 @@ class Prober:
         icmp_retry_seconds: between two tries to open ICMP sockets that the kernel refused.
         """
         self._settings, self._clock, self._opener = settings, clock, opener
-        self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
+        self._schedule: ProbeSchedule = ProbeSchedule(settings.interval_seconds, rng or Random())
         self.echoes, self._icmp_retry_seconds = self._echoes_on({}), icmp_retry_seconds
         self._handshakes = 0
         self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")

@@ -198,12 +198,6 @@ def _cross_calibrate(
         predictors.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
         measured.append(log_ms)
         pair.append(np.flatnonzero(part == number)[of])
-    return _calibrate_on_held_out(predictors, measured, pair)
-
-
-def _calibrate_on_held_out(
-    predictors: Sequence[ErrorPredictors], measured: Sequence[Floats], pair: Sequence[Indices]
-) -> tuple[Calibration, float]:
     if not predictors:
         return UNCALIBRATED, float("inf")
     joined = ErrorPredictors(*(np.concatenate(column) for column in zip(*predictors, strict=True)))

@@ -15,7 +15,7 @@ def simulate(schedule, start, end, step=0.01):
 
 def test_every_key_comes_once_an_interval() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
-    for key in range(100):
+    for key in map(str, range(100)):
         schedule.add(key, 0.0)
     counts = Counter(key for _, key in simulate(schedule, 0.0, 100.0))
     assert len(counts) == 100
@@ -24,7 +24,7 @@ def test_every_key_comes_once_an_interval() -> None:
 
 def test_a_thousand_keys_are_spread_over_the_interval() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
-    for key in range(1000):
+    for key in map(str, range(1000)):
         schedule.add(key, 0.0)
     bursts = Counter(round(now, 2) for now, _ in simulate(schedule, 0.0, 3.0))
     assert max(bursts.values()) < 30
