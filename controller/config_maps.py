@@ -11,18 +11,14 @@ from msgspec import Struct
 from controller.keeper import Tools
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
+from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.resources import CONFIG_MAPS
 from leadsman.published.documents import BadDocument, Document
 
 T = TypeVar("T", bound=Struct)
 
 
-class _Metadata(Struct, rename="camel"):
-    resource_version: str = ""
-
-
-class _ConfigMap(Struct, rename="camel"):
-    metadata: _Metadata
+class _ConfigMap(IdentifiedObject, frozen=True, rename="camel"):
     data: dict[str, str] = {}
     binary_data: dict[str, str] = {}
 

@@ -5,7 +5,6 @@ Everything it knows of marks is read from the cluster, so another leader goes on
 
 import hashlib
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -279,7 +278,7 @@ class DeviceHealthKeeper(Keeper):
         }
 
     def families(self) -> Iterator[Metric]:
-        plan, changed = self.plan, {"gone": "changed", "conflict": "changed"}
+        plan = self.plan
         devices = plan.memory.devices.values() if plan else ()
         yield gauge(
             "leadsman_device_health_devices",
@@ -292,13 +291,11 @@ class DeviceHealthKeeper(Keeper):
             },
             "state",
         )
-        writes = Counter(done=0, changed=0, failed=0)
-        for (_, result), count in self._actions.results.items():
-            writes[changed.get(result, result)] += count
         yield counter(
             "leadsman_device_health_writes",
-            "Marks on devices that were set, changed or removed, by result; changed: planned again.",
-            writes,
+            "Marks on devices that were set, changed or removed, by what and result.",
+            self._actions.results,
+            "action",
             "result",
         )
 

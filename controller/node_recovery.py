@@ -18,7 +18,7 @@ from controller.keeper import Actions, Keeper, Tools
 from controller.moves import Replacement
 from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import NotFound
-from leadsman.kube.objects import ObjectReference
+from leadsman.kube.objects import IdentifiedObject, ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Truth
@@ -46,13 +46,7 @@ class _NodeSpec(Struct, frozen=True):
     taints: tuple[dict[str, Any], ...] = ()
 
 
-class _NodeMetadata(Struct, frozen=True, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
-
-
-class _Node(Struct, frozen=True):
-    metadata: _NodeMetadata
+class _Node(IdentifiedObject, frozen=True):
     spec: _NodeSpec = _NodeSpec()
 
 
