@@ -13,12 +13,10 @@ from prometheus_client.core import Metric
 
 from controller.keeper import Keeper, Tools
 from controller.watched_pods import WatchedPod
-from leadsman.kube.errors import ApiError
 from leadsman.kube.events import warnings_about
 from leadsman.kube.objects import Event
 from leadsman.kube.reflector import Reflector
 from leadsman.rewards.incident_causes import IncidentCause
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter
 from leadsman.runtime.token_bucket import TokenBucket
 
@@ -52,6 +50,10 @@ class BindFailureCounter(Keeper):
     """
 
     name = "count bind failures"
+    problem_texts = (
+        "controller cannot read Events of pods that failed to bind; it tries again (may it list events?)",
+        "controller reads Events of pods that failed to bind again",
+    )
 
     def __init__(self, tools: Tools, pending: Reflector[WatchedPod], rate: TokenBucket) -> None:
         super().__init__(tools, [pending])
@@ -59,11 +61,6 @@ class BindFailureCounter(Keeper):
         self._pending, self._rate = pending, rate
         self._read_at: dict[str, float] = {}
         self._counted: dict[str, dict[str, int]] = {}
-        self._problem = ProblemLog(
-            _log,
-            "controller cannot read Events of pods that failed to bind; it tries again (may it list events?)",
-            "controller reads Events of pods that failed to bind again",
-        )
 
     async def keep(self) -> None:
         """Reads the Events that are due."""
@@ -89,13 +86,7 @@ class BindFailureCounter(Keeper):
 
     async def _read_events(self, pod: WatchedPod) -> None:
         """Events that cannot be read now are read when the pod is due again."""
-        try:
-            events = await warnings_about(self.tools.client, pod.metadata)
-        except ApiError as error:
-            self._problem.report(error)
-            return
-        self._problem.clear()
-        for event in events:
+        for event in await warnings_about(self.tools.client, pod.metadata):
             self._count(pod, event)
 
     def _count(self, pod: WatchedPod, event: Event) -> None:

@@ -4,6 +4,7 @@ A write carries the version that was read, so two leaders never overwrite each o
 """
 
 from base64 import b64decode, b64encode
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -19,8 +20,8 @@ T = TypeVar("T", bound=Struct)
 
 
 class _ConfigMap(IdentifiedObject, frozen=True, rename="camel"):
-    data: dict[str, str] = {}
-    binary_data: dict[str, str] = {}
+    data: Mapping[str, str] = {}
+    binary_data: Mapping[str, str] = {}
 
 
 class DocumentObject(Generic[T]):

@@ -4,7 +4,6 @@ What a status says is decided in `taspolicy_document`. A pod without its policy 
 one that names none; nothing but its Event would show that to its owner.
 """
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -24,7 +23,7 @@ from leadsman.decision.telemetry.taspolicy import (
 )
 from leadsman.decision.telemetry.taspolicy_document import build_status
 from leadsman.decision.telemetry.telemetry_plugins import reporting_nodes
-from leadsman.kube.errors import ApiError, NotFound, NotLeader
+from leadsman.kube.errors import NotFound
 from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
@@ -32,8 +31,6 @@ from leadsman.kube.reflector import Reflector
 from leadsman.runtime.scrape import gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyObject
-
-_log = logging.getLogger(__name__)
 
 REWRITE_INTERVAL_SECONDS = 60.0
 """Between two writes of the same status: a CRD may prune it, or another controller may overwrite it."""
@@ -46,6 +43,10 @@ class PolicyStatusWriter(Keeper):
     """Writes the status of policies where it differs, and an Event when a policy is refused."""
 
     name = "write status of policies"
+    problem_texts = (
+        f"controller cannot write the status of a policy; it tries again after {REWRITE_INTERVAL_SECONDS:g} s",
+        "controller writes the status of policies again",
+    )
 
     def __init__(self, tools: Tools, objects: Callable[[], Mapping[ObjectKey, TasPolicyObject]]) -> None:
         super().__init__(tools)
@@ -53,7 +54,7 @@ class PolicyStatusWriter(Keeper):
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
     async def keep(self) -> None:
-        """Writes one after the other: there are few policies."""
+        """Writes one after the other: there are few policies. After one that fails, the others wait a turn."""
         if self.tools.is_dry_run:
             return
         policies, inputs = list(self._objects().values()), self.tools.inputs()
@@ -83,29 +84,17 @@ class PolicyStatusWriter(Keeper):
         if messages == last_messages and self.tools.clock() - at < REWRITE_INTERVAL_SECONDS:
             return
         self._written_at[policy.key] = messages, self.tools.clock()
-        if await self._patch(policy, status) and accepted["status"] == "False" and messages != last_messages:
+        path = TASPOLICY_RESOURCE.path(policy.metadata.namespace, policy.metadata.name, "status")
+        try:
+            await self.tools.client.patch(path, {"status": status})
+        except NotFound:
+            return
+        if accepted["status"] == "False" and messages != last_messages:
             about = ObjectReference(
                 TASPOLICY_KIND, policy.metadata.namespace, policy.metadata.name, policy.metadata.uid
             )
             api = f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}"
             self.tools.tell(about, "PolicyRefused", accepted["message"], "Accept", warning=True, api_version=api)
-
-    async def _patch(self, policy: TasPolicyObject, status: dict[str, Any]) -> bool:
-        path = TASPOLICY_RESOURCE.path(policy.metadata.namespace, policy.metadata.name, "status")
-        try:
-            await self.tools.client.patch(path, {"status": status})
-        except (NotFound, NotLeader):
-            return False
-        except ApiError as error:
-            _log.warning(
-                "cannot write the status of policy %s: %s: %s; retrying in %g s",
-                policy.key,
-                type(error).__name__,
-                error,
-                REWRITE_INTERVAL_SECONDS,
-            )
-            return False
-        return True
 
 
 def _unreported_metrics(used: TasPolicy | None, inputs: DecisionInputs) -> list[str]:

@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache
 from controller.watched_pods import WatchedPod
-from leadsman.kube.errors import ApiError, NotFound, NotLeader
+from leadsman.kube.errors import NotFound
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
@@ -34,6 +34,10 @@ class Requeuer(Keeper):
     """
 
     name = "requeue pods"
+    problem_texts = (
+        "controller cannot annotate a node so that kube-scheduler tries refused pods again; it retries",
+        "controller annotates nodes again",
+    )
 
     def __init__(
         self,
@@ -53,11 +57,6 @@ class Requeuer(Keeper):
             "controller filters nodes for waiting pods again",
             logging.ERROR,
         )
-        self._touch_problem = ProblemLog(
-            _log,
-            "controller cannot annotate a node so that kube-scheduler tries refused pods again; it retries",
-            "controller annotates nodes again",
-        )
 
     async def keep(self) -> None:
         began = time.perf_counter()
@@ -75,8 +74,8 @@ class Requeuer(Keeper):
         if not plan.faults:
             self._filter_problem.clear()
         if self._touch and self._rate.try_take():
-            touch, self._touch = self._touch, None
-            await self._annotate(touch)
+            await self._annotate(self._touch)
+            self._touch = None
 
     def forget(self) -> None:
         self._memory, self._touch = NO_MEMORY, None
@@ -92,11 +91,7 @@ class Requeuer(Keeper):
         annotations = {RETRIED_AT_ANNOTATION: f"{now:%Y-%m-%dT%H:%M:%S.%fZ}"}
         try:
             await self.tools.client.patch(NODES.path("", touch.node), {"metadata": {"annotations": annotations}})
-            self.touched += 1
-            self._touch_problem.clear()
-            _log.info("annotated node %s so that kube-scheduler retries: %s", touch.node, touch.reason)
-        except (NotFound, NotLeader):
+        except NotFound:
             return
-        except ApiError as error:
-            self._touch = touch
-            self._touch_problem.report(error)
+        self.touched += 1
+        _log.info("annotated node %s so that kube-scheduler retries: %s", touch.node, touch.reason)
