@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import NamedTuple
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -44,30 +44,35 @@ class PluginState(Struct, frozen=True):
     failures: int
 
 
-class Asked(NamedTuple):
-    """A decision's question about these nodes. end: monotonic seconds until which the decision waits."""
-
-    question: Future[Answer]
-    end: float
-    nodes: Sequence[str]
-
-
 class RemotePlugin:
-    """A filter or score of another package.
+    """A filter or score of another package. Where nobody asked it ahead, it is asked when its turn comes, and each
+    question has its own time, as in a plan."""
 
-    asked: None: it is asked when its turn comes, and each question has its own time, as in a plan.
-    """
+    def __init__(self, plugin: Plugin) -> None:
+        self.name, self._plugin = plugin.name, plugin
+        self._asked: tuple[Future[Answer], Sequence[str], float] | None = None
 
-    def __init__(self, plugin: Plugin, asked: Asked | None = None) -> None:
-        self.name, self._plugin, self._asked = plugin.name, plugin, asked
+    def ask(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, began: float) -> None:
+        """Asks about these nodes ahead. began: monotonic seconds from which the shared time of all plugins counts."""
+        self._asked = self._question(pod, nodes, inputs, began)
+
+    def close(self) -> None:
+        """Nobody wants the answer any more."""
+        if self._asked:
+            self._asked[0].cancel()
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return Evidence()
 
     def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> tuple[Answer, Sequence[str]]:
         """The answer and the nodes that it is about. Unanswered."""
-        asked = self._asked or Asked(self._plugin.ask(pod, nodes, inputs), _end(time.monotonic()), nodes)
-        return self._plugin.wait_for(asked.question, asked.end), asked.nodes
+        question, about, end = self._asked or self._question(pod, nodes, inputs, time.monotonic())
+        return self._plugin.wait_for(question, end), about
+
+    def _question(
+        self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, began: float
+    ) -> tuple[Future[Answer], Sequence[str], float]:
+        return self._plugin.ask(pod, nodes, inputs), nodes, began + process.ALL_PLUGINS_SECONDS
 
 
 class RemoteFilter(RemotePlugin):
@@ -147,39 +152,20 @@ class PluginHost:
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         """As decide.filter_nodes, and then by the plugins, which all work meanwhile."""
-        candidates = CandidateNodes.of(nodes)
-        with self._asked(_filters(inputs.policy), pod, candidates, inputs) as asked:
-            remote = [RemoteFilter(*each) for each in asked]
+        candidates, plugins = CandidateNodes.of(nodes), self._kept(_filters(inputs.policy))
+        with _asking([RemoteFilter(each) for each in plugins], pod, candidates, inputs) as remote:
             return filter_nodes(pod, candidates, inputs, (*FILTERS, *remote))
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""
-        candidates = CandidateNodes.of(nodes)
-        with self._asked(_scores(inputs.policy), pod, candidates, inputs) as asked:
-            remote = [RemoteScore(*each) for each in asked]
+        candidates, plugins = CandidateNodes.of(nodes), self._kept(_scores(inputs.policy))
+        with _asking([RemoteScore(each) for each in plugins], pod, candidates, inputs) as remote:
             return score_nodes(pod, candidates, inputs, (*SCORES, *remote))
 
     def judges_of_plan(self) -> tuple[Filter, Score]:
         """As `filter_nodes` and `score_nodes`, for all questions of one plan."""
         policy = self._policy()
         return judges_of_plan(self._kept([*_filters(policy), *_scores(policy)]))
-
-    @contextlib.contextmanager
-    def _asked(
-        self,
-        named: Sequence[tuple[str, PluginPolicy]],
-        pod: PodInfo,
-        nodes: CandidateNodes,
-        inputs: DecisionInputs,
-    ) -> Iterator[list[tuple[Plugin, Asked]]]:
-        """Asks all of them before any answer is read."""
-        end = _end(inputs.now)
-        asked = [(plugin, Asked(plugin.ask(pod, nodes, inputs), end, nodes)) for plugin in self._kept(named)]
-        try:
-            yield asked
-        finally:
-            for _, (question, *_) in asked:
-                question.cancel()
 
     def _kept(self, named: Sequence[tuple[str, PluginPolicy]]) -> list[Plugin]:
         """Returns those of the plugins that the host has seen in the policy."""
@@ -249,8 +235,19 @@ class PluginHost:
             self._on_change(plugin.name, problem.text)
 
 
-def _end(began: float) -> float:
-    return began + process.ALL_PLUGINS_SECONDS
+R = TypeVar("R", bound=RemotePlugin)
+
+
+@contextlib.contextmanager
+def _asking(plugins: Sequence[R], pod: PodInfo, nodes: CandidateNodes, inputs: DecisionInputs) -> Iterator[Sequence[R]]:
+    """Asks all of them before any answer is read."""
+    for plugin in plugins:
+        plugin.ask(pod, nodes, inputs, inputs.now)
+    try:
+        yield plugins
+    finally:
+        for plugin in plugins:
+            plugin.close()
 
 
 def _filters(policy: Policy) -> list[tuple[str, PluginPolicy]]:
