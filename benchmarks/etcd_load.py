@@ -158,19 +158,13 @@ def row(nodes: int, before: Moment, after: Moment, age_seconds: float) -> dict[s
     def cores(name: str) -> str:
         return f"{(after.cpu_seconds[name] - before.cpu_seconds[name]) / seconds:.2f}"
 
-    fsync = "etcd_disk_wal_fsync_duration_seconds"
     return {
         "nodes": str(nodes),
-        "keys written a second": f"{rate('etcd_mvcc_put_total'):.0f}",
         "transactions, reads among them": f"{rate('Txn'):.0f}",
         "leases renewed": f"{rate('LeaseKeepAlive'):.0f}",
-        "watches opened": f"{rate('Watch'):.0f}",
         "kB/s to etcd": f"{rate('etcd_network_client_grpc_received_bytes_total') / 1e3:.0f}",
         "kB/s from etcd": f"{rate('etcd_network_client_grpc_sent_bytes_total') / 1e3:.0f}",
-        "ms a sync of its log": f"{1e3 * rate(f'{fsync}_sum') / rate(f'{fsync}_count'):.1f}",
         "watches": f"{after.etcd['etcd_debugging_mvcc_watcher_total']:.0f}",
-        "keys": f"{after.etcd['etcd_debugging_mvcc_keys_total']:.0f}",
-        "open files of etcd": f"{after.etcd['process_open_fds']:.0f}",
         "etcd, MB": f"{after.rss_mb['etcd']:.0f}",
         "its database, MB": f"{after.etcd['etcd_mvcc_db_total_size_in_bytes'] / 1e6:.1f}",
         "etcd, cores": cores("etcd"),

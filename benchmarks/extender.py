@@ -5,9 +5,8 @@ its own; the two are asked in turn, so that both meet the same noise, and both t
 are those of tests/data/captures, those of 5,000 full nodes made by repeating the captured ones. Times are of one pod,
 filter and prioritize together.
 
---orders: in how many orders names are offered, one after the other. kube-scheduler 1.36 filters in 16 goroutines and
-offered 1,000 names in 18 orders for 40 pods. An order among the last few met is not read again, so the default of 16 is
-the dearer case, and 1 the cheaper one. Full nodes are offered in one.
+Names are offered in 16 orders, one after the other: kube-scheduler 1.36 filters in 16 goroutines and offered 1,000
+names in 18 orders for 40 pods. Full nodes are offered in one.
 """
 
 import argparse
@@ -32,6 +31,7 @@ from tests.dockerfile import malloc_limits
 
 CAPTURES = Path(__file__).parents[1] / "tests" / "data" / "captures"
 ROUNDS = 5
+ORDERS = 16
 
 
 class Case(Struct, frozen=True):
@@ -160,14 +160,14 @@ def filter_body(case: Case) -> bytes:
     return body.replace(b'"labels":{', b'"labels":{' + case.labels, 1)
 
 
-def in_orders(body: bytes, orders: int) -> Iterator[bytes]:
+def in_orders(body: bytes) -> Iterator[bytes]:
     """The body with its names turned on by equal steps; one of full nodes as it is."""
     args = json.loads(body)
     names = args["NodeNames"]
-    if orders == 1 or not names:
+    if not names:
         yield body
         return
-    for start in range(0, orders * (len(names) // orders), len(names) // orders):
+    for start in range(0, ORDERS * (len(names) // ORDERS), len(names) // ORDERS):
         turned = args | {"NodeNames": names[start:] + names[:start]}
         yield json.dumps(turned, separators=(",", ":")).encode()
 
@@ -183,12 +183,12 @@ def _repeated(body: bytes, nodes: int) -> bytes:
     return json.dumps(args, separators=(",", ":")).encode()
 
 
-def measure(case: Case, orders: int) -> None:
+def measure(case: Case) -> None:
     share = max(1, case.pods // ROUNDS)
     with ExitStack() as stack:
         echo = stack.enter_context(start_server("benchmarks.echo_extender"))
         ours = stack.enter_context(start_server("benchmarks.extender_server", str(case.state)))
-        bodies = [(body, ours.prioritize_body(body)) for body in in_orders(filter_body(case), orders)]
+        bodies = [(body, ours.prioritize_body(body)) for body in in_orders(filter_body(case))]
         for one in (echo, ours):
             one.schedule_pods(bodies, share)
             one.walls_ms, one.cpu_ms = [], 0.0
@@ -215,13 +215,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--form", choices=["names", "nodes"], help="only this form")
     parser.add_argument("--nodes", type=int, help="only this many nodes")
-    parser.add_argument("--orders", type=int, default=16, help="of the names (default %(default)s)")
     chosen = parser.parse_args()
     columns = "p50 ms   p99 ms   CPU ms peak MiB"
     print(f"form  nodes pod         echo: {columns}     ours: {columns}   wall   CPU")
     for case in cases():
         if chosen.form in (None, case.form) and chosen.nodes in (None, case.nodes):
-            measure(case, chosen.orders)
+            measure(case)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ sources     Goldpinger's answers, matrix files, names files, snapshot files, rec
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
 pods        pages of metrics scraped from pods, their annotations
 probes      ICMP messages
-http        an extender on a socket
 """
 
 from collections.abc import Coroutine, Mapping
@@ -28,7 +27,6 @@ from extender.api import nodes
 from extender.api.view import make_view
 from extender.wire.arguments import BadRequest
 from extender.wire.verbs import read_args, read_binding, read_preemption
-from fuzz.http_harness import HTTP
 from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
@@ -293,5 +291,4 @@ HARNESSES: Mapping[str, Harness] = {
     "pod_annotations": Harness(_annotations, (quality_observer.InvalidAnnotation,)),
     "scraped_page": Harness(_scraped_page),
     "probe_packet": Harness(_probe),
-    "http": HTTP,
 }

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fuzz.http_harness import request_of
 from fuzz.mutation import mutate_document, mutate_text
 from leadsman.cli import main
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 ANSWER_SECONDS = 3.0
 
-CORPUS = Path(__file__).parents[1] / "data" / "fuzz" / "http"
+CORPUS = Path(__file__).parents[1] / "data" / "fuzz" / "wire_args"
 
 BAD_REQUESTS = (
     b"\r\n\r\n",
@@ -72,16 +71,13 @@ def served(process: "LeadsmanProcess") -> bytes:
 
 
 def corpus_requests(mutations: int) -> list[bytes]:
-    """The inputs of the HTTP harness, and mutations of each from a fixed seed."""
-    rng = random.Random(7)
-    found = []
+    """Bodies of filter from the inputs of its harness, and mutations of each from a fixed seed."""
+    rng, bodies = random.Random(7), list[bytes]()
     for path in sorted(CORPUS.iterdir()):
-        data = path.read_bytes()
-        found.append(request_of(data))
-        for _ in range(mutations):
-            body = data[1:8192]
-            found.append(request_of(data[:1] + (mutate_document(body, rng) or mutate_text(body, rng))))
-    return found
+        data = path.read_bytes()[:8192]
+        bodies += [data, *(mutate_document(data, rng) or mutate_text(data, rng) for _ in range(mutations))]
+    head = b"POST /filter HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: "
+    return [head + str(len(body)).encode() + b"\r\n\r\n" + body for body in bodies]
 
 
 async def send_all(url: str, requests: list[bytes]) -> list[bytes]:
