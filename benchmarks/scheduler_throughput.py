@@ -129,9 +129,9 @@ def measure(case: Case, pods: int, assets: Path, folder: Path, api: KubeApiServe
     create_all(api, PODS_PATH, [pod(number, case.labels) for number in range(pods)])
     revision = api.call("GET", f"{PODS_PATH}?limit=1")["metadata"]["resourceVersion"]
     bound = f"{PODS_PATH}?watch=1&resourceVersion={revision}&fieldSelector=spec.nodeName!%3D"
-    with contextlib.closing(Watch(api, bound)) as watch:
-        with KubeScheduler(assets, folder, api, configuration=configuration(case)):
-            seen_at = [time.monotonic() for _ in range(pods) if next(watch.events)]
+    scheduler = KubeScheduler(assets, folder, api, configuration=configuration(case))
+    with contextlib.closing(Watch(api, bound)) as watch, scheduler:
+        seen_at = [time.monotonic() for _ in range(pods) if next(watch.events)]
     api.call("DELETE", PODS_PATH, {"gracePeriodSeconds": 0})
     while api.call("GET", f"{PODS_PATH}?limit=1")["items"]:
         time.sleep(0.2)
