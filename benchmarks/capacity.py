@@ -19,9 +19,8 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.capacity.consequences import additions, losses
-from leadsman.planning.capacity.count import count_together, only
+from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
-from leadsman.planning.capacity.report import reasons
 from leadsman.planning.situation import Situation
 from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.generated_cluster import generate, parse_spec
@@ -76,14 +75,13 @@ def fit_in_parts(cluster: Cluster, inputs: DecisionInputs) -> None:
     counted = watch.measured(
         "3 web + 1 near", lambda: count_together(model), lambda count: f"{count.sets} sets, at most {count.at_most}"
     )
-    for number in (0, 1):
-        alone = only(model, number)
-        count = watch.measured(
-            model.templates[number].name,
+    for each in model.templates:
+        alone = model_capacity(model.situation, [replace(each, per_set=1)], SETTINGS, plan)
+        watch.measured(
+            each.name,
             lambda alone=alone: count_together(alone),  # type: ignore[misc]
             lambda count: f"{count.sets}, at most {count.at_most}",
         )
-        reasons(alone, 0, count)
     watch.measured("every failure", lambda: list(losses(model)), lambda found: f"{len(found)} failures")
     watch.measured(
         f"what to add for {counted.sets * 5 // 4}",

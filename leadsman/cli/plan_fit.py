@@ -16,9 +16,9 @@ from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.consequences import additions, losses
-from leadsman.planning.capacity.count import PackingSolver, count_together, only
-from leadsman.planning.capacity.fit_model import CapacityModel, PodTemplate, model_capacity
-from leadsman.planning.capacity.report import Fit, FitReport, alone_fit, as_json, as_text, sets_fit
+from leadsman.planning.capacity.count import count_together
+from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
+from leadsman.planning.capacity.report import FitReport, as_json, as_text, report_of
 from leadsman.simulator import solver
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
@@ -56,7 +56,7 @@ def main(args: argparse.Namespace) -> int:
     sys.stdout.write(as_json(report) if args.json else as_text(report))
     spent = time.process_time() - cpu_began
     print(f"{time.monotonic() - began:.1f} s, of them {spent:.1f} s of CPU", file=sys.stderr)
-    return EXIT_FITS if report.fitting_sets >= report.wanted else EXIT_DOES_NOT_FIT
+    return EXIT_FITS if report.fits >= args.sets else EXIT_DOES_NOT_FIT
 
 
 def _memory_only(template: PodTemplate) -> PodTemplate:
@@ -69,21 +69,8 @@ def _report(given: PlanInput, templates: list[PodTemplate], args: argparse.Names
     settings = BackupSettings(rack_label=args.rack_label)
     model = model_capacity(given.situation, templates, settings, backups=not args.no_backups)
     exactly = solver.packing_solver()
-    sets = None
-    if len(templates) > 1 or templates[0].per_set > 1:
-        sets = sets_fit(model, count_together(model, exactly))
-    report = FitReport(
-        source=given.source,
-        wanted=args.sets,
-        templates=tuple(_alone(model, number, exactly) for number in range(len(templates))),
-        sets=sets,
-        failures=tuple(losses(model)),
-    )
-    if report.at_most_sets >= args.sets:
+    report = report_of(model, count_together(model, exactly), given.source, args.sets)
+    report = replace(report, failures=tuple(losses(model)))
+    if report.at_most >= args.sets:
         return report
     return replace(report, additions=tuple(additions(model, args.sets, exactly)))
-
-
-def _alone(model: CapacityModel, template: int, exactly: PackingSolver | None) -> Fit:
-    alone = only(model, template)
-    return alone_fit(alone, model.templates[template].per_set, count_together(alone, exactly))

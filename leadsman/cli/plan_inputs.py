@@ -23,7 +23,7 @@ from leadsman.decision.policy import Policy
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.situation import Judge, Scorer, Situation, with_devices_of, with_workloads_of
 from leadsman.plugin import FILTERS_GROUP, SCORES_GROUP
-from leadsman.simulator.generated_cluster import FIELDS, MADE_UP, BadSpec, generate, parse_spec
+from leadsman.simulator.generated_cluster import MADE_UP, BadSpec, GeneratorSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot
@@ -76,7 +76,8 @@ def plan_input_options(add: Options) -> None:
     planned.argument("snapshot", "a file that `leadsman snapshot` wrote", None, existing_file)
     planned.argument(
         "generate",
-        f"a cluster that does not exist, such as zones=2,racks=3,nodes=4,spare=0.3,seed=7; fields: {', '.join(FIELDS)}"
+        "a cluster that does not exist, such as zones=2,racks=3,nodes=4,spare=0.3,seed=7; fields: "
+        f"{', '.join(GeneratorSpec.__struct_fields__)}"
         " (docs/snapshot.md)",
         None,
         metavar="SPEC",

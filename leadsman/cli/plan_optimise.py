@@ -12,7 +12,7 @@ from leadsman.cli.flags.values import file_to_write, positive_int, positive_numb
 from leadsman.cli.output import show_progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
+from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, Score, greedy_choices, score
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.optimised_plan import (
@@ -101,8 +101,7 @@ def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> M
     ordered = order_moves(given.situation, wishes, settings)
     for each in ordered.left_out:
         print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
-    moves = reserve_gains(ordered, given.cluster).moves
-    return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=moves, left_out=ordered.left_out)
+    return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=ordered.moves, left_out=ordered.left_out)
 
 
 def _wrong(plan: OptimisedPlan, modelled: ClusterProblem, settings: BackupSettings) -> str:

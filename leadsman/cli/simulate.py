@@ -19,17 +19,17 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.edge_rule import EdgeRule
 from leadsman.simulator.generated_cluster import BadSpec, parse_spec
 from leadsman.simulator.outcome import Outcome, compare
-from leadsman.simulator.placements import Offline, Online, Placement, Policy, default_spreading
+from leadsman.simulator.placements import Offline, Online, Placement, Policy
 
 HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS", "REMARK")
 
-POLICIES = ("online", "offline", "edge", "edge-clusters", "spreading")
+POLICIES = ("online", "offline", "edge", "edge-clusters")
 
 
 def options(add: Options) -> None:
     assert isinstance(add.parser, argparse.ArgumentParser)
     kinds = add.parser.add_subparsers(dest="simulation", metavar="WHAT", required=True)
-    shows = "place the same pods by Leadsman, the edge scheduler's rule and default spreading, and compare"
+    shows = "place the same pods by Leadsman and by the edge scheduler's rule, and compare"
     description = f"{shows[0].upper()}{shows[1:]}."
     placement = kinds.add_parser("placement", help=shows, description=description, allow_abbrev=False)
     _placement_options(add.for_subcommand(placement))
@@ -102,9 +102,7 @@ def _policy(name: str, args: argparse.Namespace, settings: BackupSettings, clust
         case "offline":
             many = replace(settings, max_improvements=len(cluster.pods))
             return Offline(many, args.work, args.seed, args.seconds)
-        case "edge" | "edge-clusters":
-            return EdgeRule(clustering=name == "edge-clusters")
-    return default_spreading
+    return EdgeRule(clustering=name == "edge-clusters")
 
 
 def _emptied(cluster: Cluster) -> Cluster:

@@ -68,7 +68,7 @@ def plan_rebalance(
         elif not history.moved_lately(pod):
             wishes.append((best.points - move_cost(pod, cluster), _wish(pod, best), pod))
     chosen = _one_for_each_node(sorted(wishes, key=lambda each: (-each[0], each[2].uid)))[: settings.max_moves]
-    ordered = order_moves(situation, chosen, backups, frozenset(avoid), through_third_nodes=False)
+    ordered = order_moves(situation, chosen, backups, frozenset(avoid))
     return MovePlan(
         origin=PlanOrigin.REBALANCE,
         taken_at=taken_at,

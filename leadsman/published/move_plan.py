@@ -23,9 +23,6 @@ class PlanOrigin(StrEnum):
 class PlannedMove(Struct, frozen=True, kw_only=True):
     """One move. It is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
 
-    follows: the number of the earlier move of this plan that brought the pod to `from_node`, because a cycle is broken
-        through a third node. Its owner's new pod of then is meant, and `pod_uid` names the first one. None: there is
-        no such move.
     to_node_uid: of the Node object: another object of this name is another node.
     gain, cost: points, comparable within a plan. docs/moving-pods.md says what counts.
     """
@@ -39,7 +36,6 @@ class PlannedMove(Struct, frozen=True, kw_only=True):
     reason: str = ""
     gain: float = 0.0
     cost: float = 0.0
-    follows: Annotated[int, Meta(ge=0)] | None = None
 
 
 class LeftOut(Struct, frozen=True):
@@ -63,11 +59,6 @@ class MovePlan(Struct, frozen=True, kw_only=True):
     moves: tuple[PlannedMove, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     not_after: float | None = None
-
-    def __post_init__(self) -> None:
-        for number, move in enumerate(self.moves):
-            if move.follows is not None and move.follows >= number:
-                raise ValueError(f"moves[{number}].follows: {move.follows} is no earlier move")
 
     @property
     def id(self) -> str:

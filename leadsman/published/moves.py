@@ -99,14 +99,13 @@ class MoveProgress(Struct, frozen=True):
 
     waiting_since: when something first kept it from beginning; None: nothing did.
     began_at: None: not yet.
-    landed_uid, landed_on: the pod that its owner made, and its node.
+    landed_on: the node of the pod that its owner made.
     """
 
     outcome: Outcome = Outcome.WAITING
     note: str = ""
     waiting_since: float | None = None
     began_at: float | None = None
-    landed_uid: str = ""
     landed_on: str = ""
 
 

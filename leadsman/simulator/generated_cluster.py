@@ -3,12 +3,13 @@
 A user writes the specification as `zones=2,racks=3,nodes=4,spare=0.3,seed=7`. The same one gives the same bytes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
+import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.model import UNBOUND, Cluster, cluster_of
@@ -33,154 +34,92 @@ class BadSpec(ValueError):
     """A specification cannot be used. Names the field, what is given and what is allowed."""
 
 
-class Range(NamedTuple):
-    """From the least to the most, both included."""
-
-    least: int
-    most: int
+Count = Annotated[int, Meta(ge=1, le=1000)]
+Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
-class GeneratorSpec(Struct, frozen=True):
-    """A cluster to be made.
+class GeneratorSpec(Struct, frozen=True, forbid_unknown_fields=True):
+    """A cluster to be made, in the words of a user; docs/snapshot.md says what each field means.
 
-    zones; racks: in each zone; nodes: in each rack.
-    cpu_millis, memory_bytes: of a node.
-    network: MADE_UP, or the file of a measured matrix, from which nodes are drawn.
     peers: 0: every pair's delay is known, as from a file; n: each agent reports the delays to n others.
     pods: how many; 0: as many as leave the share `spare` of all memory free.
-    sizes_bytes: memory of a workload's pods, each as likely. They request half as large a share of a node's CPU.
-    replicas: pods of a workload.
-    bounded: share of the workloads with a delay bound to a node, which `near` nodes keep.
-    placed: share of the pods that have a node already.
+    sizes: memory of a workload's pods, each as likely. They request half as large a share of a node's CPU.
     """
 
-    zones: int = 2
-    racks: int = 2
-    nodes: int = 5
-    cpu_millis: int = 8_000
-    memory_bytes: int = 16 << 30
-    network: str = MADE_UP
-    peers: int = 0
-    pods: int = 0
-    spare: float = 0.5
-    sizes_bytes: tuple[int, ...] = tuple(256 << 20 << step for step in range(5))
-    replicas: Range = Range(1, 3)
-    bounded: float = 0.5
-    near: Range = Range(2, 8)
-    placed: float = 1.0
-    seed: int = 1
+    zones: Count = 2
+    racks: Count = 2
+    nodes: Annotated[int, Meta(ge=1, le=MAX_NODES)] = 5
+    cpu: str = "8"
+    memory: str = "16Gi"
+    network: Annotated[str, Meta(min_length=1)] = MADE_UP
+    peers: Annotated[int, Meta(ge=0, le=128)] = 0
+    pods: Annotated[int, Meta(ge=0, le=MAX_PODS)] = 0
+    spare: Share = 0.5
+    sizes: str = "256Mi|512Mi|1Gi|2Gi|4Gi"
+    replicas: str = "1-3"
+    bounded: Share = 0.5
+    near: str = "2-8"
+    placed: Share = 1.0
+    seed: Annotated[int, Meta(ge=0)] = 1
+
+    def __post_init__(self) -> None:
+        for name in ("replicas", "near"):
+            _range(name, getattr(self, name))
+        if self.node_count > MAX_NODES:
+            raise ValueError(f"zones x racks x nodes are {self.node_count} nodes; allowed are {MAX_NODES}")
+        if self.peers >= self.node_count:
+            raise ValueError(f"peers={self.peers}: allowed is less than the {self.node_count} nodes")
+        if self.cpu_millis and max(self.sizes_bytes) > self.memory_bytes:
+            raise ValueError(f"sizes: {max(self.sizes_bytes)} bytes are more than a node's memory, {self.memory_bytes}")
 
     @property
     def node_count(self) -> int:
-        """Returns all nodes together."""
+        """All nodes together."""
         return self.zones * self.racks * self.nodes
+
+    @property
+    def cpu_millis(self) -> int:
+        return _amount("cpu", self.cpu)
+
+    @property
+    def memory_bytes(self) -> int:
+        return _amount("memory", self.memory)
+
+    @property
+    def sizes_bytes(self) -> list[int]:
+        return [_amount("memory", each) for each in self.sizes.split("|")]
 
 
 def parse_spec(text: str) -> GeneratorSpec:
     """Reads `field=value,field=value`; a field that is absent keeps its default. BadSpec."""
-    given: dict[str, Any] = {}
+    given: dict[str, str] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, _, value = part.partition("=")
-        if name not in FIELDS:
-            raise BadSpec(f"{part!r}: {name!r} is no field; allowed are {', '.join(FIELDS)}")
-        if FIELDS[name].attribute in given:
+        if name in given:
             raise BadSpec(f"{part!r}: {name} is given twice; give it once")
-        given[FIELDS[name].attribute] = _parsed(part, value, FIELDS[name])
-    if given.get("pods") and "spare" in given:
+        given[name] = value
+    if given.keys() >= {"pods", "spare"}:
         raise BadSpec("pods and spare exclude each other: either the number of pods or what they leave free")
-    return _checked(GeneratorSpec(**given))
-
-
-def _parsed(part: str, value: str, field: "Field") -> Any:
     try:
-        return field.parse(value)
-    except ValueError as error:
-        raise BadSpec(f"{part!r}: allowed is {field.allowed}") from error
+        return msgspec.convert(given, GeneratorSpec, strict=False)
+    except msgspec.ValidationError as error:
+        fields = ", ".join(GeneratorSpec.__struct_fields__)
+        raise BadSpec(f"{error}; the fields are {fields}, see docs/snapshot.md") from error
 
 
-def _checked(spec: GeneratorSpec) -> GeneratorSpec:
-    if spec.node_count > MAX_NODES:
-        raise BadSpec(f"zones x racks x nodes are {spec.node_count} nodes; allowed are {MAX_NODES}")
-    if spec.peers >= spec.node_count:
-        raise BadSpec(f"peers={spec.peers}: allowed is less than the {spec.node_count} nodes")
-    if max(spec.sizes_bytes) > spec.memory_bytes:
-        raise BadSpec(f"sizes: {max(spec.sizes_bytes)} bytes are more than a node's memory, {spec.memory_bytes}")
-    return spec
-
-
-class Field(NamedTuple):
-    """A field as a user writes it. attribute: of GeneratorSpec. parse: ValueError for what is not allowed."""
-
-    attribute: str
-    parse: Callable[[str], Any]
-    allowed: str
-
-
-def _whole(least: int, most: int) -> tuple[Callable[[str], int], str]:
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and least <= int(text) <= most):
-            raise ValueError(text)
-        return int(text)
-
-    return parse, f"a whole number from {least} to {most}"
-
-
-def _share(text: str) -> float:
-    if not 0.0 <= float(text) <= 1.0:
-        raise ValueError(text)
-    return float(text)
-
-
-def _range(text: str) -> Range:
-    parse, _ = _whole(1, MAX_NODES)
+def _range(name: str, text: str) -> tuple[int, int]:
+    """The least and the most of `2-8`, or one number twice."""
     least, _, most = text.partition("-")
-    parsed = Range(parse(least), parse(most or least))
-    if parsed.least > parsed.most:
-        raise ValueError(text)
-    return parsed
+    if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least) <= MAX_NODES):
+        raise ValueError(f"{name}={text}: allowed is one number or two, such as 2-8, from 1 to {MAX_NODES}")
+    return int(least), int(most or least)
 
 
-def _amount(resource: str) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        amount = Resources.of({resource: text}).amount(resource)
-        if not 0 < amount < 1 << 60:
-            raise ValueError(text)
-        return amount
-
-    return parse
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    return tuple(map(_amount("memory"), text.split("|")))
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError(text)
-    return text
-
-
-_SHARE = (_share, "a share from 0 to 1")
-_RANGE = (_range, f"one number or two, such as 2-8, from 1 to {MAX_NODES}")
-
-FIELDS: Mapping[str, Field] = {
-    "zones": Field("zones", *_whole(1, 1000)),
-    "racks": Field("racks", *_whole(1, 1000)),
-    "nodes": Field("nodes", *_whole(1, MAX_NODES)),
-    "cpu": Field("cpu_millis", _amount("cpu"), "an amount of CPU above 0, such as 8 or 500m"),
-    "memory": Field("memory_bytes", _amount("memory"), "an amount of memory above 0, such as 16Gi"),
-    "network": Field("network", _name, f"{MADE_UP}, or the file of a matrix"),
-    "peers": Field("peers", *_whole(0, 128)),
-    "pods": Field("pods", *_whole(0, MAX_PODS)),
-    "spare": Field("spare", *_SHARE),
-    "sizes": Field("sizes_bytes", _sizes, "amounts of memory above 0, such as 256Mi|1Gi"),
-    "replicas": Field("replicas", *_RANGE),
-    "bounded": Field("bounded", *_SHARE),
-    "near": Field("near", *_RANGE),
-    "placed": Field("placed", *_SHARE),
-    "seed": Field("seed", *_whole(0, 2**63 - 1)),
-}
-"""Name, as a user writes it → the field. docs/snapshot.md says what each means."""
+def _amount(resource: str, text: str) -> int:
+    amount = Resources.of({resource: text}).amount(resource)
+    if not 0 < amount < 1 << 60:
+        raise ValueError(f"{text!r}: allowed is an amount of {resource} above 0, such as 500m or 16Gi")
+    return amount
 
 
 # The delays of a generated cluster, and which nodes share a rack and a zone. Milliseconds, sources as rows.
@@ -348,14 +287,15 @@ def _workloads(
 ) -> Iterator[_Workload]:
     """Without end."""
     both_ms = np.maximum(network.rtt_ms, network.rtt_ms.T)
+    nearest, replicas, sizes = _range("near", spec.near), _range("replicas", spec.replicas), spec.sizes_bytes
     number = 0
     while True:
         number += 1
         name = f"app-{number}"
-        size = int(rng.choice(spec.sizes_bytes))
+        size = int(rng.choice(sizes))
         allowed, labels = np.arange(len(nodes)), {"app": name}
         if rng.random() < spec.bounded:
-            reference, near = int(rng.integers(len(nodes))), int(rng.integers(spec.near.least, spec.near.most + 1))
+            reference, near = int(rng.integers(len(nodes))), int(rng.integers(*nearest, endpoint=True))
             bound_ms = _bound_ms(both_ms[reference], near)
             labels[f"delay_{network.names[reference]}"] = f"{bound_ms:.3f}"
             allowed = allowed[both_ms[reference][allowed] <= bound_ms]
@@ -370,7 +310,7 @@ def _workloads(
             labels=labels,
             node=UNBOUND,
         )
-        yield _Workload(template, int(rng.integers(spec.replicas.least, spec.replicas.most + 1)), allowed)
+        yield _Workload(template, int(rng.integers(*replicas, endpoint=True)), allowed)
 
 
 def _bound_ms(to_reference_ms: Floats, near: int) -> float:

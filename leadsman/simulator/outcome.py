@@ -8,7 +8,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupScope, Failure, FailureDomain, lost_pods
-from leadsman.planning.situation import Situation, with_workloads_of
+from leadsman.planning.situation import Situation
 from leadsman.simulator.placements import Placement, Policy
 
 
@@ -84,19 +84,7 @@ def lost_on_failure(placement: Placement, node: str, kept: set[str]) -> set[str]
     """UIDs of the pods with a bound, of those in `kept`, that this node's failure leaves without a place."""
     cluster = placement.cluster
     failure = Failure(FailureDomain(BackupScope.NODE, node), frozenset([node]), cluster.pods_on(node))
-    falling = [pod for pod in failure.pods if pod.uid in kept and PodInfo.of(pod).has_delay_bounds]
+    falling = {pod.uid for pod in failure.pods if pod.uid in kept and PodInfo.of(pod).has_delay_bounds}
     covered = {uid for uid, backup in placement.backups.backups.items() if failure.domain in backup.domains}
     lost = set(lost_pods(Situation(cluster, placement.inputs), failure, placement.backups)) & kept
-    uncovered = [pod for pod in falling if pod.uid not in covered]
-    if placement.reschedule is None:
-        return lost | {pod.uid for pod in uncovered}
-    after = cluster.changed(dict.fromkeys(failure.nodes), dict.fromkeys(pod.uid for pod in failure.pods))
-    for pod in uncovered:
-        if to := placement.reschedule(after, pod):
-            after = after.with_pod(pod, to)
-    situation = Situation(cluster, with_workloads_of(after, placement.inputs))
-    for pod in uncovered:
-        landed = after.pods.get(pod.uid)
-        if landed is None or not situation.keeps_bounds(landed, landed.node):
-            lost.add(pod.uid)
-    return lost
+    return lost | (falling - covered)

@@ -1,9 +1,10 @@
-"""Places the waiting pods of a simulated cluster: by default spreading, by Leadsman online, or by Leadsman offline.
+"""Places the waiting pods of a simulated cluster: by Leadsman online, or by Leadsman offline.
 
 A policy is a function of a cluster and the inputs of decisions; what it makes of them is a Placement.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,9 +28,6 @@ from leadsman.simulator import solver
 
 # What a policy makes of a cluster.
 
-Reschedule = Callable[[Cluster, ClusterPod], str]
-"""The node that takes a pod which has none; "": none does."""
-
 
 class Placement(Struct, frozen=True):
     """A cluster whose waiting pods were placed.
@@ -37,7 +35,6 @@ class Placement(Struct, frozen=True):
     cluster: without placeholders.
     backups: where bounded pods go when their node fails, and what nodes reserve for that.
     moves: how often a pod that had a node was given another one.
-    reschedule: where a fallen pod goes that has no backup; None: it waits for its node.
     remark: what is known of the result, such as that it is proven optimal.
     """
 
@@ -45,7 +42,6 @@ class Placement(Struct, frozen=True):
     inputs: DecisionInputs
     backups: BackupPlan = BackupPlan()
     moves: int = 0
-    reschedule: Reschedule | None = None
     remark: str = ""
 
 
@@ -64,30 +60,7 @@ def with_placeholders(cluster: Cluster, reserves: Mapping[str, Resources]) -> Cl
     return without_placeholders(cluster).changed(pods=held)
 
 
-# Default spreading: as kube-scheduler places pods that nobody tells it more of. It knows no delays and no backups.
-
 MAX_NODE_SCORE = 100.0
-
-
-def default_spreading(cluster: Cluster, inputs: DecisionInputs) -> Placement:
-    for pod in cluster.unbound_pods:
-        if node := spread(cluster, pod):
-            cluster = cluster.with_pod(pod, node)
-    return Placement(cluster, with_workloads_of(cluster, inputs), reschedule=spread)
-
-
-def spread(cluster: Cluster, pod: ClusterPod) -> str:
-    """The node with the fewest pods of the workload, of those the one with most free; "": none takes the pod.
-
-    kube-scheduler weighs its spreading by system default constraints (PodTopologySpread, weight 2) over least allocated
-    (NodeResourcesFit, weight 1): of the workload's pods one more on a node outweighs what is free.
-    """
-    siblings = dict.fromkeys(cluster.nodes, 0)
-    for other in cluster.pods.values():
-        if other.workload == pod.workload and other.namespace == pod.namespace and other.node in siblings:
-            siblings[other.node] += 1
-    allowed = Feasibility(cluster, pod).nodes
-    return min(allowed, key=lambda node: (siblings[node], -least_allocated(cluster, pod, node), node), default="")
 
 
 def least_allocated(cluster: Cluster, pod: ClusterPod, node: str) -> float:
@@ -167,7 +140,7 @@ class _Run:
 
 
 class Offline:
-    """A Policy. Pods without a bound come last, by default spreading. work 0, or no solver: the greedy plan."""
+    """A Policy. Pods without a bound come last, each where most stays free. work 0, or no solver: the greedy plan."""
 
     def __init__(self, settings: BackupSettings, work: float, seed: int, seconds: float) -> None:
         self._settings, self._work, self._seed, self._seconds = settings, work, seed, seconds
@@ -186,7 +159,9 @@ class Offline:
         at = score(modelled.problem, choices)
         placed = plan.situation.cluster
         for pod in placed.unbound_pods:
-            if pod.uid not in plan.unplaced and (node := spread(with_placeholders(placed, plan.backups.reserves), pod)):
-                placed = placed.with_pod(pod, node)
+            held = with_placeholders(placed, plan.backups.reserves)
+            allowed = () if pod.uid in plan.unplaced else Feasibility(held, pod).nodes
+            if allowed:
+                placed = placed.with_pod(pod, max(sorted(allowed), key=partial(least_allocated, held, pod)))
         moves = at.moves if at else 0
         return Placement(placed, with_workloads_of(placed, inputs), plan.backups, moves, remark=remark)

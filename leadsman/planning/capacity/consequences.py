@@ -175,8 +175,7 @@ def _alike(model: CapacityModel) -> list[list[str]]:
                 if spread.label != HOSTNAME_LABEL
             )
             wider = model.problem.room.domains[at][1:scopes]
-            after = tuple(bool(mask[at]) for each in model.problem.templates for mask in each.backups_after.values())
-            key = tuple(_fresh(model, node).tolist()), tuple(map(tuple, masks)), wider, spreads, after
+            key = tuple(_fresh(model, node).tolist()), tuple(map(tuple, masks)), wider, spreads
             groups.setdefault(key, []).append(node)
     return list(groups.values())
 
@@ -217,7 +216,6 @@ def _extended(template: Template, at: int, count: int) -> Template:
         template,
         places=_repeated(template.places, at, count),
         backups=_repeated(template.backups, at, count),
-        backups_after={domain: _repeated(mask, at, count) for domain, mask in template.backups_after.items()},
         spread=tuple(_extended_spread(each, at, count) for each in template.spread),
     )
 

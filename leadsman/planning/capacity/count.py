@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from leadsman.cluster.pod import ClusterPod
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, broken_promises
 from leadsman.planning.backups.reserve import Ints, copies, reserves_of
-from leadsman.planning.capacity.fit_model import CapacityModel, cautions
+from leadsman.planning.capacity.fit_model import CapacityModel
 from leadsman.planning.capacity.fit_problem import Limit, Packing, Problem, Template, domain_caps
 from leadsman.planning.capacity.packing import Patterns, pack, patterns_of
 from leadsman.planning.situation import Situation
@@ -29,7 +29,7 @@ def limits(problem: Problem) -> list[Limit]:
     So whatever fits without the failed nodes is a limit, for each failure by itself, and so is what fits while nothing
     fails.
     """
-    found = [*_quota_limits(problem)]
+    found = list[Limit]()
     for template in problem.templates:
         found += [Limit(pods // template.per_set, cause) for pods, cause in _template_limits(problem, template)]
     if len(problem.templates) > 1:
@@ -127,20 +127,6 @@ def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[i
     if left:
         worst = min(left, key=lambda domain: (left[domain], domain))
         yield Limit(left[worst], f"room for backups when {worst} fails")
-
-
-def _quota_limits(problem: Problem) -> Iterator[Limit]:
-    """The pods of a failed domain are made again while the dead ones still count: at best every domain has as many."""
-    domains = len(problem.room.nodes)
-    for quota in problem.quotas:
-        pairs = list(zip(quota.per_pod, problem.templates, strict=True))
-        asked = sum(used * each.per_set for used, each in pairs)
-        if asked:
-            again = sum(used * each.per_set for used, each in pairs if each.scopes)
-            left = max(quota.left, 0)
-            beside_others = max(left - max(quota.made_again.values(), default=0), 0)
-            sets = min(left * domains // (asked * domains + again), beside_others // asked)
-            yield Limit(sets, f"quota {quota.name}")
 
 
 MOST_NODES = 12
@@ -275,16 +261,3 @@ def count_together(model: CapacityModel, solver: PackingSolver | None = None) ->
     if any(model.cautions):
         return count_sets(model.problem, solver, lambda packing: not broken(model, packing))
     return count_sets(model.problem, solver)
-
-
-def only(model: CapacityModel, template: int) -> CapacityModel:
-    """The model of one template alone, one pod a set."""
-    alone = replace(model.templates[template], per_set=1)
-    problem, cluster = model.problem.only(template), model.situation.cluster
-    return replace(
-        model,
-        problem=problem,
-        templates=(alone,),
-        refusals=(model.refusals[template],),
-        cautions=(cautions(alone.pod, problem.templates[0].scopes > 0, [alone.pod], cluster, model.plan),),
-    )

@@ -5,7 +5,6 @@ they stand for is reserved. Pods that wait for a node are left out. Where one po
 alone do not describe a template: it gets cautions, and its packings are judged pod by pod.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -17,49 +16,45 @@ from leadsman.cluster.constraints import TopologySpread
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.pod_checks import counts_itself, spread_counts
-from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import ZERO
 from leadsman.decision.delay.bounds import TargetName, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
-from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomain, FailureDomains, scopes_of
+from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, scopes_of
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, Room, is_against_itself, room_of
-from leadsman.planning.capacity.fit_problem import Mask, Problem, QuotaLimit, Spread, Template
-from leadsman.planning.situation import Situation
+from leadsman.planning.capacity.fit_problem import Problem, Spread, Template
+from leadsman.planning.situation import Situation, references
 
 
 def cautions(
     pod: ClusterPod, wants_backup: bool, templates: Sequence[ClusterPod], cluster: Cluster, plan: BackupPlan
 ) -> tuple[str, ...]:
     """Says why the pods of this template must be judged one by one; () when they need not."""
-    return tuple(_cautions(pod, wants_backup, templates, cluster, plan))
-
-
-def _cautions(
-    pod: ClusterPod, wants_backup: bool, templates: Sequence[ClusterPod], cluster: Cluster, plan: BackupPlan
-) -> Iterator[str]:
     constraints = pod.constraints
     domains = len(constraints.spread) + sum(term.topology_key != HOSTNAME_LABEL for term in constraints.anti_affinity)
-    if domains > 1 or (domains and wants_backup):
-        yield "it is spread over domains in several ways, or with backups"
-    for judged, what in (
-        (constraints.affinity, "it has a required pod affinity"),
-        (pod.claims, "it has claims"),
-        (pod.devices, "it asks for devices"),
-    ):
-        if judged:
-            yield what
     others = [each for each in templates if each is not pod]
-    if any(_looks_at(pod, other, cluster) or _looks_at(other, pod, cluster) for other in others):
-        yield "it and another template have a required affinity, anti-affinity or spread for each other"
     covered = [cluster.pods[uid] for uid in plan.backups]
-    if any(_looks_at(each, pod, cluster) or (wants_backup and _looks_at(pod, each, cluster)) for each in covered):
-        yield "it and a pod with a backup have a required affinity, anti-affinity or spread for each other"
-    if any(_is_bound_to(each, other) for each in templates for other in templates):
-        yield "a template is bound to the workload of a template"
-    if any(_is_bound_to(each, pod) for each in covered):
-        yield "a pod with a backup is bound to its workload"
+    between = "have a required affinity, anti-affinity or spread for each other"
+    found = {
+        "it is spread over domains in several ways, or with backups": domains > 1 or (domains and wants_backup),
+        "it has a required pod affinity": constraints.affinity,
+        "it has claims": pod.claims,
+        "it asks for devices": pod.devices,
+        "it is bound to a workload, whose pods may fall too": wants_backup
+        and any(name not in cluster.nodes for _, name in references(pod)),
+        f"it and another template {between}": any(
+            _looks_at(pod, other, cluster) or _looks_at(other, pod, cluster) for other in others
+        ),
+        f"it and a pod with a backup {between}": any(
+            _looks_at(each, pod, cluster) or (wants_backup and _looks_at(pod, each, cluster)) for each in covered
+        ),
+        "a template is bound to the workload of a template": any(
+            _is_bound_to(each, other) for each in templates for other in templates
+        ),
+        "a pod with a backup is bound to its workload": any(_is_bound_to(each, pod) for each in covered),
+    }
+    return tuple(what for what, is_so in found.items() if is_so)
 
 
 def _looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
@@ -166,7 +161,7 @@ class _Modelling:
         refusals = tuple(self._refusals(each.pod) for each in self._templates)
         pairs = zip(self._templates, refusals, strict=True)
         templates = tuple(self._template(each, refused, room) for each, refused in pairs)
-        problem = Problem(room, templates, tuple(self._quotas()))
+        problem = Problem(room, templates)
         return CapacityModel(
             problem,
             self._situation,
@@ -182,21 +177,15 @@ class _Modelling:
         )
 
     def _refusals(self, pod: ClusterPod) -> dict[str, str]:
-        if reasons := quota_refusals(_without_limit_quotas(self._cluster), pod):
-            return dict.fromkeys(self._names, reasons[0])
         pod = without_coupling(pod, [each.pod for each in self._templates], self._cluster)
         verdict = self._situation.verdict(without_counted(pod))
         return {node: verdict.why_not(node) for node in set(self._names) - set(verdict.nodes)}
 
     def _template(self, template: PodTemplate, refused: Mapping[str, str], room: Room) -> Template:
         allowed = np.array([node not in refused for node in self._names], np.bool_)
-        scopes, after = self._scopes(template.pod), self._allowed_after(template.pod, allowed)
-        nodes, places = range(len(self._names)), allowed
+        scopes, places = self._scopes(template.pod), allowed
         if scopes:
-            places = allowed & np.array([bool(room.survived(node, scopes)) for node in nodes], np.bool_)
-        for domain, (kept, falls) in after.items():
-            if falls:
-                places = places & (kept | np.array([domain in room.domains[node] for node in nodes], np.bool_))
+            places = allowed & np.array([bool(room.survived(n, scopes)) for n in range(len(self._names))], np.bool_)
         return Template(
             name=template.name,
             per_set=template.per_set,
@@ -204,31 +193,12 @@ class _Modelling:
             places=places,
             backups=allowed,
             scopes=scopes,
-            backups_after={domain: kept for domain, (kept, _) in after.items()},
             spread=tuple(self._spreads(template.pod)),
         )
 
     def _scopes(self, pod: ClusterPod) -> int:
         wants = self._with_backups and PodInfo.of(pod).has_delay_bounds
         return scopes_of(pod, self._settings) if wants else 0
-
-    def _allowed_after(self, pod: ClusterPod, allowed: Mask) -> dict[FailureDomain, tuple[Mask, bool]]:
-        """Domain → the nodes that may have the pod after it failed, and whether a pod falls that then has a backup; of
-        the failures that take replicas that a bound of the pod is to, as those are on their backups then."""
-        if not (self._with_backups and allowed.any() and self._situation.workloads_bounding(pod)):
-            return {}
-        found: dict[FailureDomain, tuple[Mask, bool]] = {}
-        references, backups = self._situation.reference_nodes(pod), self._plan.backups
-        for domain in self._failures.domains:
-            failure = self._failures.failure(domain)
-            if not references.isdisjoint(failure.nodes):
-                falling = [each for each in failure.pods if each.uid in backups and domain in backups[each.uid].domains]
-                landed = {each.uid: replace(each, node=backups[each.uid].node) for each in falling}
-                after = self._situation.failed(failure.nodes).changed(landed)
-                may = set(after.verdict(without_counted(pod)).nodes)
-                kept = np.array([node in may for node in self._names], np.bool_)
-                found[domain] = kept, any(each.node in references for each in falling)
-        return found
 
     def _spreads(self, pod: ClusterPod) -> Iterator[Spread]:
         candidate = Candidate(self._cluster, pod)
@@ -260,29 +230,6 @@ class _Modelling:
         """The column in the order of the problem's nodes."""
         return column[[candidate.columns.position[node] for node in self._names]]
 
-    def _quotas(self) -> Iterator[QuotaLimit]:
-        used: dict[tuple[str, str, str], list[int]] = {}
-        for number, template in enumerate(self._templates):
-            for quota, usage in counting_quotas(self._cluster, template.pod):
-                for resource, amount in usage.items():
-                    row = used.setdefault((quota.namespace, quota.name, resource), [0] * len(self._templates))
-                    row[number] = amount
-        again = self._made_again() if used else {}
-        for (namespace, name, resource), per_pod in used.items():
-            quota = self._cluster.quotas[namespace, name]
-            left = quota.hard[resource] - quota.used.get(resource, 0)
-            yield QuotaLimit(f"{name} ({resource})", left, tuple(per_pod), again.get((namespace, name, resource), {}))
-
-    def _made_again(self) -> Mapping[tuple[str, str, str], Mapping[FailureDomain, int]]:
-        again: dict[tuple[str, str, str], Counter[FailureDomain]] = {}
-        for uid, backup in self._plan.backups.items():
-            for quota, usage in counting_quotas(self._cluster, self._cluster.pods[uid]):
-                for resource, amount in usage.items():
-                    by_domain = again.setdefault((quota.namespace, quota.name, resource), Counter())
-                    for domain in backup.domains:
-                        by_domain[domain] += amount
-        return again
-
 
 def without_counted(pod: ClusterPod) -> ClusterPod:
     """The pod without what the problem counts in numbers: requests, host ports, and spreads of its own pods."""
@@ -292,12 +239,3 @@ def without_counted(pod: ClusterPod) -> ClusterPod:
 
 def _static_spreads(pod: ClusterPod) -> Iterator[TopologySpread]:
     return (each for each in pod.constraints.spread if not counts_itself(pod, each))
-
-
-def _without_limit_quotas(cluster: Cluster) -> Cluster:
-    """Quotas on limits are left out: the model keeps no limits."""
-    stated = {
-        key: replace(quota, hard={name: hard for name, hard in quota.hard.items() if not name.startswith("limits.")})
-        for key, quota in cluster.quotas.items()
-    }
-    return replace(cluster, quotas=stated)

@@ -1,14 +1,12 @@
 """How many pods of given templates fit, as integers: the room of a cluster, and the templates that are to fit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from leadsman.planning.backups.backup_plan import FailureDomain
 from leadsman.planning.backups.reserve import Ints, ReserveLedger, Room
 
 Mask = NDArray[np.bool_]
@@ -36,7 +34,6 @@ class Template(Struct, frozen=True, eq=False):
     per_set: how many of them a set has.
     amounts: what one takes of each resource.
     places: nodes that may run it, whatever their room. backups: nodes that may take it after a failure.
-    backups_after: domain → `backups` after it failed, where another bound than to nodes makes it differ.
     scopes: how many of its node's domains it is to survive: 1: the node; 2: its rack too; 3: its zone too; 0: none.
     """
 
@@ -46,33 +43,13 @@ class Template(Struct, frozen=True, eq=False):
     places: Mask
     backups: Mask
     scopes: int = 0
-    backups_after: Mapping[FailureDomain, Mask] = {}
     spread: tuple[Spread, ...] = ()
-
-    def backups_for(self, domains: Sequence[FailureDomain]) -> Mask:
-        """The nodes that may take a pod after any of the failures."""
-        allowed: Mask = np.all([self.backups_after.get(domain, self.backups) for domain in domains], axis=0)
-        return allowed
 
     @property
     def ever(self) -> Mask:
         """The nodes that may have a pod at some time."""
-        allowed: Mask = np.any([self.places, self.backups, *self.backups_after.values()], axis=0)
+        allowed: Mask = self.places | self.backups
         return allowed
-
-
-class QuotaLimit(Struct, frozen=True):
-    """What a ResourceQuota leaves of one resource.
-
-    per_pod: template → what one pod of it uses.
-    made_again: domain → what the pods use that are made again when it fails: while the dead ones are deleted, both
-        count.
-    """
-
-    name: str
-    left: int
-    per_pod: tuple[int, ...]
-    made_again: Mapping[FailureDomain, int] = {}
 
 
 class Problem(Struct, frozen=True, eq=False):
@@ -80,16 +57,10 @@ class Problem(Struct, frozen=True, eq=False):
 
     room: Room
     templates: tuple[Template, ...]
-    quotas: tuple[QuotaLimit, ...] = ()
 
     def ledger(self) -> ReserveLedger:
         """Returns what there is before any new pod."""
         return ReserveLedger(self.room.free, self.room.needs)
-
-    def only(self, template: int) -> "Problem":
-        """The problem of one template alone, one pod a set."""
-        quotas = tuple(replace(quota, per_pod=(quota.per_pod[template],)) for quota in self.quotas)
-        return Problem(self.room, (replace(self.templates[template], per_set=1),), quotas)
 
 
 class Packing(Struct, frozen=True, eq=False):

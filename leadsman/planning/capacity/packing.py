@@ -5,7 +5,6 @@ by the pairs of counts that nodes hold. Backups fill the same few nodes for ever
 is reserved.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -98,7 +97,7 @@ def patterns_of(problem: Problem, first: int, second: int) -> Patterns:
 def pack(problem: Problem, sets: int) -> Packing | None:
     """A packing of so many sets; None: neither way finds one, which proves nothing."""
     for packing in (_one_after_another(problem, sets), _by_patterns(problem, sets)):
-        if packing is not None and keeps_quotas(problem, packing):
+        if packing is not None:
             return packing
     return None
 
@@ -147,20 +146,6 @@ def _drop_last(runs: Ints, pods: int) -> None:
     """Takes so many pods away, so that whole nodes are left for backups."""
     kept = (np.cumsum(runs)).clip(max=int(runs.sum()) - pods)
     runs[:] = np.diff(kept, prepend=0)
-
-
-def keeps_quotas(problem: Problem, packing: Packing) -> bool:
-    """Tells whether the pods can be created, and those of any failure made again while the dead ones still count."""
-    for quota in problem.quotas:
-        per_pod = np.array(quota.per_pod)
-        created = int((per_pod @ packing.runs).sum())
-        made_again = Counter(quota.made_again)
-        for number, node in np.argwhere(packing.runs).tolist():
-            for domain in problem.room.survived(node, problem.templates[number].scopes):
-                made_again[domain] += int(per_pod[number] * packing.runs[number, node])
-        if created and created + max(made_again.values(), default=0) > quota.left:
-            return False
-    return True
 
 
 def _largest_first(problem: Problem) -> list[int]:
@@ -213,7 +198,7 @@ def _backups(
     for node in np.flatnonzero(runs).tolist():
         domains = problem.room.survived(node, template.scopes)
         apart = set(nodes_of[domains[-1]])
-        allowed = template.backups_for(domains)
+        allowed = template.backups
         left, taken = int(runs[node]), dict[int, int]()
         for backup in order:
             if backup in apart or not allowed[backup]:

@@ -18,15 +18,55 @@ from leadsman.runtime.text_table import align_columns
 NO_NODES = "the cluster has no nodes"
 
 
-class Reasons(Struct, frozen=True):
-    """binds: what limits the count first. nodes: reason → nodes that take no more for it, the most frequent first."""
+class FitReport(Struct, frozen=True):
+    """How many sets of pods fit.
 
+    what: a set, as `3 web + 1 db`. fits: so many. at_most: more are proven not to fit.
+    binds: what limits them first. reasons: template → why nodes take no more of it → how many nodes.
+    cautions: why the packing was judged pod by pod. nodes: node → pods of the packing.
+    wanted: the sets that were asked for. additions: what to add for them; empty when they fit, or nothing helps.
+    """
+
+    source: str
+    what: str
+    wanted: int
+    fits: int
+    at_most: int
     binds: str
-    nodes: dict[str, int]
+    reasons: Mapping[str, Mapping[str, int]]
+    cautions: tuple[str, ...]
+    nodes: Mapping[str, int]
+    failures: tuple[Loss, ...] = ()
+    additions: tuple[Addition, ...] = ()
 
 
-def reasons(model: CapacityModel, template: int, count: Count) -> Reasons:
-    """The reasons for one template of a count."""
+def report_of(model: CapacityModel, count: Count, source: str, wanted: int) -> FitReport:
+    """What is known of a count, without failures and additions."""
+    full, refused = Counter[str](), Counter[str]()
+    reasons = dict[str, Mapping[str, int]]()
+    for number, template in enumerate(model.templates):
+        lacks, refuses = _reasons(model, number, count)
+        full, refused = full + lacks, refused + refuses
+        reasons[template.name] = dict(_ordered(lacks) + _ordered(refuses))
+    binds = count.cause
+    if binds == ROOM or not full:
+        binds = next((reason for reason, _ in _ordered(full) + _ordered(refused)), NO_NODES)
+    pods = count.packing.runs.sum(axis=0)
+    return FitReport(
+        source=source,
+        what=" + ".join(f"{each.per_set} {each.name}" for each in model.templates),
+        wanted=wanted,
+        fits=count.sets,
+        at_most=count.at_most,
+        binds=binds,
+        reasons=reasons,
+        cautions=tuple(dict.fromkeys(each for found in model.cautions for each in found)),
+        nodes={model.problem.room.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()},
+    )
+
+
+def _reasons(model: CapacityModel, template: int, count: Count) -> tuple[Counter[str], Counter[str]]:
+    """Why nodes have no room for one more, and why others may never have one."""
     full, refused = Counter[str](), Counter[str]()
     ledger, wants = ledger_after(model.problem, count.packing), model.problem.templates[template]
     left = copies(ledger.free - ledger.reserved, wants.amounts)
@@ -34,17 +74,12 @@ def reasons(model: CapacityModel, template: int, count: Count) -> Reasons:
         if node in model.refusals[template]:
             refused[model.refusals[template][node]] += 1
         elif not wants.places[number]:
-            unknown = wants.scopes and not model.problem.room.survived(number, wants.scopes)
-            what = f"its {SCOPES[wants.scopes]} is unknown" if unknown else "a bound would break after a failure"
-            refused[f"{what}, so its pods could have no backup"] += 1
+            refused[f"its {SCOPES[wants.scopes]} is unknown, so its pods could have no backup"] += 1
         elif left[number]:
             full[count.cause if count.cause != ROOM else NO_DIVISION] += 1
         else:
             full[_short(model.problem, ledger, number, template)] += 1
-    binds = count.cause
-    if binds == ROOM or not full:
-        binds = next((reason for reason, _ in _ordered(full) + _ordered(refused)), NO_NODES)
-    return Reasons(binds, dict(_ordered(full) + _ordered(refused)))
+    return full, refused
 
 
 def ledger_after(problem: Problem, packing: Packing) -> ReserveLedger:
@@ -76,102 +111,21 @@ def _ordered(counted: Counter[str]) -> list[tuple[str, int]]:
 SHOWN_LOSSES = 10
 
 
-class Fit(Struct, frozen=True):
-    """How many fit: pods of a template, or sets of all.
-
-    fits: so many. at_most: more are proven not to fit. exact: both are the same.
-    binds: what limits them first. reasons: reason → nodes that take no more for it.
-    cautions: why the packing was judged pod by pod.
-    nodes: node → pods of the packing.
-    """
-
-    what: str
-    per_set: int
-    fits: int
-    at_most: int
-    exact: bool
-    binds: str
-    reasons: Mapping[str, int]
-    cautions: tuple[str, ...]
-    nodes: Mapping[str, int]
-
-
-class FitReport(Struct, frozen=True):
-    """templates: each alone. sets: of all together; None: there is one template, with one pod a set.
-
-    wanted: the sets that were asked for. additions: what to add for them; empty when they fit, or nothing helps.
-    """
-
-    source: str
-    wanted: int
-    templates: tuple[Fit, ...]
-    sets: Fit | None
-    additions: tuple[Addition, ...] = ()
-    failures: tuple[Loss, ...] = ()
-
-    @property
-    def fitting_sets(self) -> int:
-        return self.templates[0].fits if self.sets is None else self.sets.fits
-
-    @property
-    def at_most_sets(self) -> int:
-        return self.templates[0].at_most if self.sets is None else self.sets.at_most
-
-
-def alone_fit(model: CapacityModel, per_set: int, count: Count) -> Fit:
-    """model, count: of one template alone. per_set: how many of its pods a set has."""
-    why = reasons(model, 0, count)
-    own = model.templates[0]
-    return Fit(
-        own.name,
-        per_set,
-        count.sets,
-        count.at_most,
-        count.exact,
-        why.binds,
-        why.nodes,
-        model.cautions[0],
-        _nodes(model, count),
-    )
-
-
-def sets_fit(model: CapacityModel, count: Count) -> Fit:
-    """Of all templates together. Only the limit is named: which node takes which template is the packing's choice."""
-    what = " + ".join(f"{each.per_set} {each.name}" for each in model.templates)
-    cautions = tuple(dict.fromkeys(each for found in model.cautions for each in found))
-    return Fit(what, 1, count.sets, count.at_most, count.exact, count.cause, {}, cautions, _nodes(model, count))
-
-
-def _nodes(model: CapacityModel, count: Count) -> dict[str, int]:
-    pods = count.packing.runs.sum(axis=0)
-    return {model.problem.room.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()}
-
-
 def as_json(report: FitReport) -> str:
-    plain = msgspec.to_builtins(report) | {"fitting_sets": report.fitting_sets}
-    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def as_text(report: FitReport) -> str:
-    """The counts, why no more fit, what a failure costs and what to add."""
-    parts = [_counts(report), *_reasons(report), *_failures(report), *_additions(report)]
+    """The count, why no more fit, what a failure costs and what to add."""
+    row = (report.what, str(report.fits), str(report.at_most), report.binds)
+    parts = [align_columns([("SETS OF", "FIT", "AT MOST", "BINDS FIRST"), row])]
+    if report.cautions:
+        parts[0].append(f"judged pod by pod: {'; '.join(report.cautions)}")
+    for name, reasons in report.reasons.items():
+        rows = [(f"{count}", reason) for reason, count in reasons.items()]
+        parts.append([f"No more {name}, by nodes:", *align_columns(rows)] if rows else [f"No nodes for {name}"])
+    parts += [*_failures(report), *_additions(report)]
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
-
-
-def _counts(report: FitReport) -> list[str]:
-    table = [("PODS", "FIT", "AT MOST", "BINDS FIRST")]
-    fits = [*report.templates, *([report.sets] if report.sets else [])]
-    for each in fits:
-        what = f"sets of {each.what}" if each is report.sets else each.what
-        table.append((what, str(each.fits), str(each.at_most), each.binds))
-    notes = [f"{each.what}: judged pod by pod: {'; '.join(each.cautions)}" for each in fits if each.cautions]
-    return [*align_columns(table), *notes]
-
-
-def _reasons(report: FitReport) -> Iterator[list[str]]:
-    for each in report.templates:
-        rows = [(f"{count}", reason) for reason, count in each.reasons.items()]
-        yield [f"No more {each.what}, by nodes:", *align_columns(rows)] if rows else [f"No nodes for {each.what}"]
 
 
 def _failures(report: FitReport) -> Iterator[list[str]]:
@@ -187,10 +141,10 @@ def _failures(report: FitReport) -> Iterator[list[str]]:
 
 
 def _additions(report: FitReport) -> Iterator[list[str]]:
-    if report.fitting_sets >= report.wanted:
+    if report.fits >= report.wanted:
         return
-    if report.at_most_sets >= report.wanted:
-        known = f"at least {report.fitting_sets} and at most {report.at_most_sets} do"
+    if report.at_most >= report.wanted:
+        known = f"at least {report.fits} and at most {report.at_most} do"
         yield [f"Whether {report.wanted} fit is not known: {known}"]
         return
     if not report.additions:

@@ -152,13 +152,12 @@ class EndedMove(Struct, frozen=True):
     """A move that ended with this plan.
 
     note: a sentence.
-    landed_uid, landed_on: the new pod and its node; "": it has none.
+    landed_on: the new pod's node; "": it has none.
     """
 
     move: Move
     result: MoveResult
     note: str
-    landed_uid: str = ""
     landed_on: str = ""
 
 
@@ -338,8 +337,7 @@ class Mover:
             self.moves.append(move)
 
     def _end(self, move: Move, result: MoveResult, note: str, landed: ClusterPod | None = None) -> None:
-        at = (landed.uid, landed.node) if landed else ("", "")
-        self.ended.append(EndedMove(move, result, note, *at))
+        self.ended.append(EndedMove(move, result, note, landed.node if landed else ""))
         if result is MoveResult.REPLACED:
             self.departures.forgive(move.owner_uid, move.from_node)
 

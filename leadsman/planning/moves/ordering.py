@@ -2,18 +2,16 @@
 
 Moves are applied to the cluster one after the other. One is next when its pod may go to its node as the cluster is
 then, and every pod that had a backup has one afterwards. A cycle, in which each pod waits for the room of another, is
-broken through a third node that is free, or left out.
+left out.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import ZERO, Resources
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable, why_quota_refuses
@@ -64,17 +62,14 @@ def order_moves(
     wishes: Sequence[Wish],
     backups: BackupSettings | None,
     avoid: frozenset[str] = frozenset(),
-    *,
-    through_third_nodes: bool = True,
 ) -> OrderedMoves:
     """The wishes that can be fulfilled, in an order in which each is valid, those wished first where that is free.
 
     backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
     avoid: nodes that nothing goes to.
-    through_third_nodes: whether a cycle may be broken by moving a pod twice.
     """
     ordering = Ordering(situation, backups, avoid)
-    ordering.fulfil_in_turn(wishes, through_third_nodes=through_third_nodes)
+    ordering.fulfil_in_turn(wishes)
     return ordering.ordered
 
 
@@ -85,28 +80,6 @@ def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
     siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid and each.uid != pod.uid)
     alone = not any(each.ready for each in siblings)
     return round(EVICTION_COST + share + ALONE_COST * alone, 3)
-
-
-def reserve_gains(ordered: OrderedMoves, cluster: Cluster) -> OrderedMoves:
-    """The moves with their gain in freed reserves, for a plan that is made to reserve less.
-
-    10 points are as much as all nodes have. Negative: a move that others need.
-    """
-    total = ZERO
-    for node in cluster.nodes.values():
-        total += node.allocatable
-    reserved = [_share(plan.reserves.values(), total) for plan in ordered.backups]
-    gains = (MAX_GAIN * (before - after) for before, after in pairwise(reserved))
-    moves = tuple(replace(move, gain=round(gain, 3)) for move, gain in zip(ordered.moves, gains, strict=True))
-    return replace(ordered, moves=moves)
-
-
-def _share(amounts: Iterable[Resources], total: Resources) -> float:
-    """Of memory and CPU, the mean."""
-    memory, cpu = 0, 0
-    for each in amounts:
-        memory, cpu = memory + each.memory_bytes, cpu + each.cpu_millis
-    return (memory / max(total.memory_bytes, 1) + cpu / max(total.cpu_millis, 1)) / 2
 
 
 class Ordering:
@@ -120,7 +93,6 @@ class Ordering:
         self._before, self._settings, self._avoid = situation.cluster, settings, avoid
         cluster = without_placeholders(situation.cluster) if settings else situation.cluster
         self.situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
-        self._arrived_by: dict[str, int] = {}
         self.moves: list[PlannedMove] = []
         self.left_out: list[LeftOut] = []
         self.plans = [plan_backups(self.situation, settings) if settings else BackupPlan()]
@@ -136,15 +108,12 @@ class Ordering:
         """Returns what became of the wishes so far."""
         return OrderedMoves(tuple(self.moves), tuple(self.left_out), tuple(self.plans))
 
-    def fulfil_in_turn(self, wishes: Sequence[Wish], *, through_third_nodes: bool = True) -> Sequence[Wish]:
+    def fulfil_in_turn(self, wishes: Sequence[Wish]) -> Sequence[Wish]:
         """Moves a pod wherever one can be moved, until none can. The wishes that are left, of which it says why."""
-        waiting: Sequence[Wish] = [wish for wish in wishes if self.is_possible(wish)]
-        while waiting:
-            blocked = [wish for wish in waiting if not self.fulfil(wish)]
-            progress = len(blocked) < len(waiting)
+        blocked, waiting = [wish for wish in wishes if self.is_possible(wish)], list[Wish]()
+        while len(blocked) != len(waiting):
             waiting = blocked
-            if not progress and not (through_third_nodes and any(self.step_aside(wish, waiting) for wish in waiting)):
-                break
+            blocked = [wish for wish in waiting if not self.fulfil(wish)]
         for wish in waiting:
             self.leave_out(wish)
         return waiting
@@ -178,25 +147,6 @@ class Ordering:
                 return True
         return False
 
-    def step_aside(self, wish: Wish, waiting: Sequence[Wish]) -> bool:
-        """Moves its pod to a third node, where its place is wanted by another that could go there then."""
-        pod = self.cluster.pods[wish.pod_uid]
-        others = [each for each in waiting if each.to_node == pod.node and each is not wish]
-        if pod.uid in self._arrived_by or not wish.to_node or not others:
-            return False
-        for node in islice(self._search.places(pod), MAX_PLACES_TRIED):
-            if node == wish.to_node or self._why_not(pod, node):
-                continue
-            before = self.situation
-            reason = f"it steps aside for pod {self.cluster.pods[others[0].pod_uid].name}; {wish.reason}"
-            if not self.move(pod, node, reason, 0.0):
-                continue
-            if any(not self._why_not(self.cluster.pods[each.pod_uid], pod.node) for each in others):
-                self._arrived_by[pod.uid] = len(self.moves) - 1
-                return True
-            self.take_back(before)
-        return False
-
     def take_back(self, before: Situation) -> None:
         """Takes the last move back. before: the situation then."""
         self.situation = before
@@ -212,8 +162,7 @@ class Ordering:
         else:
             reasons = {node: self._why_not(pod, node) or NO_BACKUP_LEFT for node in self.cluster.nodes}
             why = counted({node: reason for node, reason in reasons.items() if node != pod.node})
-        at = f" (it is left on node {pod.node} on its way)" if pod.uid in self._arrived_by else ""
-        self.left_out.append(LeftOut(pod.namespace, pod.name, self._before.pods[pod.uid].node, f"{why}{at}"))
+        self.left_out.append(LeftOut(pod.namespace, pod.name, pod.node, why))
 
     def move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
         """Moves the pod unless another one would lose its backup."""
@@ -232,7 +181,6 @@ class Ordering:
                 reason=reason,
                 gain=round(gain, 3),
                 cost=move_cost(pod, self.cluster),
-                follows=self._arrived_by.get(pod.uid),
             )
         )
         self.plans.append(plan)

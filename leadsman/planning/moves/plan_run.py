@@ -108,7 +108,6 @@ class PlanRun:
                 self._moves[number],
                 outcome=outcome,
                 note=ended.note,
-                landed_uid=ended.landed_uid,
                 landed_on=ended.landed_on,
             )
 
@@ -126,7 +125,8 @@ class PlanRun:
 
     def _begin(self, number: int) -> None:
         planned = self._plan.moves[number]
-        pod = self._pod_of(planned)
+        found = self._mover.cluster.pods.get(planned.pod_uid)
+        pod = _GONE if found is None or found.terminating else found
         if reason := self._why_outdated(planned, pod):
             self._set(number, Outcome.SKIPPED, reason)
         elif reason := self._why_not_yet(pod):
@@ -138,12 +138,6 @@ class PlanRun:
             move = self._mover.new_move(pod, planned.to_node, planned.reason)
             self._mover.begin(replace(move, plan=self._id, ordinal=number))
             self._moves[number] = MoveProgress(Outcome.MOVING, began_at=now)
-
-    def _pod_of(self, planned: PlannedMove) -> ClusterPod:
-        """The pod that is meant; one without a UID when there is none any more."""
-        uid = planned.pod_uid if planned.follows is None else self._moves[planned.follows].landed_uid
-        pod = self._mover.cluster.pods.get(uid)
-        return _GONE if pod is None or pod.terminating else pod
 
     def _why_outdated(self, planned: PlannedMove, pod: ClusterPod) -> str:
         """Returns what the move was planned on and is not so any more; "": it is."""

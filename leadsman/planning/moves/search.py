@@ -154,9 +154,10 @@ class Search:
         place = moved.node
         if Feasibility(self._cluster.without_pod(moved.uid), pending).refusals(place):
             return
+        lands_first = self._situation.verdict(moved).nodes
         for node in self._places(moved, pending, only):
             # Again, as where the moved pod lands may decide whether the pending one may take its place.
-            if not self._situation.with_pod(moved, node).verdict(pending).why_not(place):
+            if node in lands_first and not self._situation.with_pod(moved, node).verdict(pending).why_not(place):
                 yield node
 
     def _places(self, pod: ClusterPod, successor: ClusterPod | None, only: str = "") -> Iterator[str]:

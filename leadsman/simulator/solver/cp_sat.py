@@ -257,7 +257,6 @@ class _PackingModel:
                 self._add_spread(number, spread, pods)
         for node in self._nodes:
             self._add_room(node)
-        self._add_quotas()
         self.model.maximize(sets)
 
     def packing(self, solver: cp_model.CpSolver) -> Packing:
@@ -293,7 +292,7 @@ class _PackingModel:
         room, template = self._problem.room, self._problem.templates[number]
         failing = room.survived(node, template.scopes)
         taking = self._backups[number, node] = {}
-        for backup in np.flatnonzero(template.backups_for(failing)).tolist():
+        for backup in np.flatnonzero(template.backups).tolist():
             if not set(failing) & set(room.domains[backup]):
                 taking[backup] = self.model.new_int_var(0, pods, "")
                 for domain in failing:
@@ -333,18 +332,3 @@ class _PackingModel:
                 has = self.model.new_bool_var("")
                 self.model.add(added == 0).only_enforce_if(~has)
                 self.model.add(present + added <= least + spread.max_skew).only_enforce_if(has)
-
-    def _add_quotas(self) -> None:
-        """Pods can be created, and those of any failure made again while the dead ones still count."""
-        room, templates = self._problem.room, self._problem.templates
-        for quota in self._problem.quotas:
-            if not any(quota.per_pod):
-                continue
-            created = sum(quota.per_pod[number] * var for (number, _), var in self._runs.items())
-            again = defaultdict(list)
-            for (number, node), var in self._runs.items():
-                for domain in room.survived(node, templates[number].scopes):
-                    again[domain].append(quota.per_pod[number] * var)
-            self.model.add(created <= quota.left - max(quota.made_again.values(), default=0))
-            for domain, falling in again.items():
-                self.model.add(created + sum(falling) + quota.made_again.get(domain, 0) <= quota.left)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
-from leadsman.planning.capacity.report import Fit, FitReport, as_text
+from leadsman.planning.capacity.report import FitReport, as_text
 
 WEB = """
 kind: Deployment
@@ -41,11 +41,9 @@ def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytes
     """Two nodes keep the bound; each has room for 4 pods, and after the failure of one all are on the other."""
     assert main([*files, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    [web] = answer["templates"]
-    assert (web["fits"], web["at_most"], web["exact"]) == (4, 4, True)
-    assert web["binds"] == "room for backups when node edge-1 fails"
-    assert web["reasons"]["delay to edge-1 over 12 ms"] == 1
-    assert answer["fitting_sets"] == answer["sets"]["fits"] == 2
+    assert (answer["what"], answer["fits"], answer["at_most"]) == ("2 default/deployment/web", 2, 2)
+    assert answer["binds"] == "room for backups when node edge-1 fails"
+    assert answer["reasons"]["default/deployment/web"]["delay to edge-1 over 12 ms"] == 1
 
 
 def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +55,6 @@ def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys
 
 
 def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> None:
-    web = Fit("web", 1, 0, 1, False, "room on nodes", {}, (), {})
-    text = as_text(FitReport("a cluster", 1, (web,), None))
+    text = as_text(FitReport("a cluster", "1 web", 1, 0, 1, "room on nodes", {}, (), {}))
     assert "Whether 1 fit is not known: at least 0 and at most 1 do" in text
     assert "No number of copies" not in text

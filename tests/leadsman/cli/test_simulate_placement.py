@@ -49,14 +49,14 @@ def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose
 
 
 def test_the_same_flags_give_the_same_numbers_but_for_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ["--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge,edge-clusters,spreading"]
+    flags = ["--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge,edge-clusters"]
     assert without_seconds(compared(capsys, *flags)) == without_seconds(compared(capsys, *flags))
 
 
 def test_a_cluster_in_which_no_pod_waits_is_refused_until_its_pods_are_taken_off(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    flags = ["simulate", "placement", "--generate", "nodes=2,pods=4", "--policies", "spreading"]
+    flags = ["simulate", "placement", "--generate", "nodes=2,pods=4", "--policies", "edge"]
     with pytest.raises(SystemExit):
         main(flags)
     assert "--from-scratch" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -83,6 +83,7 @@ def test_moves_of_a_drain_are_accepted(seed: int) -> None:
 
 @many
 @given(seeds)
+@example(145084)  # The moved pod's spread holds only once the pending pod has its place, and it lands before that.
 def test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted(seed: int) -> None:
     world = World(seed)
     situation = world.situation()

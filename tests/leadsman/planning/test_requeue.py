@@ -67,11 +67,6 @@ def test_two_touches_follow_in_case_the_extender_saw_the_change_later(planner) -
     assert touched == list(TOUCH_DELAYS_SECONDS)
 
 
-def test_none_follows_once_the_node_is_refused_again(planner) -> None:
-    assert planner.touched(100.0, b=5.0, c=80.0) == "b"
-    assert [planner.touched(now, b=80.0, c=80.0) for now in (101.0, 105.0, 130.0)] == [""] * 3
-
-
 def test_a_pod_that_is_first_seen_after_the_cause_has_gone_is_retried() -> None:
     assert Planner(pod()).touched(100.0, b=5.0) == "a"
 
@@ -89,13 +84,6 @@ class Noted:
     def __call__(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         self.pods.append(pod)
         return filter_nodes(pod, nodes, inputs)
-
-
-def test_pods_alike_are_filtered_once() -> None:
-    asked = Noted()
-    owned = [pod(f"p{number}") for number in range(50)]
-    Planner(*[structs.replace(each, workload="deployment/web") for each in owned]).plan(100.0, asked, b=80.0)
-    assert len(asked.pods) == 1
 
 
 def test_a_label_that_no_filter_of_ours_reads_tells_pods_apart_only_where_plugins_are_asked() -> None:
@@ -128,15 +116,6 @@ def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone() -> 
     assert [(str(fault), fault.__notes__) for fault in plan.faults] == [
         ("boom", ["raised while filtering nodes for pods like ns/p"])
     ]
-
-
-def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
-    pods = [pod(f"p{number}", delay_a=str(number + 1)) for number in range(10)]
-    turns = iter([True] * 6 + [False])
-    first = plan_requeue(pods, NODES, inputs(100.0), NO_MEMORY, has_time=lambda: next(turns))
-    assert sum(state.filtered_at == 100.0 for state in first.memory.values()) == 6
-    second = plan_requeue(pods, NODES, inputs(101.0), first.memory)
-    assert sum(state.filtered_at == 101.0 for state in second.memory.values()) == 10
 
 
 def test_what_is_remembered_of_kinds_of_pods_is_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,13 @@ MUTATIONS = (
         AT_PROPOSALS + "test_of_two_pods_that_leave_for_one_card_the_second_finds_it_full",
     ),
     Mutation(
+        "a pod that makes room lands before the pending one has its place",
+        "leadsman/planning/moves/search.py",
+        "if node in lands_first and not",
+        "if not",
+        AT_PROPOSALS + "test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted",
+    ),
+    Mutation(
         "a backup is asked for in the cluster as it is after the failure",
         "leadsman/planning/backups/planner.py",
         "self._after = {domain: situation.failed(failure.nodes) for domain, failure in self._failures.items()}",
@@ -164,8 +171,8 @@ MUTATIONS = (
     Mutation(
         "pods that ask for devices are counted one by one",
         "leadsman/planning/capacity/fit_model.py",
-        '        (pod.devices, "it asks for devices"),\n',
-        "",
+        '"it asks for devices": pod.devices,',
+        '"it asks for devices": False,',
         AT_PROPOSALS + "test_pods_that_fit_are_accepted",
     ),
     Mutation(
@@ -213,7 +220,7 @@ MUTATIONS = (
     Mutation(
         "nothing is to be added while it is not proven that the sets do not fit",
         "leadsman/planning/capacity/report.py",
-        "    if report.at_most_sets >= report.wanted:\n",
+        "    if report.at_most >= report.wanted:\n",
         "    if False:\n",
         "leadsman/cli/test_plan_fit.py::test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit",
     ),

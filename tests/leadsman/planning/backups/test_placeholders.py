@@ -121,12 +121,6 @@ def test_the_old_one_goes_only_when_the_new_one_is_bound() -> None:
     assert len(plan_placeholders(bound, reserve(old.requests), resize=False)) == 1
 
 
-def test_one_that_is_being_deleted_is_not_counted() -> None:
-    leaving = placeholder("hold", Resources(100, 100 * MIB, 1), terminating=True)
-    [action] = plan_placeholders(cluster_of([NODE], [leaving]), reserve(leaving.requests), resize=True)
-    assert isinstance(action, CreatePlaceholder)
-
-
 def test_those_of_a_node_that_is_gone_are_deleted() -> None:
     pod = placeholder("hold", Resources(100, 100 * MIB, 1))
     [action] = plan_placeholders(cluster_of([], [pod]), reserve(pod.requests), resize=True)
@@ -140,11 +134,6 @@ def test_a_new_one_tolerates_what_the_pods_tolerate_that_it_stands_for() -> None
     [action] = plan_placeholders(cluster_of([NODE], [pod]), plan, resize=True)
     assert isinstance(action, CreatePlaceholder)
     assert action.tolerations == (toleration,)
-
-
-def test_little_surplus_is_left() -> None:
-    pod = placeholder("hold", Resources(100, 105 * MIB, 1))
-    assert plan_placeholders(cluster_of([NODE], [pod]), reserve(Resources(100, 100 * MIB, 1)), resize=True) == []
 
 
 @given(reserved=amounts(), share=st.integers(1, 4), resize=st.booleans())
@@ -170,14 +159,6 @@ def test_with_resize_a_release_frees_no_more_than_is_asked() -> None:
         "c",
         Resources(50, 40 * MIB, 1),
         "the room is released for a pod whose node is dead",
-    )
-
-
-def test_without_resize_the_smallest_that_is_enough_goes() -> None:
-    pods = [placeholder(name, Resources(100, mib * MIB, 1)) for name, mib in (("a", 50), ("b", 300), ("c", 200))]
-    [action] = plan_release(pods, Resources(100, 160 * MIB, 1), resize=False)
-    assert action == DeletePlaceholder(
-        "c", "leadsman-placeholders", "c", "the room is released for a pod whose node is dead"
     )
 
 

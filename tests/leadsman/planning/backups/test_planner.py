@@ -90,11 +90,6 @@ def test_room_is_shared_between_failures_that_do_not_happen_together() -> None:
     assert plan.reserves["edge-3"].memory_bytes == 1024 * MIB
 
 
-def test_a_failure_that_takes_two_pods_needs_room_for_both() -> None:
-    plan = plan_for(cluster_with({"edge-1": ["web-1", "web-2"], "edge-2": []}))
-    assert plan.reserves["edge-2"] == Resources(200, 2048 * MIB, 2)
-
-
 @pytest.mark.parametrize(
     ("fields", "near", "reason"),
     [
@@ -125,32 +120,6 @@ def test_a_pod_that_asks_for_another_zone_is_not_covered_in_its_own() -> None:
     backup = plan_for(cluster.changed(nodes=labelled)).pods["web-1"]
     assert isinstance(backup, Backup)
     assert backup.node == "edge-3"
-
-
-def test_a_bound_to_a_workload_holds_against_where_its_replica_goes() -> None:
-    """web is bound to db, both on edge-1; db's only backup is edge-3, so web goes near that and not near edge-1."""
-    cluster = cluster_with({"edge-1": ["web-1", "db-1"], "edge-2": [], "edge-3": [], "edge-4": []})
-    pods = {"web-1": bounded(cluster.pods["web-1"], "db"), "db-1": bounded(cluster.pods["db-1"], "edge-3")}
-    matrix = distances(cluster, {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-3", "edge-4")})
-    full = replace(cluster.nodes["edge-4"], allocatable=Resources(100, 1024 * MIB, 1))
-    cluster = cluster.changed(pods=pods, nodes={"edge-4": full})
-    plan = plan_backups(Situation(cluster, inputs_of(cluster, matrix)), SETTINGS)
-    assert {uid: backup.node for uid, backup in plan.backups.items()} in (
-        {"db-1": "edge-3", "web-1": "edge-3"},
-        {"db-1": "edge-3", "web-1": "edge-4"},
-        {"db-1": "edge-4", "web-1": "edge-3"},
-    )
-
-
-def test_a_survivor_s_bound_to_the_fallen_workload_is_kept() -> None:
-    """web on edge-2 is bound to db on edge-1. Of db's two possible backups only edge-3 is near web."""
-    cluster = cluster_with({"edge-1": ["db-1"], "edge-2": ["web-1"], "edge-3": [], "edge-4": []})
-    pods = {"web-1": bounded(cluster.pods["web-1"], "db"), "db-1": bounded(cluster.pods["db-1"], "edge-1")}
-    near = {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-1", "edge-4"), ("edge-2", "edge-3")}
-    full = replace(cluster.nodes["edge-2"], unschedulable=True)
-    cluster = cluster.changed(pods=pods, nodes={"edge-2": full})
-    plan = plan_backups(Situation(cluster, inputs_of(cluster, distances(cluster, near))), SETTINGS)
-    assert plan.backups["db-1"].node == "edge-3"
 
 
 def test_a_backup_that_still_holds_stays() -> None:

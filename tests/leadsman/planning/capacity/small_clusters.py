@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import Quota
 from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, TopologySpread
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
@@ -29,7 +28,7 @@ def small_case(seed: int, most_nodes: int = 8) -> tuple[Case, list[PodTemplate]]
     names = [f"node-{number}" for number in range(rng.randint(3, most_nodes))]
     rtt_ms = {pair: rng.uniform(1, 30) for pair in ((a, b) for a in names for b in names if a < b)}
     matrix = {a: {b: rtt_ms[min(a, b), max(a, b)] if a != b else 0.0 for b in names} for a in names}
-    cluster = cluster_of([_node(name, rng) for name in names], (), quotas=_quotas(rng))
+    cluster = cluster_of([_node(name, rng) for name in names], ())
     for number in range(rng.randint(0, 4)):
         pod, node = _pod(f"old-{number}", names, rng), rng.choice(names)
         if pod.requests.fits(cluster.free(node)):
@@ -74,12 +73,6 @@ def _pod(name: str, nodes: Sequence[str], rng: random.Random) -> ClusterPod:
     )
 
 
-def _quotas(rng: random.Random) -> list[Quota]:
-    if rng.random() < 0.8:
-        return []
-    return [Quota("shop", "pods", {"pods": rng.randint(2, 12)}, {"pods": 4})]
-
-
 class TooManyPackings(Exception):
     """There are too many to try."""
 
@@ -100,7 +93,6 @@ class EveryPacking:
         self._failing = {d: domains.failure(d).nodes for each in self._domains.values() for d in each}
         self._templates = templates
         self._allowed = [self._allowed_nodes(each.pod, case) for each in templates]
-        self._quota_left = [quota.hard["pods"] - quota.used["pods"] for quota in case.cluster.quotas.values()]
 
     def most_sets(self, stop: int) -> int:
         """The most sets that fit, up to `stop`. TooManyPackings."""
@@ -126,9 +118,6 @@ class EveryPacking:
         for uid, backup in self._plan.backups.items():
             for domain in backup.domains:
                 self._falling.setdefault((domain, backup.node), []).append(self._cluster.pods[uid])
-        self._made_again: Counter[FailureDomain] = Counter()
-        for backup in self._plan.backups.values():
-            self._made_again.update(backup.domains)
         return self._place(pods, 0, ("", ""))
 
     def _place(self, pods: list[int], at: int, least: tuple[str, str]) -> bool:
@@ -137,7 +126,7 @@ class EveryPacking:
         if self._steps < 0:
             raise TooManyPackings
         if at == len(pods):
-            return all(self._quota_holds(left, len(pods)) for left in self._quota_left) and self._can_be_bound()
+            return self._can_be_bound()
         number = pods[at]
         pod, allowed = self._templates[number].pod, self._allowed[number]
         first = least if at and pods[at - 1] == number else ("", "")
@@ -165,13 +154,11 @@ class EveryPacking:
 
     def _add(self, pod: ClusterPod, node: str, backup: str, domains: Sequence[FailureDomain]) -> None:
         self._on[node].append(pod)
-        self._made_again.update(domains)
         for domain in domains:
             self._falling.setdefault((domain, backup), []).append(pod)
 
     def _remove(self, pod: ClusterPod, node: str, backup: str, domains: Sequence[FailureDomain]) -> None:
         self._on[node].pop()
-        self._made_again.subtract(domains)
         for domain in domains:
             self._falling[domain, backup].pop()
 
@@ -195,9 +182,6 @@ class EveryPacking:
                 if not _reachable(dict.fromkeys(zones.values(), 0), there, spread.max_skew):
                     return False
         return True
-
-    def _quota_holds(self, left: int, pods: int) -> bool:
-        return pods + max(self._made_again.values(), default=0) <= left
 
 
 def _sum(pods: Sequence[ClusterPod]) -> Resources:

@@ -55,16 +55,6 @@ def test_so_many_copies_are_enough_and_one_less_is_not() -> None:
     assert tried > 30
 
 
-def test_no_node_helps_against_a_quota() -> None:
-    for seed in range(200):
-        case, templates = small_case(seed)
-        if case.cluster.quotas:
-            model = model_capacity(Situation(*case), templates, SETTINGS)
-            assert additions(model, 50) == []
-            return
-    raise AssertionError("no case has a quota")
-
-
 def test_a_failure_loses_what_has_no_room_and_no_owner() -> None:
     nodes = [ClusterNode(name, allocatable=Resources(memory_bytes=4 * MIB, pods=9), ready=True) for name in ("a", "b")]
     sizes = {"small": 1, "large": 3, "bare": 1}

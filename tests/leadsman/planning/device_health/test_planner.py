@@ -153,16 +153,6 @@ def test_while_half_of_the_devices_are_not_measured_no_mark_changes() -> None:
     assert cluster.plan.withheld["GPU-01"].startswith("only 10 of 40 devices are measured now")
 
 
-def test_a_device_that_is_taken_out_leaves_no_rule_behind() -> None:
-    cluster = Cluster()
-    cluster.go_on(130.0, {"GPU-07": SICK})
-    published = {uuid: targets for uuid, targets in cluster.seen.published.items() if uuid != "GPU-07"}
-    cluster.seen = structs.replace(cluster.seen, published=published)
-    [removed] = cluster.go_on(700.0, {}, silent=["GPU-07"])
-    assert isinstance(removed, RemoveTaint)
-    assert removed.reason == "neither measured nor published for 600 s"
-
-
 def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_there_are_some() -> None:
     cluster = Cluster(rules=False)
     assert cluster.go_on(130.0, {"GPU-07": SICK}) == [
@@ -171,16 +161,6 @@ def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_ther
     cluster.seen = structs.replace(cluster.seen, rules=[])
     tainted, unmarked = cluster.go_on(5.0, {"GPU-07": SICK})
     assert effects([tainted]) == [("GPU-07", TaintEffect.NONE)]
-    assert isinstance(unmarked, MarkNode)
-    assert unmarked.uuids == frozenset()
-
-
-def test_a_device_that_no_driver_publishes_is_marked_on_its_node_and_unmarked_when_it_healed() -> None:
-    cluster = Cluster()
-    cluster.seen = structs.replace(cluster.seen, published={})
-    [marked] = cluster.go_on(130.0, {"GPU-07": SICK})
-    assert isinstance(marked, MarkNode)
-    [unmarked] = cluster.go_on(610.0, {})
     assert isinstance(unmarked, MarkNode)
     assert unmarked.uuids == frozenset()
 

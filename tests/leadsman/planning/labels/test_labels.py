@@ -57,14 +57,6 @@ def test_a_rule_that_loses_one_label_keeps_its_others(make: "Make") -> None:
     assert cluster.ours("a") == {f"{prefix}/foo": "2", f"{prefix}/one": "yes", f"{prefix}/two": "yes"}
 
 
-def test_operators_that_do_not_compare_leave_the_label_to_the_first(make: "Make") -> None:
-    """The original panicked, and wrote none of the node's labels."""
-    rules = [make.rule("one", "LessThan", 9, "foo=1"), make.rule("two", "GreaterThan", 0, "foo=2")]
-    cluster = make.cluster("a")
-    cluster.step([make.policy(labeling=rules)], {"one": {"a": 1}, "two": {"a": 2}})
-    assert cluster.ours("a") == {"telemetry.aware.scheduling.p/foo": "1"}
-
-
 @pytest.mark.parametrize(("logic", "marked"), [("anyOf", True), ("allOf", False)])
 @pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
 def test_a_logical_operator_counts_in_both_strategies(make: "Make", strategy: str, logic: str, marked: bool) -> None:

@@ -1,13 +1,10 @@
 """Steady, within budgets, and nothing where data are missing."""
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.kube.names import OWNERSHIP_ANNOTATION
-from leadsman.planning.labels.label_plan import LabelLimits, NodeView, PlanMemory
-from leadsman.planning.labels.label_planner import plan_labels
+from leadsman.planning.labels.label_plan import LabelLimits, PlanMemory
 
 if TYPE_CHECKING:
     from tests.leadsman.planning.labels.conftest import Make
@@ -84,13 +81,6 @@ def test_labels_of_one_node_change_back_six_times_an_hour_together(make: "Make")
     assert cluster.step([labeling], {metric: {"a": 0, "b": 1} for metric in ("x", "y", "z")}, after=60.0).actions
 
 
-def test_a_node_may_get_any_number_of_labels_once(make: "Make") -> None:
-    rules = [make.rule("m", "GreaterThan", 0, *(f"x{number}=1" for number in range(20)))]
-    cluster = make.cluster("a", limits=LabelLimits())
-    cluster.step([make.policy(labeling=rules)], {"m": {"a": 0}}, after=60.0)
-    assert len(cluster.step([make.policy(labeling=rules)], {"m": {"a": 1}}, after=60.0).actions) == 20
-
-
 def test_at_most_a_tenth_of_the_nodes_is_marked(make: "Make") -> None:
     nodes = [f"n{number:02}" for number in range(30)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
@@ -107,13 +97,6 @@ def test_marks_come_at_a_tenth_of_a_node_a_second(make: "Make") -> None:
         cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)})
         assert sum(bool(cluster.ours(node)) for node in nodes) <= 1 + second / 10
     assert sum(bool(cluster.ours(node)) for node in nodes) == 10
-
-
-def test_a_node_that_heals_makes_room_for_another_in_the_same_round(make: "Make") -> None:
-    cluster = make.cluster("a", "b", limits=LabelLimits(hold_seconds=0.0, marks_per_second=9.0))
-    cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
-    cluster.step([make.hot], {"heat": {"a": 101, "b": 1}})
-    assert (cluster.ours("a"), cluster.ours("b")) == ({"p": "violating"}, {})
 
 
 def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels(make: "Make") -> None:
@@ -155,19 +138,3 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
     cluster.step([hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([hot], {"heat": {"b": 1, "c": 1}})
     assert bool(cluster.ours("a")) is stays
-
-
-def test_a_patch_passes_on_the_version_that_it_was_made_for(make: "Make") -> None:
-    made = plan_labels(
-        [NodeView("a", resource_version="7")],
-        make.known([make.hot], {"heat": {"a": 101}}, 1.0),
-        PlanMemory(),
-        LabelLimits(),
-    )
-    assert json.loads(made.patches[0].body()) == {
-        "metadata": {
-            "labels": {"p": "violating"},
-            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'},
-            "resourceVersion": "7",
-        }
-    }

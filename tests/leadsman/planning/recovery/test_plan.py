@@ -174,20 +174,6 @@ def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_the
     assert step(cluster(), observed(), healthy.state, now=NOW + 60).state.refused == {}
 
 
-def test_no_pod_is_deleted_while_the_node_returns() -> None:
-    there, dead = tainted(cluster(pod("web-1"))), step(cluster(pod("web-1"))).state
-    assert step(there, observed(), dead, now=NOW + 1).actions == ()
-
-
-def test_another_node_of_the_same_name_is_let_in() -> None:
-    dead = step(cluster()).state
-    there = tainted(cluster())
-    new = there.changed(nodes={"edge-1": replace(there.nodes["edge-1"], uid="another")})
-    assert step(new, observed(), dead).actions == (
-        UntaintNode("edge-1", "another", "it is another node of the same name"),
-    )
-
-
 def test_the_timeline_follows_the_replacement() -> None:
     there = cluster(pod("web-1"))
     deleted = after_taint(there).state

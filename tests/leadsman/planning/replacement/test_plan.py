@@ -87,13 +87,6 @@ def test_nothing_is_done_before_the_hold_time_is_over() -> None:
     assert simulated.second().actions
 
 
-def test_an_unknown_delay_has_not_left_its_bound() -> None:
-    simulated = drifted()
-    simulated.matrix = matrix(a_c=3, a_d=7)
-    simulated.run(5)
-    assert not any(plan.actions or plan.no_fix for plan in simulated.plans)
-
-
 def test_a_move_is_cancelled_when_the_delay_is_back_before_the_eviction() -> None:
     simulated = drifted()
     simulated.second()
@@ -184,28 +177,6 @@ def test_an_owner_whose_pods_came_back_twice_is_given_up_and_the_report_says_so(
     assert results(simulated) == [MoveResult.RETURNED] * 2
     (report,) = simulated.plans[-1].no_fix.values()
     assert "came back 2 times" in report.why
-
-
-def test_no_more_moves_begin_within_a_minute_than_the_budget_allows() -> None:
-    nodes = [node("a", 1), node("b", 32), node("c", 64)]
-    pods = [pod(f"web-{number}", "b", gib=1, delay={"a": 5}) for number in range(5)]
-    simulated = SimulatedCluster(
-        cluster_of(nodes, pods), matrix(a_b=9, a_c=3), replace(AT_ONCE, per_minute=2, cooldown_seconds=0.0)
-    )
-    simulated.run(55)
-    assert len(simulated.evicted) == 2
-    assert any("moves began within a minute" in each for each in simulated.plans[-1].waiting.values())
-
-
-def test_one_pod_of_a_workload_is_moved_at_a_time() -> None:
-    nodes = [node("a", 1), node("b", 32), node("c", 64)]
-    shared = {"workload": "deployment/web", "owner_uid": "rs-web"}
-    pods = [pod(f"web-{number}", "b", gib=1, delay={"a": 5}, **shared) for number in range(3)]
-    simulated = SimulatedCluster(cluster_of(nodes, pods), matrix(a_b=9, a_c=3), replace(AT_ONCE, cooldown_seconds=0.0))
-    for _ in range(40):
-        plan = simulated.second()
-        assert len(plan.memory.state.moves) <= 1
-    assert len(simulated.evicted) == 3
 
 
 def test_room_is_made_for_a_pending_pod_by_moving_one_that_keeps_its_bound_elsewhere() -> None:

@@ -11,7 +11,7 @@ from leadsman.decision.policy import Policy
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.simulator.edge_rule import EdgeRule
 from leadsman.simulator.outcome import lost_on_failure, outcome_of
-from leadsman.simulator.placements import Online, Placement, default_spreading, spread
+from leadsman.simulator.placements import Online, Placement
 from leadsman.simulator.placements import Policy as PlacementPolicy
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
@@ -48,18 +48,6 @@ def nodes_of(placement: Placement) -> dict[str, str]:
 
 ONLINE = Online(BackupSettings(), batch=1)
 EDGE = EdgeRule(clustering=False)
-
-
-def test_spreading_looks_for_other_nodes_than_its_siblings_have_then_for_room() -> None:
-    cluster, _ = line(waiting("web-0", 1, workload="web"), waiting("web-1", 1, workload="web"), waiting("big", 4))
-    cluster = cluster.with_pod(cluster.pods["web-0"], "a").with_pod(cluster.pods["big"], "b")
-    assert spread(cluster, cluster.pods["web-1"]) == "c"
-
-
-def test_spreading_knows_no_bound_so_a_pod_outside_of_its_own_is_not_accepted() -> None:
-    cluster, inputs = line(*(waiting(f"pod-{number}", 1, "a", "1") for number in range(3)))
-    outcome = outcome_of("spreading", default_spreading(cluster, inputs), cluster, 0.0)
-    assert (outcome.pods, outcome.accepted) == (3, 1)
 
 
 def test_both_online_policies_move_one_pod_to_make_room() -> None:
