@@ -21,12 +21,11 @@ from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import IdentifiedObject, ObjectReference
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.backups.placeholders import CoverageState
-from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict, Truth
+from leadsman.planning.failover.node_verdict import NodeVerdict, Truth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
     BackupsByPod,
     DeletePod,
-    NodeCondition,
     ObservedNode,
     RecoveryAction,
     RecoveryPlan,
@@ -212,17 +211,9 @@ class NodeRecovery(Keeper):
                 self.tools.tell(about, "NotFailedOver", note, "Withhold", warning=True)
 
 
-_CONDITIONS = {
-    NodeHealth.HEALTHY: NodeCondition.HEALTHY,
-    NodeHealth.SUSPECT: NodeCondition.SUSPECT,
-    NodeHealth.PARTITION: NodeCondition.SUSPECT,
-    NodeHealth.DEAD: NodeCondition.DEAD,
-}
-
-
 def _observed(verdict: NodeVerdict, unix_offset: float) -> ObservedNode:
     """The verdict in the words of recovery. unix_offset: from monotonic to Unix seconds."""
     times = (verdict.timeline.first_lost_at, verdict.timeline.suspect_at, verdict.timeline.dead_at)
     first_lost_at, suspect_at, dead_at = (None if at is None else at + unix_offset for at in times)
     fresh = verdict.signals.heartbeat.truth is Truth.FALSE
-    return ObservedNode(_CONDITIONS[verdict.state], verdict.message, fresh, first_lost_at, suspect_at, dead_at)
+    return ObservedNode(verdict.state, verdict.message, fresh, first_lost_at, suspect_at, dead_at)

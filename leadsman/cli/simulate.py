@@ -10,7 +10,7 @@ from msgspec.structs import asdict, replace
 
 from leadsman.cli import output
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import one_of, positive_int, positive_number
+from leadsman.cli.flags.values import one_of, positive_int
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.backup_plan import BackupSettings
@@ -19,11 +19,11 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.edge_rule import EdgeRule
 from leadsman.simulator.generated_cluster import BadSpec, parse_spec
 from leadsman.simulator.outcome import Outcome, compare
-from leadsman.simulator.placements import Offline, Online, Placement, Policy
+from leadsman.simulator.placements import Online, Placement, Policy
 
-HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS", "REMARK")
+HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS")
 
-POLICIES = ("online", "offline", "edge", "edge-clusters")
+POLICIES = ("online", "edge", "edge-clusters")
 
 
 def options(add: Options) -> None:
@@ -41,9 +41,6 @@ def _placement_options(add: Options) -> None:
     run.argument("policies", f"of {','.join(POLICIES)} (default all)", POLICIES, _policies, metavar="NAME,…")
     run.argument("runs", "with --generate: as many clusters, of seeds one after another", 1, positive_int)
     run.argument("batch", "online: pods that arrive between two backup plans", 10, positive_int)
-    run.argument("work", "offline: how long to search, in the solver's deterministic time", 10.0, positive_number)
-    run.argument("seconds", "offline: a cap on the time that a search takes", 3600.0, positive_number)
-    run.argument("seed", "offline: of the search", 1, positive_int)
     add.parser.add_argument(
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )
@@ -57,13 +54,18 @@ def _policies(text: str) -> tuple[str, ...]:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
+    known: dict[str, Policy] = {
+        "online": Online(settings, args.batch),
+        "edge": EdgeRule(clustering=False),
+        "edge-clusters": EdgeRule(clustering=True),
+    }
     outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
     for run, given in enumerate(_inputs(args), start=1):
         output.show_progress(f"run {run} of {args.runs}: {', '.join(args.policies)}")
         cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
         if not cluster.unbound_pods:
             raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
-        policies = {name: _policy(name, args, settings, cluster) for name in args.policies}
+        policies = {name: known[name] for name in args.policies}
         found = compare(policies, cluster, given.inputs, _cpu_seconds)
         for name, (_, outcome) in found.items():
             outcomes[name].append(outcome)
@@ -95,16 +97,6 @@ def _inputs(args: argparse.Namespace) -> Iterator[PlanInput]:
         yield read_plan_input(args)
 
 
-def _policy(name: str, args: argparse.Namespace, settings: BackupSettings, cluster: Cluster) -> Policy:
-    match name:
-        case "online":
-            return Online(settings, args.batch)
-        case "offline":
-            many = replace(settings, max_improvements=len(cluster.pods))
-            return Offline(many, args.work, args.seed, args.seconds)
-    return EdgeRule(clustering=name == "edge-clusters")
-
-
 def _emptied(cluster: Cluster) -> Cluster:
     movable = [pod for pod in cluster.pods.values() if pod.node and not why_never_moved(pod)]
     return cluster.changed(pods={pod.uid: replace(pod, node=UNBOUND) for pod in movable})
@@ -122,8 +114,7 @@ def _as_text(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
     for name, runs in outcomes.items():
         shares = (f"{100 * share:.1f}" for share in _shares_of(runs).values())
         moves, seconds = sum(run.moves for run in runs) / len(runs), sum(run.seconds for run in runs) / len(runs)
-        remark = runs[0].remark if len(runs) == 1 else ""
-        rows.append((name, *shares, f"{moves:g}", f"{seconds:.1f}", remark))
+        rows.append((name, *shares, f"{moves:g}", f"{seconds:.1f}"))
     return "\n".join(align_columns(rows)) + "\n"
 
 

@@ -13,7 +13,6 @@ Nothing moves back when the node returns: it is only let in again. What a step r
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from enum import StrEnum
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,17 +22,10 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
+from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
-
-
-class NodeCondition(StrEnum):
-    """What detection says of a node."""
-
-    HEALTHY = "healthy"
-    SUSPECT = "suspect"
-    DEAD = "dead"
 
 
 class ObservedNode(Struct, frozen=True):
@@ -44,7 +36,7 @@ class ObservedNode(Struct, frozen=True):
     first_lost_at, suspect_at, dead_at: None: not yet.
     """
 
-    condition: NodeCondition
+    condition: NodeHealth
     reason: str = ""
     fresh: bool = True
     first_lost_at: float | None = None
@@ -164,7 +156,7 @@ def _cluster_says_no(
     if fresh < budget.fresh_ratio * len(nodes):
         return f"only {fresh} of {len(nodes)} agents report"
     zone = [each for name, each in nodes.items() if name in cluster.nodes and cluster.nodes[name].zone == node.zone]
-    silent = sum(each.condition is not NodeCondition.HEALTHY for each in zone)
+    silent = sum(each.condition is not NodeHealth.HEALTHY for each in zone)
     if node.zone and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
         return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
     allowed = allowed_nodes(len(nodes), budget)
@@ -300,7 +292,7 @@ def _admit_dead(
 ) -> RecoveryState:
     """Takes up the dead nodes that the budget allows, those that died first before the others."""
     dead, spent, withheld = dict(state.dead), list(state.spent), dict[str, str]()
-    found = [name for name, node in nodes.items() if node.condition is NodeCondition.DEAD and name not in dead]
+    found = [name for name, node in nodes.items() if node.condition is NodeHealth.DEAD and name not in dead]
     for name in sorted(found, key=lambda each: (nodes[each].dead_at or now, each)):
         observed = nodes[name]
         if reason := why_withheld(name, nodes, cluster, len(spent), budget):
@@ -312,7 +304,7 @@ def _admit_dead(
         dead[name] = DeadNode(uid, observed.reason, observed.first_lost_at, observed.suspect_at, dead_at)
     refused = {name: node.reason for name, node in dead.items()}
     for name, node in nodes.items():
-        if node.condition is not NodeCondition.HEALTHY and name not in refused:
+        if node.condition is not NodeHealth.HEALTHY and name not in refused:
             # The first reason stays: it has ages that grow, and each change of the state is a write.
             refused[name] = state.refused.get(name, node.reason)
     return replace(state, dead=dead, spent=tuple(spent), withheld=withheld, refused=refused)
@@ -320,7 +312,7 @@ def _admit_dead(
 
 def _with_progress(recovery: DeadNode, observed: ObservedNode | None, cluster: Cluster, now: float) -> DeadNode:
     """With what the API server shows of the node's return and of the pods that were made again."""
-    healthy = observed is not None and observed.condition is NodeCondition.HEALTHY and observed.fresh
+    healthy = observed is not None and observed.condition is NodeHealth.HEALTHY and observed.fresh
     healthy_since = (recovery.healthy_since or now) if healthy else None
     replacements = _replacements(recovery, cluster)
     pods = {uid: _with_replacement(pod, replacements(pod), now) for uid, pod in recovery.pods.items()}

@@ -26,8 +26,6 @@ from leadsman.planning.situation import Judge, workload_key
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 """When a node is touched, after it was first seen to pass."""
 
-MAX_SIGNATURES_PER_PLAN = 200
-"""Filtered for in one plan; those that waited longest come first in the next."""
 
 MAX_SIGNATURES = 2_000
 """Remembered, each with the nodes that pass: 0.3 MB at 5,000 nodes where no two have the same. Pods of others are
@@ -103,7 +101,7 @@ def plan_requeue(
     candidates = CandidateNodes.of(nodes)
     shared = {state.passing_nodes: state.passing_nodes for state in states.values() if state.passing_nodes is not None}
     longest_unfiltered = sorted(states, key=lambda each: states[each].filtered_at)
-    for signature in longest_unfiltered[:MAX_SIGNATURES_PER_PLAN]:
+    for signature in longest_unfiltered:
         if not has_time():
             break
         state = states[signature]

@@ -1,5 +1,5 @@
 """Simulated clusters: the real decisions, a virtual clock, seeded randomness.
 
 `generated_cluster` makes clusters that do not exist. `placements` and `edge_rule` place the waiting pods, by one policy
-or another, `outcome` measures each placement by the same code, and `solver` is the process that solves offline plans.
+or another, `outcome` measures each placement by the same code, and `solver` solves the problems of plans.
 """

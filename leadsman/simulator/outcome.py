@@ -34,7 +34,6 @@ class Outcome(Struct, frozen=True):
     lost_covered: int
     moves: int
     seconds: float
-    remark: str
 
 
 def compare(
@@ -69,7 +68,6 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
         lost_covered=sum(uid in covered for uid in lost),
         moves=placement.moves,
         seconds=seconds,
-        remark=placement.remark,
     )
 
 

@@ -1,10 +1,9 @@
-"""Places the waiting pods of a simulated cluster: by Leadsman online, or by Leadsman offline.
+"""Places the waiting pods of a simulated cluster as Leadsman does.
 
 A policy is a function of a cluster and the inputs of decisions; what it makes of them is a Placement.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,11 +19,7 @@ from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved
-from leadsman.planning.optimise.choices import Ended, greedy_choices, score
-from leadsman.planning.optimise.cluster_problem import model_cluster
-from leadsman.planning.optimise.optimised_plan import plan_of_choices
 from leadsman.planning.situation import Situation, with_workloads_of
-from leadsman.simulator import solver
 
 # What a policy makes of a cluster.
 
@@ -35,14 +30,12 @@ class Placement(Struct, frozen=True):
     cluster: without placeholders.
     backups: where bounded pods go when their node fails, and what nodes reserve for that.
     moves: how often a pod that had a node was given another one.
-    remark: what is known of the result, such as that it is proven optimal.
     """
 
     cluster: Cluster
     inputs: DecisionInputs
     backups: BackupPlan = BackupPlan()
     moves: int = 0
-    remark: str = ""
 
 
 Policy = Callable[[Cluster, DecisionInputs], Placement]
@@ -134,34 +127,3 @@ class _Run:
     def _bind(self, pod: ClusterPod, node: str) -> None:
         self.cluster = self.cluster.with_pod(pod, node)
         self.inputs = with_workloads_of(self.cluster, self.inputs)
-
-
-# Leadsman offline: places and backups of all bounded pods together, as `leadsman plan optimise` plans them.
-
-
-class Offline:
-    """A Policy. Pods without a bound come last, each where most stays free. work 0, or no solver: the greedy plan."""
-
-    def __init__(self, settings: BackupSettings, work: float, seed: int, seconds: float) -> None:
-        self._settings, self._work, self._seed, self._seconds = settings, work, seed, seconds
-
-    def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
-        modelled = model_cluster(Situation(cluster, inputs), self._settings)
-        choices, remark = greedy_choices(modelled.problem, modelled.start), "greedy"
-        if self._work and modelled.problem.pods and solver.is_installed():
-            found = solver.optimise(modelled.problem, choices, self._seed, self._work, self._seconds, lambda _: None)
-            choices, remark = found.choices, str(found.ended)
-            if found.reserved_bound and found.ended is not Ended.PROVEN:
-                remark += f", reserve at most {found.score.reserved / found.reserved_bound - 1:.1%} over the least"
-        if modelled.cut:
-            remark += f"; {modelled.cut} pods had some of their places only"
-        plan = plan_of_choices(modelled, choices)
-        at = score(modelled.problem, choices)
-        placed = plan.situation.cluster
-        for pod in placed.unbound_pods:
-            held = with_placeholders(placed, plan.backups.reserves)
-            allowed = () if pod.uid in plan.unplaced else Feasibility(held, pod).nodes
-            if allowed:
-                placed = placed.with_pod(pod, max(sorted(allowed), key=partial(least_allocated, held, pod)))
-        moves = at.moves if at else 0
-        return Placement(placed, with_workloads_of(placed, inputs), plan.backups, moves, remark=remark)

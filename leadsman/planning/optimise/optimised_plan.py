@@ -28,8 +28,6 @@ from leadsman.planning.optimise.cluster_problem import ClusterProblem
 from leadsman.planning.situation import Situation, counted
 from leadsman.runtime.text_table import align_columns
 
-UNITS = {"memory": "bytes of memory", "cpu": "millicores of CPU"}
-
 
 class OptimisedPlan(Struct, frozen=True):
     """Where every bounded pod is to be.
@@ -133,11 +131,11 @@ class PodLine(Struct, frozen=True):
 class PlanReport(Struct, frozen=True):
     """A plan and what it costs.
 
-    reserved, greedy_reserved: what nodes reserve in all, in `unit`; of the greedy plan too.
+    reserved, greedy_reserved: share of the cluster's `resources` that nodes reserve in all, the mean of several; of the
+        greedy plan too.
     reserved_bound: no plan that places and covers as many pods reserves less; None: nothing is proven.
     gap: by how much of the bound the plan may be too large; None: nothing is proven.
     cut: pods that chose among some of their places and backups only. What is proven holds for such plans.
-    resources: those that reserves are counted in. Of several it is the mean of their shares of the cluster.
     work: what the solver used, in its own deterministic seconds.
     """
 
@@ -146,7 +144,6 @@ class PlanReport(Struct, frozen=True):
     reserved_bound: float | None
     gap: float | None
     cut: int
-    unit: str
     resources: tuple[str, ...]
     moves: int
     ended: Ended
@@ -154,25 +151,15 @@ class PlanReport(Struct, frozen=True):
     reserves: Mapping[str, Mapping[str, int]]
     pods: tuple[PodLine, ...]
 
-    def amount(self, reserved: float) -> str:
-        """An amount with its unit."""
-        if len(self.resources) == 1:
-            return amount_text(self.resources[0], round(reserved))
-        return f"{reserved:.2%} of the cluster's {' and '.join(self.resources)}"
-
 
 def report_of(modelled: ClusterProblem, plan: OptimisedPlan, greedy: Score, found: Found) -> PlanReport:
     """greedy: the score of the greedy plan."""
     problem, nodes, at = modelled.problem, modelled.situation.cluster.nodes.values(), found.score
     costing = [number for number, weight in enumerate(problem.weights) if weight]
     resources = tuple(problem.room.resources[number] for number in costing)
-    unit, scale = "share of the cluster", 1.0
-    if len(costing) == 1:
-        unit, scale = UNITS.get(resources[0], resources[0]), problem.units[costing[0]] / problem.weights[costing[0]]
-    elif costing:
-        amounts = (sum(node.allocatable.amount(name) for node in nodes) for name in resources)
-        whole = (problem.weights[k] * amount / problem.units[k] for k, amount in zip(costing, amounts, strict=True))
-        scale = 1 / max(sum(whole), 1.0)
+    amounts = (sum(node.allocatable.amount(name) for node in nodes) for name in resources)
+    whole = sum(problem.weights[k] * amount / problem.units[k] for k, amount in zip(costing, amounts, strict=True))
+    scale = 1 / max(whole, 1.0)
     bound = found.reserved_bound
     proven = bound > 0 or found.ended is Ended.PROVEN
     return PlanReport(
@@ -181,7 +168,6 @@ def report_of(modelled: ClusterProblem, plan: OptimisedPlan, greedy: Score, foun
         reserved_bound=bound * scale if proven else None,
         gap=round((at.reserved - bound) / max(bound, 1), 4) if proven else None,
         cut=modelled.cut,
-        unit=unit,
         resources=resources,
         moves=at.moves,
         ended=found.ended,
@@ -227,9 +213,10 @@ def as_text(report: PlanReport) -> str:
         reserves.append((node, ", ".join(amount_text(name, amount) for name, amount in amounts.items())))
     gap = "nothing is proven"
     if report.gap is not None and report.reserved_bound is not None:
-        gap = f"proven bound {report.amount(report.reserved_bound)}, gap {report.gap:.1%}"
+        gap = f"proven bound {report.reserved_bound:.2%}, gap {report.gap:.1%}"
+    of = f"of the cluster's {' and '.join(report.resources)}"
     summary = [
-        f"reserved {report.amount(report.reserved)} (greedy {report.amount(report.greedy_reserved)}); {gap}",
+        f"reserved {report.reserved:.2%} {of} (greedy {report.greedy_reserved:.2%}); {gap}",
         f"{report.moves} moves; {report.ended}, {report.work:g} of the solver's deterministic seconds",
     ]
     if report.cut:

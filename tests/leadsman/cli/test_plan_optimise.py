@@ -56,7 +56,7 @@ def test_a_search_says_what_it_proved_and_what_ended_it(
     pytest.importorskip("ortools", reason="needs leadsman[plan]")
     assert main(strings([*files, "--work", "5", "--json"])) == 0
     plan = json.loads(capsys.readouterr().out)
-    assert (plan["reserved"], plan["reserved_bound"], plan["unit"]) == (4 << 30, 4 << 30, "bytes of memory")
+    assert (plan["reserved"], plan["reserved_bound"], plan["resources"]) == (4 / 24, 4 / 24, ["memory"])
     assert (plan["gap"], plan["ended"]) == (0.0, "proven optimal")
 
 

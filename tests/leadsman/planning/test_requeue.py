@@ -1,7 +1,5 @@
 """Which node is touched, and when, so that kube-scheduler retries refused pods; the filters are the extender's own."""
 
-from collections.abc import Sequence
-
 import pytest
 from msgspec import structs
 
@@ -9,11 +7,9 @@ import leadsman.planning.requeue as requeue
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
-from leadsman.decision.model import PodInfo
 from leadsman.planning.requeue import (
-    MAX_SIGNATURES_PER_PLAN,
     NO_MEMORY,
     TOUCH_DELAYS_SECONDS,
     plan_requeue,
@@ -75,17 +71,6 @@ def test_a_pod_that_uses_nothing_of_the_extender_is_not_retried_when_first_seen(
     assert Planner(pod(app="web")).touched(100.0, b=5.0) == ""
 
 
-class Noted:
-    """A filter that notes the pod of each call."""
-
-    def __init__(self) -> None:
-        self.pods: list[PodInfo] = []
-
-    def __call__(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
-        self.pods.append(pod)
-        return filter_nodes(pod, nodes, inputs)
-
-
 def test_a_label_that_no_filter_of_ours_reads_tells_pods_apart_only_where_plugins_are_asked() -> None:
     one, other = (
         structs.replace(
@@ -98,13 +83,13 @@ def test_a_label_that_no_filter_of_ours_reads_tells_pods_apart_only_where_plugin
     assert without_own(one, sees_labels=True) != without_own(other, sees_labels=True)
 
 
-def test_with_too_many_signatures_for_one_plan_each_has_its_turn() -> None:
-    asked, pods = Noted(), [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
-    one = Planner(*pods)
-    for now in (100.0, 101.0):
-        one.plan(now, asked, b=80.0)
-    assert len(asked.pods) == 2 * MAX_SIGNATURES_PER_PLAN
-    assert {each.name for each in asked.pods} == {each.name for each in pods}
+def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
+    pods = [pod(f"p{number}", delay_a=str(number + 1)) for number in range(10)]
+    turns = iter([True] * 6 + [False])
+    first = plan_requeue(pods, NODES, inputs(100.0), NO_MEMORY, has_time=lambda: next(turns))
+    assert sum(state.filtered_at == 100.0 for state in first.memory.values()) == 6
+    second = plan_requeue(pods, NODES, inputs(101.0), first.memory)
+    assert sum(state.filtered_at == 101.0 for state in second.memory.values()) == 10
 
 
 def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone() -> None:

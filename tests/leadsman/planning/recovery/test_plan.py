@@ -14,11 +14,11 @@ from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage
+from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
     BackupsByPod,
     DeletePod,
-    NodeCondition,
     ObservedNode,
     RecoveryAction,
     RecoveryBudget,
@@ -32,8 +32,8 @@ from leadsman.published.self_healing import RecoveryState
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()
-HEALTHY = ObservedNode(NodeCondition.HEALTHY)
-DEAD = ObservedNode(NodeCondition.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
+HEALTHY = ObservedNode(NodeHealth.HEALTHY)
+DEAD = ObservedNode(NodeHealth.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
 BUDGET = RecoveryBudget()
 NAMES = [f"edge-{number}" for number in range(1, 11)]
 COVERED = BackupsByPod({"web-1": "edge-2"}, {})
@@ -148,7 +148,7 @@ def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
 def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
     zone = {ZONE_LABEL: "a"}
     there = cluster_of([node(name, labels=zone if name in NAMES[:3] else {}) for name in NAMES], [pod("web-1")])
-    suspect = ObservedNode(NodeCondition.SUSPECT, "?")
+    suspect = ObservedNode(NodeHealth.SUSPECT, "?")
     plan = step(there, observed(edge_1=DEAD, edge_2=suspect))
     assert plan.state.withheld == {"edge-1": "2 of 3 nodes of zone a are not healthy"}
 
@@ -160,7 +160,7 @@ def test_nothing_is_done_while_most_agents_are_silent() -> None:
 
 
 def test_a_suspect_node_is_refused_and_nothing_else() -> None:
-    plan = step(cluster(pod("web-1")), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "3 of 4 lost it")))
+    plan = step(cluster(pod("web-1")), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "3 of 4 lost it")))
     assert (plan.actions, dict(plan.state.refused)) == ((), {"edge-1": "3 of 4 lost it"})
 
 
@@ -221,6 +221,6 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
 
 
 def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:
-    first = step(cluster(), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "silent for 5 s")))
-    again = step(cluster(), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "silent for 6 s")), first.state)
+    first = step(cluster(), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "silent for 5 s")))
+    again = step(cluster(), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "silent for 6 s")), first.state)
     assert again.state == first.state
