@@ -134,8 +134,7 @@ class LabelLimits(Struct, frozen=True):
     marks_per_second: new marks.
     hold_seconds: a label is not changed again for at least this long.
     leave_ratio: a violation entered at target T lasts until 0.8 T (`rules.still_violates`); 1 switches hysteresis off.
-    max_flips_per_hour: changes of one label on one node; then it stays until the first of them is an hour old. It is
-        also the limit of all labels of a node together, not counting each one's first change in the hour.
+    max_flips_per_hour: changes of one label on one node; then it stays until the first of them is an hour old.
     min_fresh_ratio: of the nodes that report a strategy's metrics; below it the strategy changes nothing.
     adopt: take over labels under our keys that are not recorded as ours, as Telemetry Aware Scheduling leaves them.
     """

@@ -1,6 +1,5 @@
 """Decides which label changes may be made now: hold times, flips, and the budgets of marks."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -73,10 +72,9 @@ def apply_limits(
     """Divides the changes; removals first, because they make room in the budget."""
     allowed: dict[str, list[LabelAction]] = {}
     withheld = []
-    budget, flips = _Budget(nodes, memory, limits), _NodeFlips(memory, limits.max_flips_per_hour)
-    records = _Records(nodes)
+    budget, records = _Budget(nodes, memory, limits), _Records(nodes)
     for change in sorted(changes, key=lambda change: not change.is_removal):
-        reason = _hold_reason(change, memory, limits) or flips.refusal_reason(change)
+        reason = _hold_reason(change, memory, limits)
         reason = reason or refused.get((change.action.node, change.action.policy), "")
         reason = reason or records.refusal_reason(change)
         reason = reason or (budget.refusal_reason(change) if change.is_mark else "")
@@ -85,7 +83,6 @@ def apply_limits(
         else:
             budget.spend(change)
             records.add(change)
-            flips.count(change)
             allowed.setdefault(change.action.node, []).append(change.action)
     return LimitedChanges(allowed, withheld, budget.left)
 
@@ -111,35 +108,6 @@ def _foreign_reason(action: LabelAction) -> str:
     if action.before == VIOLATING or action.label.startswith(LABEL_PREFIX):
         return f"{action.label}={action.before} is not recorded as ours; --adopt takes it over"
     return f"{action.label}={action.before} is somebody else's; remove that label or rename the policy"
-
-
-class _NodeFlips:
-    """Changes of each node's labels within an hour, counted while changes are let through.
-
-    A label's first change in the hour is no flip: a node may get any number of labels, each once.
-    """
-
-    def __init__(self, memory: PlanMemory, max_per_hour: int) -> None:
-        self._labels, self._max_per_hour = memory.labels, max_per_hour
-        self._by_node: Counter[str] = Counter()
-        for (node, _), history in memory.labels.items():
-            self._by_node[node] += max(0, len(history.flips) - 1)
-
-    def refusal_reason(self, change: LabelChange) -> str:
-        flips = self._by_node[change.action.node]
-        if change.immediate or not self._is_flip(change) or flips < self._max_per_hour:
-            return ""
-        return (
-            f"labels of node {change.action.node} changed back and forth {flips} times within an hour"
-            f" (limit {self._max_per_hour} for all labels of a node); frozen until the first change is an hour old"
-        )
-
-    def count(self, change: LabelChange) -> None:
-        self._by_node[change.action.node] += self._is_flip(change)
-
-    def _is_flip(self, change: LabelChange) -> bool:
-        history = self._labels.get((change.action.node, change.action.label))
-        return history is not None and bool(history.flips)
 
 
 class _Records:

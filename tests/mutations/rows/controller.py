@@ -109,13 +109,6 @@ MUTATIONS = (
         "leadsman/planning/labels/test_change_record.py::test_a_new_leader_holds_back_what_the_last_one_changed_too_often",
     ),
     Mutation(
-        "a node whose labels flip together is frozen",
-        LIMITS,
-        "if change.immediate or not self._is_flip(change) or flips < self._max_per_hour:",
-        "if True:",
-        AT_RESTRAINT + "test_labels_of_one_node_change_back_six_times_an_hour_together",
-    ),
-    Mutation(
         "nothing changes while few nodes are fresh",
         "leadsman/planning/labels/desired_labels.py",
         "if fresh < label_inputs.min_fresh_ratio * len(expected):",

@@ -64,23 +64,6 @@ def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: "Make") -> No
     assert cluster.ours("a") == {"p": "violating"}
 
 
-def test_labels_of_one_node_change_back_six_times_an_hour_together(make: "Make") -> None:
-    """Three labels that flap in turn: each alone stays below its limit."""
-    rules = [make.rule(metric, "GreaterThan", 0, f"{metric}=1") for metric in ("x", "y", "z")]
-    cluster, labeling = make.cluster("a", "b", limits=LabelLimits()), make.policy(labeling=rules)
-    changes = 0
-    for minute in range(57):
-        metrics = {metric: {"a": int(minute // 3 % 2), "b": 0} for metric in ("x", "y", "z")}
-        plan = cluster.step([labeling], metrics, after=60.0)
-        changes += len(plan.actions)
-    assert changes == 3 + 6
-    assert {each.why for each in plan.withheld} == {
-        "labels of node a changed back and forth 6 times within an hour (limit 6 for all labels of a node);"
-        " frozen until the first change is an hour old"
-    }
-    assert cluster.step([labeling], {metric: {"a": 0, "b": 1} for metric in ("x", "y", "z")}, after=60.0).actions
-
-
 def test_at_most_a_tenth_of_the_nodes_is_marked(make: "Make") -> None:
     nodes = [f"n{number:02}" for number in range(30)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
