@@ -3,13 +3,14 @@
 OR-Tools takes seconds to import, so it is imported when the first question is asked.
 """
 
+import signal
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from leadsman.planning.capacity.count import PackingSolver
 from leadsman.planning.capacity.fit_problem import Packing
 from leadsman.planning.capacity.fit_problem import Problem as PackingProblem
-from leadsman.planning.optimise.choices import Choices, Found, Problem
+from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, score
 
 
 def is_installed() -> bool:
@@ -20,10 +21,32 @@ def is_installed() -> bool:
 def optimise(
     problem: Problem, start: Choices, seed: int, work: float, seconds: float, progress: Callable[[Found], None]
 ) -> Found:
-    """Choices never worse than `start`, as `search.search` finds them."""
-    from leadsman.simulator.solver.search import search
+    """Choices never worse than `start`, as `search.search` finds them; the best so far when the seconds are over,
+    whatever it does then. For the main thread alone."""
+    at = score(problem, start)
+    if at is None:
+        raise ValueError("the first choices do not fit on their nodes")
+    best = Found(start, at, 0, 0.0, Ended.SECONDS)
 
-    return search(problem, start, seed, work, seconds, progress)
+    def tell(found: Found) -> None:
+        nonlocal best
+        best = found
+        progress(found)
+
+    def end(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))
+    try:
+        from leadsman.simulator.solver import search
+
+        return search.search(problem, start, seed, work, seconds, tell)
+    except TimeoutError:
+        return best
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def packing_solver() -> PackingSolver | None:

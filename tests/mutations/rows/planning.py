@@ -218,6 +218,13 @@ MUTATIONS = (
         "leadsman/simulator/solver/test_search.py",
     ),
     Mutation(
+        "a search ends when its time is up, whatever it does",
+        "leadsman/simulator/solver/__init__.py",
+        "    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.001))\n",
+        "",
+        "leadsman/simulator/solver/test_search.py::test_a_search_that_does_not_end_is_ended_with_the_best_so_far",
+    ),
+    Mutation(
         "nothing is to be added while it is not proven that the sets do not fit",
         "leadsman/planning/capacity/report.py",
         "    if report.at_most >= report.wanted:\n",

@@ -1,5 +1,6 @@
 """The search, with the real solver."""
 
+import time
 from itertools import pairwise, product
 
 import pytest
@@ -14,6 +15,7 @@ from leadsman.planning.optimise.choices import Choice, Ended, Found, PodOptions,
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.optimised_plan import broken, plan_of_choices
 from leadsman.planning.situation import Situation
+from leadsman.simulator import solver
 from leadsman.simulator.solver.search import relaxed_reserve, search
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
@@ -82,3 +84,17 @@ def test_more_work_never_gives_a_worse_plan_and_the_same_work_the_same() -> None
 def test_seconds_end_a_search_that_has_work_left() -> None:
     modelled = model_cluster(Situation(*node_bound_case(5, nodes=12, pods=40)), SETTINGS)
     assert searched(modelled, 1e6, seconds=0.5).ended is Ended.SECONDS
+
+
+def test_a_search_that_does_not_end_is_ended_with_the_best_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    modelled = model_cluster(Situation(*node_bound_case(5, nodes=4, pods=4)), SETTINGS)
+    start = greedy_choices(modelled.problem, modelled.start)
+
+    def endless(*_: object) -> None:
+        ends_at = time.monotonic() + 20
+        while time.monotonic() < ends_at:
+            pass
+
+    monkeypatch.setattr("leadsman.simulator.solver.search.search", endless)
+    found = solver.optimise(modelled.problem, start, 1, 1.0, 0.1, lambda _: None)
+    assert (found.choices, found.ended) == (start, Ended.SECONDS)
