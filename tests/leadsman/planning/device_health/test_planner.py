@@ -124,16 +124,6 @@ def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None
     assert (removed.rule.uuid, removed.reason) == ("GPU-07", "healthy for 600 s")
 
 
-def test_throttling_is_left_at_a_lower_share_than_it_is_entered_at() -> None:
-    cluster = Cluster()
-    cluster.policy = structs.replace(POLICY, throttled_ratio=0.5)
-    throttled = {THROTTLE_REASONS[0]: 64.0}
-    assert cluster.go_on(600.0, {"GPU-07": throttled})
-    for _ in range(20):  # 45 % of the time: under the threshold, above 0.8 of it
-        for part in (throttled, {}, throttled, {}, {}, throttled, {}, throttled, {}, {}, throttled):
-            assert not cluster.go_on(5.0, {"GPU-07": part})
-
-
 def test_at_most_a_tenth_of_the_devices_is_marked_and_one_after_the_other() -> None:
     cluster, sick = Cluster(), dict.fromkeys(CARDS, SICK)
     assert len(effects(cluster.go_on(65.0, sick))) == 1

@@ -44,17 +44,6 @@ def test_two_policies_of_one_name_share_the_mark_and_do_not_fight(make: "Make") 
     assert cluster.ours("a") == {}
 
 
-def test_of_two_policies_of_one_name_that_want_different_values_the_owner_stays(make: "Make") -> None:
-    cluster = make.cluster("a")
-    one, two = (make.policy("p", n, labeling=[make.rule(f"m-{n}", "GreaterThan", 1, f"x={n}")]) for n in ("one", "two"))
-    cluster.step([two], {"m-two": {"a": 2}})
-    for _ in range(3):
-        assert cluster.step([one, two], {"m-one": {"a": 9}, "m-two": {"a": 2}}).patches == ()
-    assert cluster.ours("a") == {"telemetry.aware.scheduling.p/x": "two"}
-    cluster.step([one], {"m-one": {"a": 9}})
-    assert cluster.ours("a") == {"telemetry.aware.scheduling.p/x": "one"}
-
-
 def test_nothing_is_done_before_the_policies_are_listed(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})

@@ -41,15 +41,6 @@ def test_every_pod_leaves_for_a_node_that_keeps_its_bounds() -> None:
     assert sum(move.gain for move in plan.moves) == pytest.approx(10.0)
 
 
-def test_a_pod_that_has_no_other_place_is_left_out_with_every_reason() -> None:
-    stays = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
-    pods = [pod("near", "a", labels={"delay_b": "3"}), pod("large", "c", 7, **stays), pod("huge", "b", 7, **stays)]
-    [left] = drained(cluster_of(nodes_of("a", "b", "c", "d"), pods), "a").plan.left_out
-    assert left.name == "near"
-    assert "1 delay to b over 3 ms" in left.why
-    assert "2 the pod requests 2 GiB of memory, of which the node has 1 GiB of memory free" in left.why
-
-
 def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_empty() -> None:
     pods = [pod("proxy", "a", owner_kind="DaemonSet"), pod("static", "a", owner_kind="Node"), pod("bare", "a")]
     pods[2] = pod("bare", "a", owner_kind="", owner_uid="", workload="pod/bare")

@@ -55,10 +55,6 @@ def test_a_pod_too_large_for_the_nodes_in_its_bounds_says_memory() -> None:
     assert plan_of(bounded_pod("big", 20)).unplaced == {"big": "2 too little memory is free, 1 delay to a over 5 ms"}
 
 
-def test_a_pod_on_a_node_that_is_gone_has_no_place() -> None:
-    assert plan_of(bounded_pod("left", 1, "z")).unplaced == {"left": "its node z does not exist any more"}
-
-
 def test_a_missing_backup_says_bound_room_or_an_unknown_rack_by_count() -> None:
     plan = plan_of(bounded_pod("one", 6, "a"), bounded_pod("two", 6, "b"))
     reasons = dict(plan.backups.uncovered)

@@ -83,10 +83,6 @@ def test_a_pod_leaves_a_node_that_fails_pods_of_its_type() -> None:
     assert "rewards +" in plan.moves[0].reason
 
 
-def test_nothing_moves_where_the_gain_does_not_exceed_the_cost_by_the_threshold() -> None:
-    assert not planned(hot(pod("one", "a"), pod("two", "b")), settings=RebalanceSettings(threshold=9.0)).moves
-
-
 def test_what_is_unknown_is_no_gain() -> None:
     cluster = cluster_of([node("a"), node("b")], [pod("one", "a")])
     assert not planned((cluster, inputs(cluster, b=COLD))).moves
@@ -108,10 +104,6 @@ def test_a_pod_does_not_go_back_to_where_it_was_taken_from() -> None:
     taken = Departure("rs-web", "b", NOW - 500.0, landed_on="elsewhere")
     assert not planned(hot(pod("one", "a")), [taken]).moves
     assert planned(hot(pod("one", "a")), [replace(taken, at=NOW - 601.0)]).moves
-
-
-def test_a_second_pod_of_an_owner_does_not_leave_the_same_node_within_the_cooldown() -> None:
-    assert not planned(hot(pod("one", "a")), [Departure("rs-web", "a", NOW - 500.0, landed_on="b")]).moves
 
 
 def test_after_two_returns_it_gives_up_and_says_so() -> None:

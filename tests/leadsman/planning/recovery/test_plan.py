@@ -159,11 +159,6 @@ def test_nothing_is_done_while_most_agents_are_silent() -> None:
     assert plan.state.withheld == {"edge-1": "only 2 of 10 agents report"}
 
 
-def test_a_suspect_node_is_refused_and_nothing_else() -> None:
-    plan = step(cluster(pod("web-1")), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "3 of 4 lost it")))
-    assert (plan.actions, dict(plan.state.refused)) == ((), {"edge-1": "3 of 4 lost it"})
-
-
 def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_then() -> None:
     there, dead = tainted(cluster()), step(cluster()).state
     back = step(there, observed(), dead, now=NOW + 1)

@@ -187,19 +187,6 @@ def test_room_is_made_for_a_pending_pod_by_moving_one_that_keeps_its_bound_elsew
     assert results(simulated) == [MoveResult.REPLACED]
 
 
-def test_of_several_moves_the_pod_of_the_lowest_priority_and_then_the_smallest_goes() -> None:
-    nodes = [node("a", 8), node("b", 32)]
-    pods = [
-        pod("important", "a", gib=2, priority=10),
-        pod("small", "a", gib=2),
-        pod("large", "a", gib=3),
-        pod("new", "", gib=3, delay={"a": 1}),
-    ]
-    simulated = SimulatedCluster(cluster_of(nodes, pods), matrix(a_b=9))
-    simulated.run(15)
-    assert simulated.evicted == ["small"]
-
-
 def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
     simulated = full_edge()
     for _ in range(15):

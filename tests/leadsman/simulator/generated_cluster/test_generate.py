@@ -71,15 +71,6 @@ def test_a_bound_is_kept_by_as_many_nodes_as_asked_for() -> None:
     assert max(kept) <= 5
 
 
-def test_nodes_of_a_measured_network_have_its_delays() -> None:
-    points = np.random.default_rng(5).uniform(0, 100, 40)
-    measured_ms = np.round(np.abs(points[:, None] - points), 3)
-    _, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,network=measured"), measured_ms)
-    [matrix] = inputs.delay_views
-    drawn = {rtt for node in matrix.nodes for rtt in matrix.row(node).forward.values()}
-    assert drawn <= set(measured_ms.ravel().tolist())
-
-
 def test_a_matrix_with_too_few_rows_is_refused() -> None:
     with pytest.raises(BadSpec, match="are 20 nodes, but the matrix has 3 rows"):
         generate(parse_spec("network=small"), np.zeros((3, 3)))
