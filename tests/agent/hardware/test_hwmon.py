@@ -1,9 +1,6 @@
-import os
 from typing import TYPE_CHECKING
 
-import pytest
-
-from agent.hardware import hwmon, kernel_files
+from agent.hardware import hwmon
 from agent.hardware.reading import Measured, run_collector
 
 if TYPE_CHECKING:
@@ -23,19 +20,3 @@ def test_one_broken_sensor_leaves_the_others(tree: "Tree") -> None:
     assert hwmon.TEMPERATURE(41.0, "x", "temp2") in outcome.samples
     assert len(outcome.faults) == 1
     assert "temp1_input" in outcome.faults[0]
-
-
-def test_a_sensor_that_answers_an_io_error_is_a_fault(tree: "Tree", monkeypatch: pytest.MonkeyPatch) -> None:
-    chip = "sys/class/hwmon/hwmon0"
-    roots = tree({f"{chip}/name": "x", f"{chip}/fan1_input": "900"})
-    real = kernel_files.read_file
-
-    def read(path):
-        if path.endswith("fan1_input"):
-            raise OSError(5, os.strerror(5), path)
-        return real(path)
-
-    monkeypatch.setattr(kernel_files, "read_file", read)
-    assert run_collector(hwmon.collect_hwmon, roots, lambda: 0.0).faults == (
-        f"{roots.sys}/class/hwmon/hwmon0/fan1_input: Input/output error",
-    )

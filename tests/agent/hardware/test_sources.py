@@ -12,11 +12,7 @@ from agent.hardware.kernel_files import MalformedFile
 from leadsman.plugin import HostRoots, NoData, SensorFault
 
 if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import Tree, Unpacked, Values
-
-
-def test_a_hybrid_host_has_its_cgroups_one_below(unpacked: "Unpacked", values: "Values") -> None:
-    assert values(compute.collect_cgroup, unpacked("vm"), compute.CGROUP_CPU_SECONDS).keys() == {("/",)}
+    from tests.agent.hardware.conftest import Tree, Values
 
 
 DISK = " 8 0 sda 10 1 4 20 30 2 6 40 0 1500 2500"
@@ -135,15 +131,6 @@ def test_a_file_of_an_unknown_form_is_named(tree: "Tree", files, collect, reason
 def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(tree: "Tree") -> None:
     with pytest.raises(FileNotFoundError):
         list(disks.collect_disks(tree({"proc/stat": "cpu 0"})))
-
-
-@pytest.mark.parametrize(
-    ("device", "whole"),
-    [(name, True) for name in ("sda", "sdab", "vda", "xvdf", "nvme0n1", "mmcblk0")]
-    + [(name, False) for name in ("sda1", "nvme0n1p2", "mmcblk0p1", "mmcblk0boot0", "loop0", "zram0", "dm-3", "rbd0")],
-)
-def test_whole_disks_are_kept_and_parts_and_volumes_left_out(device: str, whole: bool) -> None:
-    assert bool(disks.WHOLE_DISK.fullmatch(device)) is whole
 
 
 # Network.

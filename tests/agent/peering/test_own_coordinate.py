@@ -71,16 +71,6 @@ def test_a_round_trip_that_is_none_moves_nothing(wrong: float) -> None:
     assert one.current != before
 
 
-@pytest.mark.parametrize(
-    "there", [None, line(nan), line(inf), Coordinate((1.0, 2.0), 0.1), Coordinate((0.0,) * 4, -1.0)]
-)
-def test_a_peer_that_is_nowhere_moves_nothing(there: Coordinate | None) -> None:
-    one = OwnCoordinate(Random(1))
-    one.on_peers_read({"x": there})
-    one.update("x", 10.0)
-    assert one.current == vivaldi.initial_state().coordinate
-
-
 @pytest.mark.parametrize("lie", [line(60_000.0, 0.0), line(-60_000.0, 0.0), Coordinate((0.0,) * 4, 60_000.0, 0.0, 0.0)])
 def test_one_liar_among_its_peers_does_not_drag_a_node_away(lie: Coordinate) -> None:
     one = OwnCoordinate(Random(1))

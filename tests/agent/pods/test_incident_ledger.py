@@ -138,14 +138,6 @@ def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World, g
     assert world.ledger.on_pod_updated(killed) is False
 
 
-def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world: World, given: "type[Given]") -> None:
-    world.ledger.on_pod_updated(given.pod("Running", given.restarted(1, 0, "Completed")))
-    world.ledger.count_incidents(given.UID)
-    assert world.incidents() == {}
-    world.ledger.on_pod_updated(given.pod("Running", given.restarted(2, 1)))
-    assert world.incidents() == {"crash": 1}
-
-
 def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Pending", given.waiting()))
     world.passes(DEFAULT_LIMITS.stuck_seconds)

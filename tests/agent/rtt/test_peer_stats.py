@@ -1,6 +1,6 @@
 from msgspec import structs
 
-from agent.rtt.peer import Answered, Lost, Peer, ProbeSettings, Unusable
+from agent.rtt.peer import Answered, Lost, Peer, ProbeSettings
 from agent.rtt.peer_stats import LocalFaultDetector, PeerStats, Probe
 from leadsman.state.records import PeerSilence, ProbeMethod
 
@@ -33,13 +33,6 @@ def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts() -> N
     assert (latency.sent, latency.received, latency.p50_ms) == (2, 1, 4.0)
     assert ledger.histogram.cumulative_buckets()[-1] == ("+Inf", 1.0)
     assert (ledger.targets["one"].counts.sent, ledger.targets["one"].counts.lost) == (2, 1)
-
-
-def test_an_answer_without_a_usable_time_is_neither_latency_nor_loss() -> None:
-    ledger = of(ONE)
-    end(ledger, "one", 1.0, Unusable())
-    assert ledger.latencies(1.0) == {}
-    assert ledger.targets["one"].counts.unusable == 1
 
 
 def test_nothing_is_kept_of_a_departed_peer() -> None:
