@@ -52,6 +52,11 @@ def pod_json(yaml: str) -> bytes:
         document = yaml_document.load(yaml, MAX_YAML_BYTES)
     except yaml_document.BadDocument as error:
         raise _refused(str(error)) from error
+    return pod_json_of(document)
+
+
+def pod_json_of(document: object) -> bytes:
+    """As `pod_json`, of a document that is read already. RequestRefused."""
     try:
         return msgspec.json.encode(_with_default_requests(_pod_of(document)))
     except (TypeError, ValueError) as error:
@@ -86,7 +91,9 @@ def _pod_of(document: object) -> Mapping[str, Any]:
 
 
 _TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
-    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
+    **dict.fromkeys(
+        ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController", "Job"), ("spec", "template")
+    ),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
 

@@ -21,6 +21,7 @@ from leadsman.cli.flags.values import (
     existing_folder,
     listen_address,
     member_of,
+    name_list,
     object_name,
     one_of,
     positive_int,
@@ -108,8 +109,7 @@ def options(add: Options) -> None:
         "plugins",
         "metrics and rewards of installed packages to load, by the names of their entry points (default: none)",
         (),
-        plugin_names,
-        metavar="NAME[,NAME]",
+        name_list,
     )
     process_flags.api_server_options(add)
     process_flags.log_options(add)
@@ -187,13 +187,6 @@ def has_own_network(environ: Mapping[str, str]) -> bool:
     """Tells whether the agent's pod has an address of its own. With hostNetwork the pod's is the node's."""
     pod, host = environ.get("POD_IP"), environ.get("HOST_IP")
     return bool(pod and host and pod != host)
-
-
-def plugin_names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    if not all(names):
-        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
-    return names
 
 
 def _named_in(group: str, names: Collection[str]) -> tuple[str, ...]:

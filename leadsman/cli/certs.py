@@ -12,7 +12,7 @@ from pathlib import Path
 
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import namespace_name, positive_int
+from leadsman.cli.flags.values import name_list, namespace_name, positive_int
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
@@ -46,7 +46,6 @@ def options(add: Options) -> None:
         "(default: those of its Services in --namespace, localhost and 127.0.0.1; renew: those of the old certificate)",
         None,
         name_list,
-        metavar="NAME[,NAME]",
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")
@@ -82,10 +81,3 @@ def main(args: argparse.Namespace) -> int:
     except CertsError as error:
         print(f"leadsman certs: {error}", file=sys.stderr)
     return 1
-
-
-def name_list(text: str) -> tuple[str, ...]:
-    found = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
-    return found

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from leadsman.cli.files import replace_file
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import one_of, positive_int
+from leadsman.cli.flags.values import checked, one_of, positive_int
 from leadsman.cli.scheduler_files import ConfigureSettings, FileChange, has_dns_host, plan_changes
 from leadsman.cli.yaml_editing import ConfigureError
 from leadsman.runtime.decode_errors import UNREADABLE, explain
@@ -196,15 +196,12 @@ def _read(path: str) -> str | None:
 
 def duration(text: str) -> str:
     """As Go writes one."""
-    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m))+", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a duration such as 500ms or 1.5s")
-    return text
+    return checked(text, re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m))+", text), "a duration such as 500ms or 1.5s")
 
 
 def https_url(text: str) -> str:
-    if not text.startswith("https://") or len(text) == len("https://"):
-        raise argparse.ArgumentTypeError(f"{text!r}: want https://IP-OR-NAME:PORT; plain HTTP is never configured")
-    return text.rstrip("/")
+    is_fine = text.startswith("https://") and len(text) > len("https://")
+    return checked(text, is_fine, "https://IP-OR-NAME:PORT; plain HTTP is never configured").rstrip("/")
 
 
 class BackupEntry(Struct, frozen=True):

@@ -8,11 +8,11 @@ from leadsman.cli.extender_client import API_PORT
 from leadsman.cli.flags import decision_flags, process_flags
 from leadsman.cli.flags.options import Options, not_given
 from leadsman.cli.flags.values import (
-    client_names,
     existing_file,
     existing_folder,
     listen_address,
     loopback_address,
+    name_list,
     namespace_name,
     non_negative_number,
     optional_object_name,
@@ -149,7 +149,7 @@ def tls_options(add: Options) -> None:
         "tls-client-name",
         "common or alternative names of the clients that are answered, exact",
         "kube-scheduler",
-        client_names,
+        name_list,
     )
     add.switch("plain-http", "serve without TLS: any client that reaches the port is answered")
 
@@ -163,7 +163,7 @@ def tls_files(args: argparse.Namespace) -> TlsFiles | None:
         return None
     if missing:
         raise ValueError(f"{', '.join(missing)} not given; make them with `leadsman certs`, or pass --plain-http")
-    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
+    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, frozenset(args.tls_client_name))
 
 
 def main(args: argparse.Namespace) -> int:

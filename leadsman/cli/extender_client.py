@@ -18,7 +18,7 @@ import msgspec
 from extender.api.requests import ErrorBody, ListPage
 from leadsman.cli import kubectl, output
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import THROUGH_KUBECTL
+from leadsman.cli.flags.values import THROUGH_KUBECTL, checked
 from leadsman.cli.kubectl import Kubectl, KubectlError, is_ready
 
 API_PORT = 9008
@@ -143,8 +143,5 @@ def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any
 
 
 def _url(text: str) -> str:
-    if text == THROUGH_KUBECTL:
-        return text
-    if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT, https://HOST:PORT or {THROUGH_KUBECTL}")
-    return text.rstrip("/")
+    is_fine = text == THROUGH_KUBECTL or text.startswith(("http://", "https://"))
+    return checked(text, is_fine, f"http://HOST:PORT, https://HOST:PORT or {THROUGH_KUBECTL}").rstrip("/")

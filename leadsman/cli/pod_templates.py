@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import yaml
-from msgspec import Struct
 from msgspec.structs import replace
 
+from extender.api.what_if import pod_json_of
+from extender.body_limits import RequestRefused
+from leadsman.cli.yaml_editing import value_at
 from leadsman.cluster.model import Cluster
 from leadsman.decision import yaml_document
 from leadsman.kube.decoding import decode_json
@@ -39,13 +40,6 @@ class BadPodTemplate(ValueError):
     """A manifest cannot be used. Names the file, the document, the field and what is allowed."""
 
 
-class _Manifest(Struct):
-    kind: str = ""
-    metadata: dict[str, Any] = {}
-    spec: dict[str, Any] = {}
-    items: list[Any] = []
-
-
 def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]:
     """The templates in the order of the files. BadPodTemplate.
 
@@ -64,7 +58,7 @@ def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]
     return list(found.values())
 
 
-def _manifests(file: Path) -> Iterator[tuple[str, _Manifest]]:
+def _manifests(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     try:
         documents = list(yaml.load_all(file.read_text(encoding="utf-8"), Loader=yaml_document.StrictLoader))
     except (OSError, UnicodeDecodeError) as error:
@@ -76,53 +70,40 @@ def _manifests(file: Path) -> Iterator[tuple[str, _Manifest]]:
             yield from _flattened(document, f"{file}: document {number}")
 
 
-def _flattened(document: Any, place: str) -> Iterator[tuple[str, _Manifest]]:
-    try:
-        manifest = msgspec.convert(document, _Manifest)
-    except msgspec.ValidationError as error:
-        raise BadPodTemplate(f"{place}: {error}") from error
-    if manifest.kind == "List":
-        for number, item in enumerate(manifest.items):
+def _flattened(document: Any, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if not isinstance(document, Mapping):
+        raise BadPodTemplate(f"{place}: got no object; must be a {_allowed()}")
+    if document.get("kind") == "List":
+        for number, item in enumerate(document.get("items") or ()):
             yield from _flattened(item, f"{place}, items[{number}]")
     else:
-        yield place, manifest
+        yield place, document
 
 
-def _template(manifest: _Manifest, place: str, priorities: Mapping[str, int]) -> PodTemplate:
-    if manifest.kind not in _REPLICAS_FIELD:
-        raise BadPodTemplate(f'{place}: got kind "{manifest.kind[:63]}"; must be a {_allowed()}')
-    name, namespace = manifest.metadata.get("name"), manifest.metadata.get("namespace", "default")
+def _template(manifest: Mapping[str, Any], place: str, priorities: Mapping[str, int]) -> PodTemplate:
+    kind = str(manifest.get("kind", ""))
+    if kind not in _REPLICAS_FIELD:
+        raise BadPodTemplate(f'{place}: got kind "{kind[:63]}"; must be a {_allowed()}')
+    name, namespace = value_at(manifest, "metadata", "name"), value_at(manifest, "metadata", "namespace") or "default"
     if not isinstance(name, str) or not name:
-        raise BadPodTemplate(f"{place}: metadata.name is missing; name the {manifest.kind}")
-    workload = f"{manifest.kind.lower()}/{name}"
-    pod = _pod(manifest, place, f"{namespace}/{name}")
-    if pod.priority_class in priorities:
-        pod = replace(pod, priority=priorities[pod.priority_class])
-    if manifest.kind != "Pod":
-        owner = "ReplicaSet" if manifest.kind == "Deployment" else manifest.kind
-        pod = replace(pod, workload=workload, owner_kind=owner, owner_uid=f"new {workload}")
-    return PodTemplate(f"{namespace}/{workload}", pod, _replicas(manifest, place))
-
-
-def _pod(manifest: _Manifest, place: str, uid: str) -> Any:
-    template = {"metadata": manifest.metadata, "spec": manifest.spec}
-    if manifest.kind != "Pod":
-        template = manifest.spec.get("template", {})
-    if not isinstance(template, dict) or not template.get("spec"):
-        field = "spec" if manifest.kind == "Pod" else "spec.template.spec"
-        raise BadPodTemplate(f"{place}: {field} is missing; it holds the pod's containers")
-    own = template.get("metadata") or {}
-    metadata = {each: own[each] for each in ("labels", "annotations") if own.get(each)}
-    metadata |= {"name": manifest.metadata["name"], "namespace": uid.partition("/")[0], "uid": f"new {uid}"}
+        raise BadPodTemplate(f"{place}: metadata.name is missing; name the {kind}")
+    if kind != "Pod" and not value_at(manifest, "spec", "template", "spec"):
+        raise BadPodTemplate(f"{place}: spec.template.spec is missing; it holds the pod's containers")
     try:
-        return decode_json(msgspec.json.encode({"metadata": metadata, "spec": template["spec"]}), PodObject).model
-    except (MalformedResponse, msgspec.EncodeError, TypeError) as error:
+        pod = decode_json(pod_json_of(manifest), PodObject).model
+    except (RequestRefused, MalformedResponse) as error:
         raise BadPodTemplate(f"{place}: {error}") from error
+    workload = f"{kind.lower()}/{name}"
+    pod = replace(pod, uid=f"new {namespace}/{name}", priority=priorities.get(pod.priority_class, pod.priority))
+    if kind != "Pod":
+        owner = "ReplicaSet" if kind == "Deployment" else kind
+        pod = replace(pod, workload=workload, owner_kind=owner, owner_uid=f"new {workload}")
+    return PodTemplate(f"{namespace}/{workload}", pod, _replicas(manifest, _REPLICAS_FIELD[kind], place))
 
 
-def _replicas(manifest: _Manifest, place: str) -> int:
-    field = _REPLICAS_FIELD[manifest.kind]
-    replicas = manifest.spec.get(field, 1) if field else 1
+def _replicas(manifest: Mapping[str, Any], field: str, place: str) -> int:
+    given = value_at(manifest, "spec", field) if field else None
+    replicas = 1 if given is None else given
     if isinstance(replicas, bool) or not isinstance(replicas, int) or not 1 <= replicas <= MOST_REPLICAS:
         raise BadPodTemplate(f"{place}: spec.{field}: got {replicas!r}; must be 1 to {MOST_REPLICAS}")
     return replicas

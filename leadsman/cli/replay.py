@@ -10,10 +10,9 @@ import sys
 import time
 from threading import Event
 
-import msgspec
-
 from extender.replay.explanation import explain_pod
-from extender.replay.report import Replay, Report, format_report
+from extender.replay.report import Replay, format_report
+from leadsman.cli import output
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder
 from leadsman.sources.policy_file import PolicyFile
@@ -60,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     if not replay.requests:  # An empty replay must not look like one in which nothing changed.
         raise ValueError(f"no request is recorded; {'; '.join(recording.torn) or 'has kube-scheduler called it yet?'}")
     report = replay.report(recording.torn)
-    sys.stdout.write(_json(report) if args.json else format_report(report))
+    sys.stdout.write(output.document(report, "json") if args.json else format_report(report))
     return EXIT_CHANGED if report.has_changes else EXIT_UNCHANGED
 
 
@@ -88,7 +87,3 @@ def _follow(recording: Recording, replay: Replay) -> None:
         tell()
         if stop.is_set():
             return
-
-
-def _json(report: Report) -> str:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

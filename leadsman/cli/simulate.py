@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 from msgspec.structs import asdict, replace
 
 from leadsman.cli import output
@@ -75,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
             name: {**_shares_of(runs), "runs": [asdict(run) for run in runs], "places": _places_of(found[name][0])}
             for name, runs in outcomes.items()
         }
-        sys.stdout.write(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n")
+        sys.stdout.write(output.document(plain, "json"))
     else:
         sys.stdout.write(_as_text(outcomes))
     return 0

@@ -24,6 +24,13 @@ def did_you_mean(text: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def checked(text: str, is_fine: object, wanted: str) -> str:
+    """The text. ArgumentTypeError says what is wanted, where this is not fine."""
+    if not is_fine:
+        raise argparse.ArgumentTypeError(f"{text!r}: want {wanted}")
+    return text
+
+
 def url_list(text: str) -> tuple[str, ...]:
     found = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
     if not found or not all(url.startswith(("http://", "https://")) for url in found):
@@ -33,27 +40,20 @@ def url_list(text: str) -> tuple[str, ...]:
 
 def optional_url(text: str) -> str:
     """One URL, or nothing."""
-    if text and not re.match("https?://.", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT")
-    return text.rstrip("/")
+    return checked(text, not text or re.match("https?://.", text), "http://HOST:PORT or https://HOST:PORT").rstrip("/")
 
 
 def namespace_name(text: str) -> str:
     """As Kubernetes names one: a label of RFC 1123."""
-    if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a namespace: a-z, 0-9 and -, at most 63 characters")
-    return text
+    is_fine = re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text)
+    return checked(text, is_fine, "a namespace: a-z, 0-9 and -, at most 63 characters")
 
 
 def object_name(text: str) -> str:
     """As Kubernetes names nodes and most other objects."""
     from leadsman.state.keys import is_node_name
 
-    if not is_node_name(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: want the name of an object: a-z, 0-9, - and ., at most 253 characters"
-        )
-    return text
+    return checked(text, is_node_name(text), "the name of an object: a-z, 0-9, - and ., at most 253 characters")
 
 
 def optional_object_name(text: str) -> str:
@@ -63,15 +63,13 @@ def optional_object_name(text: str) -> str:
 def label_key(text: str) -> str:
     """As Kubernetes has them: an optional prefix, which is a subdomain, and a name."""
     prefix, slash, name = text.rpartition("/")
-    if not re.fullmatch("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", name) or (slash and not object_name(prefix)):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a label's key, such as topology.kubernetes.io/rack")
-    return text
+    is_fine = re.fullmatch("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", name) and (not slash or object_name(prefix))
+    return checked(text, is_fine, "a label's key, such as topology.kubernetes.io/rack")
 
 
 def image_reference(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_./:@]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r}: want an image, such as registry.example.com/pause:3.10")
-    return text
+    is_fine = re.fullmatch(r"[A-Za-z0-9][-A-Za-z0-9_./:@]*", text)
+    return checked(text, is_fine, "an image, such as registry.example.com/pause:3.10")
 
 
 class OneOf:
@@ -118,16 +116,14 @@ def _number(text: str, kind: Callable[[str], float], is_fine: Callable[[float], 
 def listen_address(text: str) -> str:
     """HOST:PORT; an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
-    if not (host and colon and port.isdecimal() and int(port) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r}: want HOST:PORT, with an IPv6 host in [brackets]")
-    return text
+    is_fine = host and colon and port.isdecimal() and int(port) < 65536
+    return checked(text, is_fine, "HOST:PORT, with an IPv6 host in [brackets]")
 
 
 def loopback_address(text: str) -> str:
     """HOST:PORT of this machine alone."""
-    if listen_address(text).rpartition(":")[0] not in ("127.0.0.1", "localhost", "[::1]"):
-        raise argparse.ArgumentTypeError(f"{text!r}: want 127.0.0.1:PORT, localhost:PORT or [::1]:PORT")
-    return text
+    is_fine = listen_address(text).rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
+    return checked(text, is_fine, "127.0.0.1:PORT, localhost:PORT or [::1]:PORT")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
@@ -152,10 +148,10 @@ def file_to_write(text: str) -> Path:
     return path
 
 
-def client_names(text: str) -> frozenset[str]:
-    found = frozenset(name.strip() for name in text.split(",") if name.strip())
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+def name_list(text: str) -> tuple[str, ...]:
+    """Each name once, in the order given."""
+    found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    checked(text, found, "NAME or NAME,NAME")
     return found
 
 
@@ -167,7 +163,6 @@ def existing_folder(text: str) -> Path:
 
 
 METAVARS: dict[Callable[[str], Any], str] = {
-    client_names: "NAME[,NAME]",
     existing_file: "FILE",
     existing_folder: "DIR",
     file_to_write: "FILE",
@@ -175,6 +170,7 @@ METAVARS: dict[Callable[[str], Any], str] = {
     label_key: "LABEL",
     listen_address: "HOST:PORT",
     loopback_address: "HOST:PORT",
+    name_list: "NAME[,NAME]",
     namespace_name: "NAMESPACE",
     non_negative_number: "N",
     object_name: "NAME",

@@ -49,6 +49,11 @@ def test_documents_and_lists_are_one_set(tmp_path: Path) -> None:
     assert not found[1].pod.owner_uid
 
 
+def test_what_has_a_limit_and_no_request_needs_its_limit(tmp_path: Path) -> None:
+    [web] = read(tmp_path, DEPLOYMENT.replace("requests:", "limits:"))
+    assert web.pod.requests == Resources(250, 1 << 30, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [

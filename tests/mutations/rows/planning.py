@@ -231,4 +231,11 @@ MUTATIONS = (
         "    if False:\n",
         "leadsman/cli/test_plan_fit.py::test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit",
     ),
+    Mutation(
+        "a manifest's pod needs what the API server would have it request",
+        "extender/api/what_if.py",
+        "_with_default_requests(_pod_of(document))",
+        "_pod_of(document)",
+        "leadsman/cli/test_pod_templates.py::test_what_has_a_limit_and_no_request_needs_its_limit",
+    ),
 )
