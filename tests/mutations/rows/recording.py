@@ -27,6 +27,13 @@ MUTATIONS = (
         f"{SEGMENTS}::test_a_length_costs_no_memory",
     ),
     Mutation(
+        "a block is as long as it says",
+        "leadsman/sources/recording/reader.py",
+        " or len(packed) < length:",
+        ":",
+        f"{SEGMENTS}::test_a_last_block_whose_length_is_too_large_is_torn",
+    ),
+    Mutation(
         "names are written in two blocks",
         "leadsman/sources/recording/messages.py",
         "restated = self._names[self._first_restated : self._first_new]",

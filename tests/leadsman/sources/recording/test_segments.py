@@ -142,6 +142,12 @@ def test_a_length_costs_no_memory(tmp_path: Path, written: bytes, length: int) -
     assert peak < 64 << 20
 
 
+def test_a_last_block_whose_length_is_too_large_is_torn(tmp_path: Path, written: bytes) -> None:
+    data, (start, _) = bytearray(written), list(blocks(written))[-1]
+    data[start + 5] ^= 1
+    assert numbers(recorded(tmp_path, bytes(data))) == list(range(REQUESTS - 1))
+
+
 def test_a_block_that_unpacks_to_too_much_is_left_out(
     tmp_path: Path, written: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
