@@ -20,19 +20,12 @@ from leadsman.decision.inputs import workload_name
 from leadsman.decision.model import PodInfo
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
-from leadsman.kube.objects import controller_of, pod_owner
+from leadsman.kube.objects import OwnerReference, controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE
 
 T = TypeVar("T")
 
 _NO_VALUE = Raw(b"null")
-
-
-class _Owner(Struct):
-    kind: str
-    name: str
-    controller: bool | None = None
-    uid: str = ""
 
 
 class _Metadata(Struct):
@@ -41,7 +34,7 @@ class _Metadata(Struct):
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
-    owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
+    owners: list[OwnerReference] | None = msgspec.field(default=None, name="ownerReferences")
 
 
 _Amounts = dict[str, str | int | float]

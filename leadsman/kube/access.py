@@ -70,19 +70,15 @@ class ApiAccess(Struct, frozen=True):
     def read_token(self) -> str:
         """The token; "" when none is set. ValueError, with what is allowed, when the file or the setting holds none."""
         if self.token_file:
-            token = _read_token_file(self.token_file)
+            try:
+                token = self.token_file.read_bytes().decode(errors="replace").strip()
+            except OSError as error:
+                raise ValueError(f"{error.strerror}; it must be a file with {_ALLOWED_TOKEN}") from error
         else:
             token = self.token_source() if self.token_source else self.token
         if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):
             raise ValueError(f"it holds no bearer token; it must be {_ALLOWED_TOKEN}")
         return token
-
-
-def _read_token_file(path: Path) -> str:
-    try:
-        return path.read_bytes().decode(errors="replace").strip()
-    except OSError as error:
-        raise ValueError(f"{error.strerror}; it must be a file with {_ALLOWED_TOKEN}") from error
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:
@@ -93,11 +89,12 @@ def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUN
             f"not running in a pod (KUBERNETES_SERVICE_HOST and {account}/token are needed);"
             " name the API server with --kube-api or --kubeconfig"
         )
+    namespace = account / "namespace"
     return ApiAccess(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
         ca=read_pem(account / "ca.crt", "ca.crt"),
         token_file=account / "token",
-        namespace=_namespace(account / "namespace"),
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
         tls_files=(account / "ca.crt",),
         read_again=partial(in_cluster_access, environ, account),
     )
@@ -123,7 +120,3 @@ def read_pem(path: Path, what: str) -> str:
     if "-----BEGIN " not in text:
         raise ApiAccessError(f"{what} {path} is not PEM, which begins with -----BEGIN")
     return text
-
-
-def _namespace(path: Path) -> str:
-    return path.read_text().strip() if path.exists() else "default"

@@ -31,16 +31,12 @@ MAX_RTT_MS = 60_000.0
 
 
 def evidence_text(evidence: DelayEvidence) -> str:
-    return "; ".join(filter(None, [_grounds_text(evidence), evidence.doubt]))
-
-
-def _grounds_text(evidence: DelayEvidence) -> str:
-    if evidence.rtt_ms is None:
-        return evidence.why
-    about = "about " if evidence.estimated else ""
-    grounds = f" ({', '.join(_details(evidence))})" if evidence.source else ""
-    rtt = text_table.format_number(evidence.rtt_ms)
-    return f"{about}{rtt} ms from {evidence.to}{grounds}, bound {evidence.bound_ms:g} ms"
+    text = evidence.why
+    if evidence.rtt_ms is not None:
+        rtt = f"{'about ' if evidence.estimated else ''}{text_table.format_number(evidence.rtt_ms)}"
+        grounds = f" ({', '.join(_details(evidence))})" if evidence.source else ""
+        text = f"{rtt} ms from {evidence.to}{grounds}, bound {evidence.bound_ms:g} ms"
+    return "; ".join(filter(None, [text, evidence.doubt]))
 
 
 def passing_text(evidence: DelayEvidence) -> str:
@@ -62,7 +58,11 @@ def _details(evidence: DelayEvidence) -> Iterator[str]:
         yield f"{evidence.pod} on {evidence.reference}"
     yield source_text(evidence)
     if evidence.low_ms is not None and evidence.high_ms is not None and not _is_by_others(evidence):
-        yield from _interval(evidence.low_ms, evidence.high_ms)
+        low, high = text_table.format_number(evidence.low_ms), text_table.format_number(evidence.high_ms)
+        if evidence.high_ms >= MAX_RTT_MS:
+            yield f"{low} ms or more"
+        elif low != high:
+            yield f"{low} to {high} ms"
     if evidence.age_seconds is not None:
         yield f"{evidence.age_seconds:.1f} s old"
 
@@ -70,18 +70,6 @@ def _details(evidence: DelayEvidence) -> Iterator[str]:
 def _is_by_others(evidence: DelayEvidence) -> bool:
     """Whether the round trip is not the reporter's own, to which the interval belongs: that one counts as more."""
     return bool(evidence.doubt) and not evidence.estimated and not evidence.doubt.endswith(_UNCONFIRMED)
-
-
-def _interval(low_ms: float, high_ms: float) -> Iterator[str]:
-    """Nothing when both ends read the same."""
-    low, high = text_table.format_number(low_ms), text_table.format_number(high_ms)
-    if high_ms >= MAX_RTT_MS:
-        yield f"{low} ms or more"
-    elif low != high:
-        yield f"{low} to {high} ms"
-
-
-BEFORE_FAILURE_SOURCE = "before-failure"
 
 
 def delay_evidence(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
@@ -156,18 +144,17 @@ def _lost_direction(reference: str, node: str, inputs: DecisionInputs) -> str:
     return ""
 
 
-_Grounds = tuple[float, float, str, str, float | None]
-"""Interval, source, reporter and age of a pair's round trip."""
-
-
-def _grounds(row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionInputs) -> _Grounds:
+def _grounds(
+    row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionInputs
+) -> tuple[float, float, str, str, float | None]:
+    """Interval, source, reporter and age of a pair's round trip."""
     measured, estimated, estimates = row.measured, row.estimated, inputs.estimates
     if measured.reading[at] < 0 and estimated and estimates:
         source, age_seconds = estimated.sources[estimated.source[at]], inputs.now - estimates.made_at
         return float(estimated.low_ms[at]), float(estimated.high_ms[at]), source, "", age_seconds
     if measured.source[at] == BEFORE_FAILURE:
         measured_at = inputs.last_round_trips[row.reference].measured_at
-        return rtt_ms, rtt_ms, BEFORE_FAILURE_SOURCE, "", inputs.now - measured_at
+        return rtt_ms, rtt_ms, "before-failure", "", inputs.now - measured_at
     reporter, peer = (node, row.reference) if measured.backward[at] else (row.reference, node)
     if measured.source[at] != BY_AGENTS:
         view = inputs.delay_views[measured.source[at] - FIRST_VIEW]
