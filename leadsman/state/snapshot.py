@@ -51,7 +51,12 @@ def apply_reward_changes(
         return before
     after = dict(before)
     for pod_type, by_node in changes.items():
-        nodes = _merged(before.get(pod_type, {}), by_node, seen_at)
+        nodes = dict(before.get(pod_type, {}))
+        for node, reward in by_node.items():
+            if reward is None:
+                nodes.pop(node, None)
+            elif node not in nodes or nodes[node].reward != reward:
+                nodes[node] = AgedReward(reward, seen_at)
         if nodes:
             after[pod_type] = MappingProxyType(nodes)
         else:
@@ -61,25 +66,13 @@ def apply_reward_changes(
 
 def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByType:
     """`after`, in which a reward that is unchanged since `before` keeps its age."""
-    kept = {pod_type: _aged(before[pod_type], nodes) for pod_type, nodes in after.items() if pod_type in before}
-    return MappingProxyType({**after, **kept})
-
-
-def _merged(
-    before: Mapping[str, AgedReward], changes: Mapping[str, Reward | None], seen_at: float | None
-) -> dict[str, AgedReward]:
-    nodes = dict(before)
-    for node, reward in changes.items():
-        if reward is None:
-            nodes.pop(node, None)
-        elif node not in nodes or nodes[node].reward != reward:
-            nodes[node] = AgedReward(reward, seen_at)
-    return nodes
-
-
-def _aged(before: Mapping[str, AgedReward], after: Mapping[str, AgedReward]) -> Mapping[str, AgedReward]:
-    same = {node: before[node] for node in after.keys() & before.keys() if before[node].reward == after[node].reward}
-    return MappingProxyType({node: same.get(node, aged) for node, aged in after.items()})
+    kept = dict(after)
+    for pod_type, nodes in after.items():
+        known = before.get(pod_type, {})
+        same = {node: old for node, new in nodes.items() if (old := known.get(node)) and old.reward == new.reward}
+        if same:
+            kept[pod_type] = MappingProxyType({**nodes, **same})
+    return MappingProxyType(kept)
 
 
 # How much a reader keeps of one node, so that what one prefix holds cannot slow down or stop the reader.

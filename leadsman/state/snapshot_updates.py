@@ -115,9 +115,7 @@ class _Draft:
             MappingProxyType(self._problems),
             revision,
             self._before.cluster_id,
-            snapshot.apply_reward_changes(self._before.rewards, self._rewards, seen_at)
-            if self._rewards
-            else self._before.rewards,
+            snapshot.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
             self._before.usage if self._changed_usage is None else MappingProxyType(self._changed_usage),
             self._dropped,
             self._before.position.next(self._before.nodes, nodes, self._changed_nodes),
