@@ -103,6 +103,14 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
         yield one
 
 
+@pytest.fixture
+async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
+    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
+    task = asyncio.create_task(one.run())
+    yield one
+    task.cancel()
+
+
 Act = Callable[..., AbstractAsyncContextManager[Acting]]
 
 

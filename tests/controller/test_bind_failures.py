@@ -78,9 +78,3 @@ async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_on
     for second in range(int(REREAD_INTERVAL_SECONDS)):
         await look.at(second, waiting())
     assert look.asked() == ["list"]
-
-
-async def test_events_of_another_pod_and_of_an_extender_count_nowhere(look: Looking) -> None:
-    look.written("timesout")
-    look.written("extbind")
-    assert await look.at(0, waiting("refused"), waiting("extbind")) == {}

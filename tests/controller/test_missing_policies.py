@@ -91,15 +91,3 @@ async def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None
     await looked([pod()])
     assert first.name == (await looked([]))[-1].name
     assert first.name.startswith("p.")
-
-
-async def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
-    await looked([pod(), pod(uid="u2")])
-    await looked([pod(), pod(uid="u2")])
-    assert counts(looked) == {"leadsman_controller_missing_policies": 2, "leadsman_controller_refused_policies": 0}
-    await looked([pod()], REFUSED)
-    assert counts(looked) == {"leadsman_controller_missing_policies": 0, "leadsman_controller_refused_policies": 1}
-
-
-def counts(looked: Rounds) -> dict[str, float]:
-    return {family.name: family.samples[0].value for family in looked.missing.families()}

@@ -11,7 +11,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
-from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
@@ -54,14 +53,6 @@ class Sweeping:
 
     def events(self) -> list[dict[str, Any]]:
         return list(self.api.objects.all(parse_path(EVENTS)))
-
-
-@pytest.fixture
-async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
-    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
 
 
 @pytest.fixture

@@ -1,16 +1,11 @@
 """Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
 
-import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
 from controller.watched_pods import WatchedPod
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
@@ -58,14 +53,6 @@ class Waiting:
 
     def metrics(self) -> dict[str, float]:
         return {family.name: family.samples[0].value for family in self.reporter.families()}
-
-
-@pytest.fixture
-async def recorder(client: ApiClient) -> AsyncIterator[EventWriter]:
-    one = EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
-    task = asyncio.create_task(one.run())
-    yield one
-    task.cancel()
 
 
 async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(

@@ -109,18 +109,13 @@ PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
     [
         (Heartbeat, BEAT | {"v": 2}, "v"),
         (Heartbeat, BEAT | {"seq": -1}, r"\$\.seq"),
-        (Heartbeat, BEAT | {"seq": 2**63}, r"\$\.seq"),
         (Heartbeat, BEAT | {"push_interval_seconds": 0}, r"\$\.push_interval_seconds"),
         (Heartbeat, BEAT | {"push_interval_seconds": 121}, r"\$\.push_interval_seconds"),
-        (Latency, {"v": 1, "peers": {"b": PEER | {"p50_ms": -0.1}}}, r"p50_ms"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"p95_ms": 60_001}}}, r"p95_ms"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"sent": 1}}}, r"\$\.peers"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"method": "guess"}}}, r"method"),
         (Hardware, {"v": 1, "values": {"not a name": 1.0}}, r"values"),
         (Hardware, {"v": 1, "values": {"line_feed\n": 1.0}}, r"values"),
-        (Hardware, {"v": 1, "values": {"text": "1"}}, r"values"),
-        (Hardware, {"v": 1, "values": {"absent": None}}, r"values"),
-        (Identity, {"v": 1, "owner": "", "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
         (Identity, {"v": 1, "owner": "u" * 254, "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
     ],
 )

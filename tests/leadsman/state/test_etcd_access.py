@@ -48,12 +48,6 @@ async def opened(access: EtcdAccess) -> AsyncIterator[EtcdStore]:
         await store.close()
 
 
-async def test_a_server_that_the_ca_does_not_vouch_for_is_not_talked_to(etcd: Etcd) -> None:
-    async with opened(access(etcd, ca=False)) as store:
-        with pytest.raises(Unavailable, match="certificate"):
-            await store.read_prefix(MINE)
-
-
 async def test_a_silent_line_is_closed_at_once_and_not_after_tlss_farewell(etcd: Etcd) -> None:
     async with TcpProxy(etcd.port) as proxy:
         through = structs.replace(access(etcd), endpoints=(f"https://127.0.0.1:{proxy.port}",))

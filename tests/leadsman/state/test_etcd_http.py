@@ -53,11 +53,6 @@ async def test_a_line_that_nobody_could_hold_asks_for_a_listing(monkeypatch: pyt
         await lines(Chunks(b"x" * 11)).next()
 
 
-async def test_silence_is_not_waited_for_longer_than_asked() -> None:
-    with pytest.raises(TimeoutError):
-        await lines(Chunks(b"half a line", ends=False), 0.05).next()
-
-
 @pytest.mark.parametrize("endpoints", [(), ("127.0.0.1:2379",), ("http://a", "ftp://b")])
 def test_endpoints_that_are_no_urls_are_refused(endpoints: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="endpoints"):

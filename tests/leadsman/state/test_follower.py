@@ -150,13 +150,6 @@ class Faulty:
         raise self.error
 
 
-class Away(Faulty):
-    """A store that does not even list."""
-
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        raise self.error
-
-
 async def pauses_of(store: Faulty, monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
     pauses: list[float] = []
 
@@ -172,7 +165,7 @@ async def pauses_of(store: Faulty, monkeypatch: pytest.MonkeyPatch, count: int) 
     return pauses
 
 
-@pytest.mark.parametrize("store", [Faulty(Unavailable("cut")), Faulty(Compacted("again")), Away(Unavailable("away"))])
+@pytest.mark.parametrize("store", [Faulty(Unavailable("cut")), Faulty(Compacted("again"))])
 async def test_pauses_grow_with_full_jitter_up_to_a_bound_even_if_each_watch_begins_well(
     store: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,17 +191,6 @@ class TestWatching:
             batch = await _next_change(batches)
         assert (len(batch.changes), batch.resume_revision) == (100, revision + 1)
 
-    async def test_a_watch_taken_up_again_and_again_tells_each_change_once(self, world: World) -> None:
-        resume = (await world.store.read_prefix(world.prefix)).revision + 1
-        written = [await world.store.write([Put(world.prefix + "a", b"%d" % i)]) for i in range(20)]
-        told: list[int] = []
-        while len(told) < len(written):
-            async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, resume)) as batches:
-                batch = await _next_change(batches)
-            told += [change.mod_revision for change in batch.changes]
-            resume = batch.resume_revision
-        assert told == written
-
     async def test_changes_applied_one_by_one_equal_a_fresh_listing(self, world: World) -> None:
         rng, table = random.Random(7), dict[str, bytes]()
         start = (await world.store.read_prefix(world.prefix)).revision + 1
