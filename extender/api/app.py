@@ -9,7 +9,7 @@ from hashlib import blake2b
 import msgspec
 from aiohttp import hdrs, web
 
-from extender.api.live import MAX_STREAMS, LiveState, TooManyStreams
+from extender.api.live import LiveState
 from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import RequestError, RequestGuard, Route
 from extender.page.bundle import content_security_policy, document
@@ -101,10 +101,7 @@ async def _compressed(body: bytes) -> bytes:
 
 def _events(live: LiveState) -> _Handler:
     async def stream(request: web.Request) -> web.StreamResponse:
-        try:
-            events = live.open_stream()
-        except TooManyStreams as error:
-            raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later") from error
+        events = live.open_stream()
         # nginx would keep events until it has 4 KiB of them.
         headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)

@@ -114,10 +114,6 @@ class ChangeEvent(Struct, frozen=True):
     revision: int
 
 
-class TooManyStreams(Exception):
-    """There are MAX_STREAMS already."""
-
-
 _log = logging.getLogger(__name__)
 
 MIN_AGE_SECONDS, MAX_AGE_SECONDS = 2.0, 10.0
@@ -233,12 +229,12 @@ class LiveState:
         return WaitingPods(len(waiting), *((round(now - longest.since, 1), longest.name) if longest else (None, None)))
 
     def open_stream(self) -> AsyncGenerator[bytes]:
-        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. TooManyStreams.
+        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. RequestError.
 
         https://html.spec.whatwg.org/multipage/server-sent-events.html
         """
         if self.streams >= MAX_STREAMS:
-            raise TooManyStreams
+            raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later")
         self.streams += 1
         return self._events()
 
