@@ -1,6 +1,5 @@
 """docs/deploying.md says what the manifests do."""
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,26 +9,13 @@ import pytest
 import yaml
 
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
-from tests.daemonset.conftest import EXCLUDED, PROFILES
+from tests.daemonset.conftest import EXCLUDED
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Render
 
 REPORT_BYTES = 14_400
 """Database bytes of one report whose values have the largest size, measured on etcd 3.5."""
-
-
-@pytest.fixture
-def text(root: Path) -> str:
-    return (root / "docs/deploying.md").read_text()
-
-
-def test_it_and_the_overlay_name_every_component(text: str, root: Path) -> None:
-    components = {folder.name for folder in (root / "daemonset/components").iterdir()}
-    assert set(re.findall(r"^\| `([\w-]+)` \| .* \| .* \|$", text, re.MULTILINE)) >= components
-    overlay = (root / "daemonset/overlay/kustomization.yaml").read_text()
-    of_profiles = set(PROFILES["self-healing"])
-    assert set(re.findall(r"# - \.\./components/([\w-]+)", overlay)) == components - of_profiles
 
 
 @pytest.mark.integration

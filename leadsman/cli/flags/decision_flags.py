@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import existing_file, optional_url, positive_number
+from leadsman.cli.flags.values import checked, existing_file, optional_url, positive_number
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry import polling
@@ -52,8 +52,8 @@ def layers_ms(text: str) -> tuple[float, ...]:
         limits = tuple(map(float, found))
     except ValueError:
         limits = (-1.0,)
-    if not all(0 <= limit <= 60_000 for limit in limits):
-        raise argparse.ArgumentTypeError(f"{text!r}: want milliseconds, 0 to 60000, comma-separated")
+    is_fine = all(0 <= limit <= 60_000 for limit in limits)
+    checked(text, is_fine, "milliseconds, 0 to 60000, comma-separated")
     return limits
 
 
@@ -82,8 +82,8 @@ def source_list(text: str) -> tuple[str, ...]:
     """Metric sources in the order given, each once; prometheus with its URL."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     names = [_name(part) for part in found]
-    if not found or not set(names) <= set(SOURCE_NAMES) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text!r}: want some of {SOURCE_SYNTAX}, comma-separated, each once")
+    is_fine = found and set(names) <= set(SOURCE_NAMES) and len(set(names)) == len(names)
+    checked(text, is_fine, f"some of {SOURCE_SYNTAX}, comma-separated, each once")
     if any((_name(part) == polling.PROMETHEUS) is not bool(_url(part)) for part in found):
         raise argparse.ArgumentTypeError(
             f"{text!r}: prometheus, and no other source, takes a URL: prometheus=http://HOST:PORT"

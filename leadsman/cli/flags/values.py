@@ -33,8 +33,8 @@ def checked(text: str, is_fine: object, wanted: str) -> str:
 
 def url_list(text: str) -> tuple[str, ...]:
     found = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
-    if not found or not all(url.startswith(("http://", "https://")) for url in found):
-        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT, comma-separated")
+    is_fine = found and all(url.startswith(("http://", "https://")) for url in found)
+    checked(text, is_fine, "http://HOST:PORT or https://HOST:PORT, comma-separated")
     return found
 
 
@@ -143,8 +143,8 @@ def existing_file(text: str) -> Path:
 def file_to_write(text: str) -> Path:
     """Looked at before anything is computed that would be lost."""
     path = Path(text)
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise argparse.ArgumentTypeError(f"{text!r}: want a file in a folder that exists and can be written")
+    is_fine = not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
+    checked(text, is_fine, "a file in a folder that exists and can be written")
     return path
 
 

@@ -16,7 +16,7 @@ from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
 
-EXPIRED, LATER = "2020-01-01T00:00:00Z", "2099-01-01T00:00:00Z"
+LATER = "2099-01-01T00:00:00Z"
 
 
 class Plugin:
@@ -85,14 +85,6 @@ async def test_the_plugin_s_token_is_shown_to_the_server_and_made_once(plugin: P
             assert [await is_answered(client) for _ in range(3)] == [True, True, True]
     assert found.namespace == "web"
     assert plugin.runs == 1
-
-
-async def test_a_token_that_expired_is_made_again_for_the_next_call(plugin: Plugin) -> None:
-    plugin.gives(token="first", expirationTimestamp=EXPIRED)
-    async with FakeApiServer(token="second") as api, ApiClient(access(plugin.kubeconfig(api.url))) as client:
-        assert not await is_answered(client)
-        plugin.gives(token="second", expirationTimestamp=LATER)
-        assert await is_answered(client)
 
 
 def test_without_the_extra_the_error_names_it(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:

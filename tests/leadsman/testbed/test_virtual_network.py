@@ -98,15 +98,3 @@ def test_when_its_owner_dies_everything_is_removed(holder, how) -> None:
     process.send_signal(how)
     process.wait(20)
     until(lambda: ours(name[:-1]) == [])
-
-
-@marked
-def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network(holder) -> None:
-    process, name, forwarder = holder
-    process.send_signal(signal.SIGSTOP)
-    os.kill(forwarder, signal.SIGKILL)
-    until(lambda: name in namespaces.stale())
-    process.kill()
-    process.wait(20)
-    with VirtualNetwork(["a"]):
-        assert ours(name[:-1]) == []
