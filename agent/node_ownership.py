@@ -88,17 +88,13 @@ def _is_silent(heartbeat: StoredItem | None, before: NodeAlreadyOwned | None, le
 
     An agent renews its lease only after it has written its heartbeat, which says how often it does.
     """
-    if before is None or _revision(heartbeat) != _revision(before.heartbeat):
+    if before is None or heartbeat != before.heartbeat:
         return False
     try:
         beat = decode_record(Heartbeat, heartbeat.value) if heartbeat else None
     except BadRecord:
         beat = None
     return beat is None or beat.push_interval_seconds * LEASE_INTERVALS <= lease_seconds
-
-
-def _revision(item: StoredItem | None) -> int:
-    return item.mod_revision if item else 0
 
 
 def _check_free(stored: StoredItem, heartbeat: StoredItem | None, node: str, owner: str) -> None:

@@ -35,7 +35,8 @@ def read_file(path: str) -> str:
     """The whole file. OSError as the kernel gave it."""
     file = os.open(path, os.O_RDONLY)
     try:
-        return _drain(file).decode("utf-8", "replace")
+        chunks = iter(lambda: os.read(file, _CHUNK_BYTES), b"")
+        return b"".join(chunks).decode("utf-8", "replace")
     finally:
         os.close(file)
 
@@ -75,13 +76,6 @@ def list_directory(path: str) -> list[str]:
         return sorted(os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):
         return []
-
-
-def _drain(file: int) -> bytes:
-    chunks = []
-    while chunk := os.read(file, _CHUNK_BYTES):
-        chunks.append(chunk)
-    return b"".join(chunks)
 
 
 def read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:

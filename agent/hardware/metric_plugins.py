@@ -90,9 +90,8 @@ def _collector(name: str) -> CollectFunction:
     except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
         problem = f"cannot be loaded: {type(error).__name__}: {error}"
         log.error("metric plugin %s %s", name, problem)
-        return lambda roots: _fails(problem)
 
+        def fail(_: HostRoots) -> Iterator[Sample]:
+            raise BadPlugin(problem)
 
-def _fails(problem: str) -> Iterator[Sample]:
-    raise BadPlugin(problem)
-    yield
+        return fail

@@ -163,12 +163,12 @@ def dump_request() -> bytes:
 
 def is_complete(dump: bytes) -> bool:
     """Tells whether the dump has its end, or an error in place of it. BadDump."""
-    return any(kind in (NLMSG_DONE, NLMSG_ERROR) for kind, _ in _messages(dump))
+    return any(kind in (NLMSG_DONE, NLMSG_ERROR) for kind, _ in _walk(dump, _HEADER))
 
 
 def physical_functions(dump: bytes) -> Iterator[tuple[str, list[int]]]:
     """The devices that have virtual functions, each with their max_tx_rates in Mbit/s; 0: unlimited. BadDump."""
-    for kind, body in _messages(dump):
+    for kind, body in _walk(dump, _HEADER):
         try:
             if kind == NLMSG_ERROR:
                 raise BadDump(f"the kernel refused the dump of links with errno {-struct.unpack_from('=i', body)[0]}")
@@ -188,10 +188,6 @@ def _rates(listed: bytes) -> Iterator[int]:
                 yield _RATE.unpack_from(attributes[_IFLA_VF_RATE])[2]
             elif _IFLA_VF_TX_RATE in attributes:  # before Linux 3.16
                 yield _OLD_RATE.unpack_from(attributes[_IFLA_VF_TX_RATE])[1]
-
-
-def _messages(dump: bytes) -> Iterator[tuple[int, bytes]]:
-    return _walk(dump, _HEADER)
 
 
 def _attributes(data: bytes) -> Mapping[int, bytes]:

@@ -220,7 +220,8 @@ class RewardPlugin:
         is_running = self._late is not None and not self._late.done()
         if self._quarantine and not is_over(self._quarantine, self._clock(), is_running):
             return {}
-        began, running_pod = self._clock(), _running_pod(pod)
+        began, of = self._clock(), pod.metadata
+        running_pod = RunningPod(of.namespace, of.name, of.uid, of.labels, of.annotations, pod.status.pod_ip)
         call = asyncio.ensure_future(run_in_daemon_thread(lambda: self._costs(running_pod), "reward plugin"))
         await asyncio.wait([call], timeout=PLUGIN_DEADLINE_SECONDS)
         if not call.done():
@@ -249,25 +250,15 @@ class RewardPlugin:
         return costs
 
 
-def _running_pod(pod: Pod) -> RunningPod:
-    metadata = pod.metadata
-    return RunningPod(
-        metadata.namespace, metadata.name, metadata.uid, metadata.labels, metadata.annotations, pod.status.pod_ip
-    )
-
-
 def reward_plugins(names: Collection[str]) -> list[RewardPlugin]:
     """These plugins, as far as they can be loaded. The others are logged."""
-    loaded = (_load(name) for name in names)
-    return [plugin for plugin in loaded if plugin is not None]
-
-
-def _load(name: str) -> RewardPlugin | None:
-    try:
-        return RewardPlugin(name, load_plugin(REWARDS_GROUP, name))
-    except Exception as error:  # As above.
-        log.error("reward plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
-        return None
+    loaded = []
+    for name in names:
+        try:
+            loaded.append(RewardPlugin(name, load_plugin(REWARDS_GROUP, name)))
+        except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
+            log.error("reward plugin %s cannot be loaded: %s: %s", name, type(error).__name__, error)
+    return loaded
 
 
 # Reads a pod's own metric over HTTP. A read that fails teaches nothing: a dead endpoint is no bad value.

@@ -103,7 +103,11 @@ class RewardPersistence:
         ownership = self._ownership()
         if ownership is not None and ownership is not self._claim and not await self._look_again(ownership, ledger):
             return
-        rewards = {name: ledger.rewards[name] for name in self._changed_types(ledger)}
+        rewards = {
+            name: reward
+            for name, reward in ledger.rewards.items()
+            if name in ledger.changed_types or _worth_writing(self._written.get(name), reward)
+        }
         shards = set(ledger.counted_totals.changed_shards)
         dropped = sorted(ledger.dropped_types)[:MAX_DELETES_PER_WRITE]
         if ownership is None or not (rewards or shards or dropped):
@@ -159,13 +163,6 @@ class RewardPersistence:
             len(totals),
         )
         return self._written, totals, not counted_items
-
-    def _changed_types(self, ledger: IncidentLedger) -> set[str]:
-        return {
-            name
-            for name, reward in ledger.rewards.items()
-            if name in ledger.changed_types or _worth_writing(self._written.get(name), reward)
-        }
 
     def _puts(self, rewards: dict[str, Reward], shards: set[str], ledger: IncidentLedger) -> Iterable[Put]:
         for name, reward in rewards.items():

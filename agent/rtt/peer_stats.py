@@ -288,11 +288,6 @@ class ProbeTarget:
         age = None if last is None else round(max(0.0, now - last), 3)
         return PeerSilence(round(max(0.0, now - self.first_loss_seconds), 3), age)
 
-    def record_result(self, method: ProbeMethod, answered: bool) -> None:
-        """Takes a result of either method. A change of method clears the window, which holds one method only."""
-        if self.method_selector.record_result(method, answered):
-            self.window.clear()
-
 
 _SILENCE_LIMIT_INTERVALS = 5
 """Intervals of common silence that make a local fault: two peers at 50 % loss reach it once in 1,000 times."""
@@ -364,14 +359,15 @@ class PeerStats:
         """Counts a probe that did not leave this host: no loss, but the method failed."""
         probe.target.counts.unsent += 1
         self.counts.unsent += 1
-        probe.target.record_result(probe.method, answered=False)
+        probe.target.method_selector.record_result(probe.method, answered=False)
 
     def record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
         """Takes the result of a probe sent at monotonic seconds. Results of a peer that left or moved are dropped."""
         target = probe.target
         if self.targets.get(target.peer.name) is not target:
             return
-        target.record_result(probe.method, answered=isinstance(result, Answered | Unusable))
+        if target.method_selector.record_result(probe.method, answered=isinstance(result, Answered | Unusable)):
+            target.window.clear()  # It holds one method only.
         if probe.method is target.method_selector.method:
             self._record_outcome(target, sent, result)
 

@@ -26,8 +26,7 @@ from leadsman.network.measured_pairs import Floats, Indices
 # the check loss [2]. Its corner is narrowed step by step, down to `_NARROWEST`.
 #
 # [1] Koenker, Bassett, "Regression Quantiles", Econometrica 46, 1978.
-# [2] Hunter, Lange, "Quantile Regression via an MM Algorithm", Journal of Computational and Graphical Statistics 9,
-# 2000.
+# [2] Hunter, Lange, "Quantile Regression via an MM Algorithm", J. Computational and Graphical Statistics 9, 2000.
 # [3] Romano, Patterson, Candès, "Conformalized Quantile Regression", NeurIPS 2019.
 
 _WIDEST, _NARROWEST, _STEPS = 0.3, 0.01, 40

@@ -11,13 +11,10 @@ from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
 
 # Corrects the embedding's errors by those on measured pairs of similar nodes.
 #
-# Gaussian process regression on pairs: the errors of (i, j) and (k, l) are as similar as i is to k and j to l, a
-# product
-# kernel [1]. Two nodes are similar when the members see the same distances from both, as hosts of one site. The
-# kernel is
-# `SELF_KERNEL` for a node with itself, plus two exponentials of the profiles' distance, held as features over
-# landmarks
-# (Nyström [2]), so that memory is O(n) and an estimate O(landmarks).
+# Gaussian process regression on pairs with a product kernel [1]: the errors of (i, j) and (k, l) are as similar as i is
+# to k and j to l. Two nodes are similar when the members see the same distances from both, as hosts of one site. The
+# kernel is `SELF_KERNEL` for a node with itself, plus two exponentials of the profiles' distance, held as features over
+# landmarks (Nyström [2]), so that memory is O(n) and an estimate O(landmarks).
 #
 # [1] Bonilla, Chai, Williams, "Multi-task Gaussian Process Prediction", NIPS 2007.
 # [2] Williams, Seeger, "Using the Nyström Method to Speed Up Kernel Machines", NIPS 2000.

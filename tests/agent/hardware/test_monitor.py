@@ -14,7 +14,7 @@ from agent.hardware.reading import Measured, Overdue
 from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
 
-DEADLINE = 0.1
+DEADLINE = 1.0
 
 
 class Clock:
@@ -151,4 +151,5 @@ def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: P
         [sys.executable, "-c", script, *roots], capture_output=True, text=True, timeout=20, check=True
     )
     assert ended.stdout == "Overdue\n"
-    assert ended.stderr == "collector hwmon4 overran its deadline of 0.1 s: quarantined\n"
+    assert "collector hwmon4 overran its deadline of 0.1 s: quarantined\n" in ended.stderr
+    assert "Traceback" not in ended.stderr
