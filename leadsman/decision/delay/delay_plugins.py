@@ -106,12 +106,13 @@ def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBou
         lone = evaluation.lone[at]
         rtt_ms = np.where(lone, np.nan, evaluation.rtt_ms[at])  # Who alone says that it is near would win.
         values += _values(rtt_ms) / len(evaluated)
-        causes = np.where(np.isnan(rtt_ms), np.where(lone, _LONE, -evaluation.reading[at]), 0)
-        for cause in filter(None, set(causes.tolist())):
+        missing = np.flatnonzero(np.isnan(rtt_ms))
+        causes = np.where(lone, _LONE, -evaluation.reading[at])[missing].astype(np.int64)
+        for cause in np.flatnonzero(np.bincount(causes)).tolist():
             text = f"only one end reports the delay to {target.name}, and nobody confirms it"
             if cause != _LONE:
-                text = reason(Outcome(int(cause)), target.name, bound.ms)
-            unknown |= dict.fromkeys(compress(nodes, (causes == cause).tolist()), text)
+                text = reason(Outcome(cause), target.name, bound.ms)
+            unknown |= dict.fromkeys(map(nodes.__getitem__, missing[causes == cause].tolist()), text)
     known = ~np.isnan(values)
     if known.all():
         return PluginScore(NEAREST, weight, Column(nodes, values))
@@ -139,8 +140,8 @@ class CloudScore:
         weight, roles = inputs.policy.scores.cloud.weight, inputs.node_roles
         if not (weight and roles) or pod.has_delay_bounds:
             return None
-        is_cloud = [roles.get(node) == CLOUD_ROLE for node in nodes]
-        return PluginScore(CLOUD, weight, Column(nodes, is_cloud)) if any(is_cloud) else None
+        found = {node for node in nodes if roles.get(node) == CLOUD_ROLE}
+        return PluginScore(CLOUD, weight, Column(nodes, [node in found for node in nodes])) if found else None
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the values do not tell."""
