@@ -2,11 +2,9 @@
 
 import argparse
 import asyncio
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from random import SystemRandom
 
 from leadsman.testbed import virtual_network
@@ -125,7 +123,6 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="order of the rows and all chance (default: drawn, and printed)")
     parser.add_argument("--only", metavar="ROW[,ROW]", default="", help="these rows, in this order, and no overlaps")
     parser.add_argument("--list", action="store_true", help="list the rows and exit")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the table as JSON")
     args = parser.parse_args()
     says = {row.name: row.says for row in ROWS.values()}
     if args.list:
@@ -147,9 +144,6 @@ def main() -> int:
     run, violations = checker.RunLog(torn.log), checker.check(torn.log)
     print(report.table(run, violations, says))
     print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))
-    if args.json:
-        rows = report.lines(run, violations, says)
-        args.json.write_text(json.dumps({"seed": seed, "rows": rows, "skipped": skipped}, indent=2))
     print(f"{len(run.rows)} rows, {len(run.answers)} pods scheduled, {len(violations)} violations; seed {seed}")
     print(f"etcd ended by itself {torn.etcd_panics} times; logs: {torn.folder}")
     return bool(violations)

@@ -27,28 +27,19 @@ def kill_etcd(cluster: Cluster) -> None:
         member.kill()
 
 
-@row(2, ETCD)
-async def etcd_killed_2_s(stage: Stage) -> AsyncIterator[None]:
-    """All members of etcd are killed, and start after 2 s."""
-    kill_etcd(stage.cluster)
-    yield
-    await start_etcd(stage.cluster)
+def _kill_for(seconds: int) -> None:
+    async def killed(stage: Stage) -> AsyncIterator[None]:
+        kill_etcd(stage.cluster)
+        yield
+        await start_etcd(stage.cluster)
+
+    killed.__name__ = f"etcd_killed_{seconds}_s"
+    killed.__doc__ = f"All members of etcd are killed, and start after {seconds} s."
+    row(seconds, ETCD)(killed)
 
 
-@row(14, ETCD)
-async def etcd_killed_14_s(stage: Stage) -> AsyncIterator[None]:
-    """All members of etcd are killed, and start after 14 s."""
-    kill_etcd(stage.cluster)
-    yield
-    await start_etcd(stage.cluster)
-
-
-@row(60, ETCD)
-async def etcd_killed_60_s(stage: Stage) -> AsyncIterator[None]:
-    """All members of etcd are killed, and start after 60 s."""
-    kill_etcd(stage.cluster)
-    yield
-    await start_etcd(stage.cluster)
+for _seconds in (2, 14, 60):
+    _kill_for(_seconds)
 
 
 @row(3, ETCD, EXTENDER_B, LAST_AGENT)

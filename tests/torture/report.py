@@ -13,14 +13,15 @@ _MIB = 1 << 20
 
 def table(run: RunLog, violations: Sequence[Violation], says: dict[str, str]) -> str:
     """A line a row, then each violation."""
-    rows = [HEAD, *(tuple(str(cell) for cell in _cells(line)) for line in lines(run, violations, says))]
+    rows = [
+        HEAD,
+        *(
+            tuple(str(cell) for cell in _cells(line))
+            for line in (_line(run, row, violations, says) for row in run.rows)
+        ),
+    ]
     broken = [f"{one.promise}  at {one.at:.1f}  [{one.row or 'no row'}]  {one.text}" for one in violations]
     return "\n".join([*align_columns(rows), "", *broken[:50], *(["…"] if len(broken) > 50 else [])])
-
-
-def lines(run: RunLog, violations: Sequence[Violation], says: dict[str, str]) -> list[dict[str, Any]]:
-    """One dict a row, for --json."""
-    return [_line(run, row, violations, says) for row in run.rows]
 
 
 def _line(run: RunLog, row: Injected, violations: Sequence[Violation], says: dict[str, str]) -> dict[str, Any]:
