@@ -24,6 +24,7 @@ SCENARIOS = {
     "racks": SimulationSettings(fault=Fault.RACKS),
     "racks, 8 types": SimulationSettings(fault=Fault.RACKS, types=8),
     "slow nodes": SimulationSettings(fault=Fault.SLOW),
+    "drifting rates": SimulationSettings(fault=Fault.DRIFT),
     "one of 8 types fails everywhere": SimulationSettings(types=8, bad_types=1),
     "one type, 4,000 placements": SimulationSettings(placements=4_000),
     "8 types, 4,000 placements": SimulationSettings(types=8, placements=4_000),

@@ -26,8 +26,10 @@ STRETCH_SECONDS = kuberl.MTTF_SECONDS
 MAX_RECENT_TRIALS = 12.0
 """Recent trials above this are not kept, so that few failures count against a node that was good for months."""
 
-CARRIED_SHARE = 0.15
-"""Share of the recent trials that an incident leaves: the question is whether the node changed at that moment."""
+PROOF_TRIALS = 0.2
+"""So much health since the last failure shows that pods run here: four of them past 10 s, or one past a minute."""
+
+MAX_SETBACKS = 3
 
 MAX_TRIALS = 1_000_000.0
 """The bound of the record."""
@@ -98,9 +100,17 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
     return structs.replace(
         noted,
         failed=min(MAX_TRIALS, fresh.failed + 1.0),
-        recent=fresh.recent * CARRIED_SHARE,
+        # Health from before says nothing: the question is whether the node changed at this moment.
+        recent=0.0,
+        setbacks=_setbacks(fresh),
         kuberl=kuberl.moving_average(reward.kuberl, outcome),
     )
+
+
+def _setbacks(before: Reward) -> int:
+    """Counts the failures in a row with this one. A first failure before any health counts two: that is how pods fail
+    on a node that was bad from the start, and seldom by chance."""
+    return 1 if before.recent >= PROOF_TRIALS else min(MAX_SETBACKS, max(1, before.setbacks) + 1)
 
 
 def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:

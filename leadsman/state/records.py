@@ -201,7 +201,8 @@ class Reward(Record, frozen=True):
 
     at_seconds, last_incident_seconds: the writer's Unix time, compared only with its own.
     healthy, failed: trials, fading with the half-life.
-    recent: of the healthy ones, those that began after the last incident, and some of those before.
+    recent: of the healthy ones, those that began after the last incident.
+    setbacks: failures in a row without a proof of health between (leadsman.rewards.reward_updates).
     kuberl: kubeRL's reward, which does not fade.
     incidents: cause (leadsman.rewards.incident_causes) → how many since the record began.
     qualities: what was observed → Quality.
@@ -212,6 +213,7 @@ class Reward(Record, frozen=True):
     healthy: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     recent: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     failed: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    setbacks: Annotated[int, Meta(ge=0, le=3)] = 0
     kuberl: Annotated[float, Meta(ge=0, le=1)] = 1.0
     incidents: dict[MetricName, Count] = {}
     last_cause: ShortText = ""

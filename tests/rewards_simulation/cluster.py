@@ -5,9 +5,13 @@ strategy meets the same pods, faults and random numbers.
 """
 
 from enum import StrEnum
+from math import exp, sqrt
 from random import Random
 
 from msgspec import Struct
+
+_DRIFT_MEDIAN_RATIO, _DRIFT_SIGMA, _DRIFT_PLACEMENTS = 0.02, 1.5, 1_000.0
+"""Of a node's share of failures: its median, the standard deviation of its logarithm, and how long it lasts."""
 
 _RUN_SECONDS, _RUN_SIGMA = 60.0, 0.2
 """Median run time of a pod, and the standard deviation of its logarithm."""
@@ -22,6 +26,8 @@ class Fault(StrEnum):
     """All nodes of a rack fail pods."""
     SLOW = "slow"
     """Pods run on single nodes, but slowly."""
+    DRIFT = "drift"
+    """Each node's share of failures wanders, between a two-hundredth and four fifths."""
 
 
 class SimulationSettings(Struct, frozen=True):
@@ -107,6 +113,8 @@ class SimulatedCluster:
         self.bad, self._next = set(order[: settings.bad]), set(order[settings.bad : 2 * settings.bad])
         self.running = dict.fromkeys(self.nodes, 0)
         self.repaired: set[str] = set()
+        self._drift = Random(f"drift {seed}")
+        self._logarithms = {node: self._drift.gauss(0.0, _DRIFT_SIGMA) for node in self.nodes}
 
     def _fault_order(self, rng: Random) -> list[str]:
         """The nodes in the order in which faults meet them."""
@@ -134,14 +142,26 @@ class SimulatedCluster:
 
     def draw_pod(self) -> SimulatedPod:
         """The next pod."""
+        if self.settings.fault is Fault.DRIFT:
+            self._wander()
         kind, pace = self._pods.randrange(self.settings.types), self._pods.lognormvariate(0.0, _RUN_SIGMA)
         return SimulatedPod(f"type-{kind}", self._outcomes.random(), _RUN_SECONDS * pace)
+
+    def _wander(self) -> None:
+        """Moves each node's share of failures on by one placement."""
+        kept = exp(-1.0 / _DRIFT_PLACEMENTS)
+        noise = _DRIFT_SIGMA * sqrt(1.0 - kept * kept)
+        self._logarithms = {
+            node: kept * self._logarithms.get(node, 0.0) + self._drift.gauss(0.0, noise) for node in self.nodes
+        }
 
     def fails(self, pod: SimulatedPod, node: str) -> bool:
         """Whether the pod fails on this node."""
         settings = self.settings
         ratio = settings.failures_elsewhere_ratio
-        if node in self.bad and settings.fault is not Fault.SLOW:
+        if settings.fault is Fault.DRIFT:
+            ratio = min(0.8, max(0.005, _DRIFT_MEDIAN_RATIO * exp(self._logarithms[node])))
+        elif node in self.bad and settings.fault is not Fault.SLOW:
             ratio = max(ratio, settings.failures_on_bad_ratio)
         if int(pod.type.removeprefix("type-")) < settings.bad_types:
             ratio = max(ratio, settings.failures_of_bad_types_ratio)

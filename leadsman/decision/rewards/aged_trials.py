@@ -5,12 +5,9 @@ from leadsman.rewards.posterior import Trials
 from leadsman.rewards.shared_faults import SharedDoubt
 from leadsman.state.snapshot import AgedReward
 
-RETRY_HALF_LIVES = 4.25
-"""So long after its last failure a node is tried again, whatever it did before. Sooner costs failures on nodes that
-stay broken; later leaves repaired ones empty."""
-
-UNPROVED_SHARE = 0.1
-"""Recent successes a failure. With fewer, the node failed nearly at once: when it was new, or tried again."""
+RETRY_HALF_LIVES = (0.6, 2.0, 4.25)
+"""So long after its last failure a node is tried again, by how many there were in a row. Sooner costs failures on nodes
+that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
 
 _RETRIED_TRIALS = 0.03
 """What is left of the failures then: no doubt, but few pods see the node until one did well."""
@@ -25,17 +22,17 @@ def faded_trials(aged: AgedReward, now: float) -> Trials:
 
 
 def trials_until_retry(aged: AgedReward, now: float) -> Trials:
-    """The faded trials, except that a node that failed nearly at once stays as it was at that failure until it is tried
-    again. Else its one failure would have faded when those that failed once after hours of health are still in doubt,
-    and of all nodes the bad ones would come first."""
+    """The trials without fading until the node is tried again, when nearly nothing is left of the failures.
+
+    If each failure faded by itself, a node that failed once after hours of health would be avoided for as long as one
+    on which nothing ever ran well.
+    """
     trials, age_seconds = faded_trials(aged, now), incident_age_seconds(aged, now)
-    if age_seconds is None:
+    if age_seconds is None or not aged.reward.setbacks:
         return trials
     half_life_seconds = aged.reward.half_life_seconds
-    if age_seconds >= RETRY_HALF_LIVES * half_life_seconds:
+    if age_seconds >= RETRY_HALF_LIVES[aged.reward.setbacks - 1] * half_life_seconds:
         return trials._replace(failed=min(trials.failed, _RETRIED_TRIALS))
-    if trials.recent >= UNPROVED_SHARE * trials.failed:
-        return trials
     left = reward_updates.remaining_share(age_seconds, half_life_seconds)
     return trials._replace(recent=trials.recent / left, failed=trials.failed / left)
 
@@ -49,7 +46,7 @@ def trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, no
     if own_age is not None and own_age <= doubt.age_seconds:
         return trials
     before = reward_updates.remaining_share(doubt.age_seconds, aged.reward.half_life_seconds)
-    return trials._replace(recent=trials.recent * (1.0 - before * (1.0 - reward_updates.CARRIED_SHARE)))
+    return trials._replace(recent=trials.recent * (1.0 - before))
 
 
 def incident_age_seconds(aged: AgedReward, now: float) -> float | None:

@@ -39,7 +39,7 @@ FADE_STEP_SECONDS = 10.0
 MIN_SOUND_NODES = 2
 """A type accuses a node when it ran well on at least so many others, and on more than it failed on."""
 
-EXPLORE_FAIR_SHARES, MAX_EXPLORE_RATIO = 2.0, 0.3
+EXPLORE_FAIR_SHARES, MAX_EXPLORE_RATIO = 1.0, 0.3
 """Share of the pods to which a returning node looks good: twice the fair one. Several may come before the first has
 failed or not, and an empty node takes every pod to which it looks good."""
 

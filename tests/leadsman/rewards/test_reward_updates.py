@@ -86,10 +86,19 @@ class TestFailure:
             record_incident(new_reward(T0), IncidentCause.CRASH, T0), IncidentCause.OOM, T0
         ).incidents == {"crash": 1, "oom": 1}
 
-    def test_it_leaves_little_of_the_recent_credit_and_all_of_the_total(self) -> None:
+    def test_it_leaves_nothing_of_the_recent_credit_and_all_of_the_total(self) -> None:
         before = credit_health(new_reward(T0), 0.0, 600.0, T0)
         after = record_incident(before, IncidentCause.CRASH, T0)
-        assert (after.healthy, after.recent) == (before.healthy, before.recent * reward_updates.CARRIED_SHARE)
+        assert (after.healthy, after.recent) == (before.healthy, 0.0)
+
+    def test_setbacks_are_failures_in_a_row_and_a_first_one_without_any_health_counts_two(self) -> None:
+        seen, reward = [], credit_health(new_reward(T0), 0.0, 600.0, T0)
+        for _ in range(4):
+            reward = record_incident(reward, IncidentCause.CRASH, T0)
+            seen.append(reward.setbacks)
+        healed = credit_health(reward, 0.0, 600.0, T0 + 600.0)
+        assert (seen, record_incident(healed, IncidentCause.CRASH, T0 + 600.0).setbacks) == ([1, 2, 3, 3], 1)
+        assert record_incident(new_reward(T0), IncidentCause.CRASH, T0).setbacks == 2
 
     def test_health_that_began_before_it_is_not_recent(self) -> None:
         """Old pods run on while new ones fail."""

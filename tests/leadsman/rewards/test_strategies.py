@@ -1,5 +1,7 @@
 """Rewards beside kubeRL's rule on short runs. `python -m benchmarks.rewards` has the numbers, of many seeds."""
 
+from statistics import median
+
 import pytest
 from msgspec import structs
 
@@ -20,9 +22,10 @@ def test_ours_pays_for_finding_out_and_little_more() -> None:
     assert after["oracle"] <= after["leadsman"] < after["spreading"] / 3
 
 
-def test_a_node_that_joins_gets_pods_at_once_from_ours_and_none_from_kuberls_rule() -> None:
-    assert run_strategy("kuberl", SHORT, 1).joined_share_of_fair == 0.0
-    assert run_strategy("leadsman", SHORT, 1).joined_share_of_fair > 0.5
+def test_a_node_that_joins_gets_its_share_from_ours_and_none_from_kuberls_rule() -> None:
+    settings = structs.replace(SHORT, window=1_000)
+    assert run_strategy("kuberl", settings, 1).joined_share_of_fair == 0.0
+    assert median(run_strategy("leadsman", settings, seed).joined_share_of_fair for seed in range(3)) > 0.7
 
 
 @pytest.mark.parametrize("fault", [Fault.NODES, Fault.RACKS])

@@ -158,4 +158,20 @@ MUTATIONS = (
         "if False:",
         "extender/test_readiness.py::test_it_is_ready_as_soon_as_all_is_listed",
     ),
+    Mutation(
+        "a chance failure keeps a node away for half an hour",
+        "leadsman/rewards/reward_updates.py",
+        "return 1 if before.recent >= PROOF_TRIALS else",
+        "return",
+        "leadsman/rewards/test_reward_updates.py::TestFailure::"
+        "test_setbacks_are_failures_in_a_row_and_a_first_one_without_any_health_counts_two",
+    ),
+    Mutation(
+        "a node that fails again waits for longer",
+        "leadsman/decision/rewards/aged_trials.py",
+        "RETRY_HALF_LIVES[aged.reward.setbacks - 1]",
+        "RETRY_HALF_LIVES[0]",
+        "leadsman/decision/rewards/test_aged_trials.py::"
+        "test_a_node_stays_in_doubt_until_it_is_tried_again_however_often_it_failed",
+    ),
 )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NODES = tuple(f"node-{n}" for n in range(6))
 NOW = 100.0
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
-BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, kuberl=0.4, last_incident_seconds=0.0)
+BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, setbacks=3, kuberl=0.4, last_incident_seconds=0.0)
 HOUR = reward_updates.HALF_LIFE_SECONDS
 CLAIMS = st.builds(
     Reward,
@@ -137,7 +137,7 @@ class TestScore:
     def test_evidence_fades_while_nothing_is_written(self, make: "Make") -> None:
         doubted = structs.replace(BAD, recent=3.0)
         before, after = (
-            scores(facts(make, others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 3 * HOUR)
+            scores(facts(make, others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 5 * HOUR)
         )  # fmt: skip
         assert before < after
 
@@ -192,20 +192,20 @@ class TestReturn:
         found = facts(make, others(node_0=self.RETURNING))
         pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(400)]
         shown = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
-        assert 0.2 < shown / len(pods) < 0.4
+        assert 0.1 < shown / len(pods) < 0.3
 
     def test_the_same_pod_sees_the_same_each_time(self, make: "Make") -> None:
         found = [scores(facts(make, others(node_0=self.RETURNING))) for _ in range(2)]
         assert found[0] == found[1]
 
-    def test_a_node_that_failed_at_once_is_tried_again_after_four_half_lives_by_few_pods(self, make: "Make") -> None:
+    def test_a_node_that_failed_again_and_again_is_tried_after_four_half_lives_by_few_pods(self, make: "Make") -> None:
         shown = {}
         for half_lives in (4.0, 4.5):
             found = facts(make, others(node_0=BAD), now=NOW + half_lives * HOUR)
             pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(100)]
             shown[half_lives] = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
         assert shown[4.0] == 0
-        assert 15 < shown[4.5] < 45
+        assert 5 < shown[4.5] < 35
 
     def test_once_it_did_well_all_see_it(self, make: "Make") -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
