@@ -236,3 +236,20 @@ def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_
         patch.setattr("leadsman.runtime.client_tls._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
         tls.poll()
     assert tls.current is not before
+
+
+async def test_without_a_certificate_nobody_is(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(None)) == "closed"
+    assert "peer did not return a certificate" in caplog.text
+
+
+async def test_an_expired_certificate_is_not_let_in(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
+    expired = certificates.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(expired)) == "closed"
+    assert "certificate has expired" in caplog.text

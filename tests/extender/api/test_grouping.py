@@ -15,6 +15,7 @@ from extender.api.delay_table import (
     group_by_zone,
     group_matrix,
     node_excess_ms,
+    outlier_rows,
     slow_nodes,
 )
 from tests.extender.api.conftest import NOW, invented_snapshot
@@ -75,4 +76,11 @@ def test_the_cells_count_what_was_measured_and_lost(cluster: InventedCluster, ta
     assert (np.isnan(matrix.median_ms) == (matrix.measured == 0)).all()
 
 
-NO_NODE = np.array([], np.intp)
+def test_the_pairs_of_a_slow_node_hide_no_other_outlier(cluster: InventedCluster, table: DelayTable) -> None:
+    grouping = group_by_zone(cluster.zones)
+    assert grouping is not None
+    slow = table.names.index(cluster.slow)
+    far = int(np.flatnonzero((table.source != slow) & (table.target != slow) & ~table.is_lost)[0])
+    table.rtt_ms[far] += 200
+    rows = outlier_rows(table, grouping, group_matrix(table, grouping), np.array([slow]))
+    assert rows.tolist() == [far]
