@@ -96,23 +96,13 @@ async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") 
 
 
 @pytest.mark.parametrize("reports", range(1, 9))
-async def test_a_lease_costs_a_third_of_a_call_a_report_and_outlives_the_trust_in_the_last_one(
-    world: "World", reports: int
-) -> None:
+async def test_a_lease_outlives_the_trust_in_the_last_report(world: "World", reports: int) -> None:
     """A node is stale before it vanishes, whichever report was its last."""
-    reporter, renewals = world.reporter(), list[float]()
-    keep_alive = world.store.keep_alive
-
-    async def counted(lease: int) -> None:
-        renewals.append(world.now)
-        await keep_alive(lease)
-
-    world.store.keep_alive = counted  # type: ignore[method-assign]
+    reporter = world.reporter()
     for _ in range(reports):
         world.now += 5.5
         world.rounds += 1
         await reporter.report()
-    assert len(renewals) <= reports / 3
     world.now += ReportTiming().stale_seconds
     assert Heartbeat in await world.stored()
     world.now += ReportTiming().lease_seconds - ReportTiming().stale_seconds

@@ -72,10 +72,10 @@ async def all_agents_killed(stage: Stage) -> AsyncIterator[None]:
 
 @row(0, "agent-edge-2")
 async def two_agents_on_one_node(stage: Stage) -> AsyncIterator[None]:
-    """A second agent claims the same node; it must exit, once the first one has lived for a whole lease of 30 s."""
+    """A second agent claims the same node; it must exit, once the first one has lived for a whole lease of 20 s."""
     second = stage.cluster.second("agent-edge-2", "--listen", f"0.0.0.0:{AGENT_PORT + 1}", "--owner", "the-second")
     try:
-        await stage.measure("the second agent exits", 45, lambda: second.child.poll() is not None)
+        await stage.measure("the second agent exits", 30, lambda: second.child.poll() is not None)
         yield
     finally:
         second.kill()
