@@ -41,7 +41,7 @@ MUTATIONS = (
         "leadsman/state/report_timing.py",
         "return self.stale_seconds + self.push_interval_seconds / 2",
         "return self.push_interval_seconds",
-        AT_REPORTING + "test_a_lease_costs_a_third_of_a_call_a_report_and_outlives_the_trust_in_the_last_one",
+        AT_REPORTING + "test_a_lease_outlives_the_trust_in_the_last_report",
     ),
     Mutation(
         "reads of the ring stretch with the cluster",
