@@ -78,7 +78,7 @@ def plan_input_options(add: Options) -> None:
         "generate",
         "a cluster that does not exist, such as zones=2,racks=3,nodes=4,spare=0.3,seed=7; fields: "
         f"{', '.join(GeneratorSpec.__struct_fields__)}"
-        " (docs/snapshot.md)",
+        " (docs/replay.md)",
         None,
         metavar="SPEC",
     )

@@ -39,7 +39,7 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class GeneratorSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cluster to be made, in the words of a user; docs/snapshot.md says what each field means.
+    """A cluster to be made, in the words of a user; docs/replay.md says what each field means.
 
     peers: 0: every pair's delay is known, as from a file; n: each agent reports the delays to n others.
     pods: how many; 0: as many as leave the share `spare` of all memory free.
@@ -104,7 +104,7 @@ def parse_spec(text: str) -> GeneratorSpec:
         return msgspec.convert(given, GeneratorSpec, strict=False)
     except msgspec.ValidationError as error:
         fields = ", ".join(GeneratorSpec.__struct_fields__)
-        raise BadSpec(f"{error}; the fields are {fields}, see docs/snapshot.md") from error
+        raise BadSpec(f"{error}; the fields are {fields}, see docs/replay.md") from error
 
 
 def _range(name: str, text: str) -> tuple[int, int]:

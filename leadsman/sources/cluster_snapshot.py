@@ -1,7 +1,7 @@
 """The snapshot file: a whole cluster and what decisions are made on, as they were at one moment.
 
 `snapshot_chunks` writes it and `read_snapshot` reads it: JSON with a line for each node, pod and record, for diff and
-grep. `Document` is the format, which docs/snapshot.md has for users; what the values mean is defined where they live.
+grep. `Document` is the format, which docs/replay.md has for users; what the values mean is defined where they live.
 """
 
 from collections import defaultdict

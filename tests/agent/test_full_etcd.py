@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.conftest import Until
 
 RECOVERY_SECONDS = 8.0
-"""Promised in docs/operating.md, after the alarm is lifted."""
+"""Promised in docs/troubleshooting.md, after the alarm is lifted."""
 
 
 async def fill(store: EtcdStore) -> None:
@@ -35,7 +35,7 @@ async def fill(store: EtcdStore) -> None:
 
 
 async def make_room(url: str, store: EtcdStore) -> None:
-    """As docs/operating.md says: delete, compact, defragment, disarm."""
+    """As docs/troubleshooting.md says: delete, compact, defragment, disarm."""
     async with aiohttp.ClientSession(url) as session:
 
         async def call(path: str, body: dict[str, object]) -> Any:

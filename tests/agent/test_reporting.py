@@ -122,7 +122,7 @@ async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: 
 
 
 async def test_a_full_store_is_asked_at_the_rate_of_reports(world: "World") -> None:
-    """No storm while it is full, and within the promise once it has room: docs/operating.md."""
+    """No storm while it is full, and within the promise once it has room: docs/troubleshooting.md."""
     waits = await waits_after(OutOfSpace("full"), world)
     push_interval_seconds = world.timing.push_interval_seconds
     assert min(waits) >= 0.9 * push_interval_seconds

@@ -5,5 +5,5 @@
 
 The cluster runs (`cluster`), a steady load asks it (`load`), a recorder writes down what happened (`recorder`, `log`),
 rows break it and heal it (`faults`, `hostile`), and `checker` says from the log alone which promise was broken. The
-table is in docs/operating.md. `checker`, `pushes`, `schedule` and `report` are pure; they have unit tests.
+table is in benchmarks/end-to-end.md. `checker`, `pushes`, `schedule` and `report` are pure; they have unit tests.
 """
