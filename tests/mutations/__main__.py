@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from leadsman.runtime.text_table import align_columns
-from tests.mutations.mutation import Mutation
-from tests.mutations.table import MUTATIONS
+from tests.mutations.table import MUTATIONS, Mutation
 
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 2

@@ -1,13 +1,9 @@
 """Each mutation still finds its text, and its test; what they prove, `make mutations` runs."""
 
-from pathlib import Path
-
 import pytest
 
-from tests.mutations.mutation import Mutation
-from tests.mutations.table import MUTATIONS
-
-ROOT = Path(__file__).parents[2]
+from tests.mutations.__main__ import ROOT
+from tests.mutations.table import MUTATIONS, Mutation
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.defence for mutation in MUTATIONS])

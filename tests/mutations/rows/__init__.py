@@ -1,1 +1,0 @@
-"""The defences by subject, and how each is switched off."""
