@@ -1,7 +1,5 @@
 """The next leader goes on counting what the last one changed."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.kube.names import CHANGES_ANNOTATION
@@ -13,30 +11,28 @@ from leadsman.planning.labels.label_plan import (
     format_changes,
     parse_changes,
 )
-
-if TYPE_CHECKING:
-    from tests.leadsman.planning.labels.conftest import Cluster, Make
+from tests.leadsman.planning.labels.label_cluster import HOT, Cluster
 
 LIMITS = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=60.0, max_flips_per_hour=6)
 WALL = 1.7e9
 
 
-def flap(make: "Make", cluster: "Cluster", rounds: int) -> int:
+def flap(cluster: Cluster, rounds: int) -> int:
     """Heats or cools node a so many times, a minute each. Returns how many changes were made."""
     made = 0
     for _ in range(rounds):
         metrics = {"heat": {"a": 1 if cluster.ours("a") else 101}}
-        made += len(cluster.step([make.hot], metrics, after=61.0).actions)
-        cluster.step([make.hot], metrics)  # Which sees the change.
+        made += len(cluster.step([HOT], metrics, after=61.0).actions)
+        cluster.step([HOT], metrics)  # Which sees the change.
     return made
 
 
-def test_a_new_leader_holds_back_what_the_last_one_changed_too_often(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LIMITS, wall_ahead=WALL)
-    assert flap(make, cluster, 4) == 4
+def test_a_new_leader_holds_back_what_the_last_one_changed_too_often() -> None:
+    cluster = Cluster("a", limits=LIMITS, wall_ahead=WALL)
+    assert flap(cluster, 4) == 4
     cluster.change_leader()
-    assert flap(make, cluster, 6) == 2
-    made = cluster.step([make.hot], {"heat": {"a": 101}}, after=61.0)
+    assert flap(cluster, 6) == 2
+    made = cluster.step([HOT], {"heat": {"a": 101}}, after=61.0)
     assert "changed 6 times within an hour (limit 6)" in made.withheld[0].why
 
 

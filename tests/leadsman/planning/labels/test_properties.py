@@ -1,7 +1,7 @@
 """Whatever the policies and the metrics: applied plans leave nothing to plan, and no trace without policies."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
 from leadsman.planning.labels.label_plan import LabelLimits
-
-if TYPE_CHECKING:
-    from tests.leadsman.planning.labels.conftest import Make
+from tests.leadsman.planning.labels.label_cluster import Cluster
 
 NODES = ("a", "b", "c")
 FREE = LabelLimits(
@@ -51,10 +49,8 @@ limits = st.sampled_from([FREE, LabelLimits(), LabelLimits(hold_seconds=0), Labe
 @given(
     rounds=st.lists(st.tuples(policies, metrics, st.sampled_from([0.0, 1.0, 61.0, 3700.0])), max_size=5), chosen=limits
 )
-def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(
-    make: "Make", rounds: Sequence[Any], chosen: LabelLimits
-) -> None:
-    cluster = make.cluster(*NODES, limits=chosen)
+def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(rounds: Sequence[Any], chosen: LabelLimits) -> None:
+    cluster = Cluster(*NODES, limits=chosen)
     for given_policies, given_metrics, after in rounds:
         cluster.step(given_policies, given_metrics, after=after)
         assert cluster.step(given_policies, given_metrics, after=0.0).patches == ()
@@ -62,8 +58,8 @@ def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(
 
 @settings(max_examples=50)
 @given(rounds=st.lists(st.tuples(policies, metrics), max_size=5), chosen=limits)
-def test_without_policies_every_node_is_as_it_was(make: "Make", rounds: Sequence[Any], chosen: LabelLimits) -> None:
-    cluster = make.cluster(*NODES, limits=chosen)
+def test_without_policies_every_node_is_as_it_was(rounds: Sequence[Any], chosen: LabelLimits) -> None:
+    cluster = Cluster(*NODES, limits=chosen)
     before = dict(cluster.nodes)
     for given_policies, given_metrics in rounds:
         cluster.step(given_policies, given_metrics)
@@ -74,12 +70,12 @@ def test_without_policies_every_node_is_as_it_was(make: "Make", rounds: Sequence
 @settings(max_examples=50)
 @given(last=policies, values=metrics, rounds=st.lists(policies, max_size=4))
 def test_the_labels_are_those_of_the_last_policies_whatever_was_before(
-    make: "Make", last: Sequence[TasPolicy], values: Any, rounds: Sequence[Any]
+    last: Sequence[TasPolicy], values: Any, rounds: Sequence[Any]
 ) -> None:
     """Without hysteresis, all metrics known, one policy a name: so that no history may matter."""
     full = {m: {node: values[m].get(node, 0) for node in NODES} for m in ("m", "n")}
     unique = list({each.name: each for each in last}.values())
-    fresh, used = make.cluster(*NODES, limits=FREE), make.cluster(*NODES, limits=FREE)
+    fresh, used = Cluster(*NODES, limits=FREE), Cluster(*NODES, limits=FREE)
     for before in rounds:
         used.step(before, full)
     for cluster in (fresh, used):

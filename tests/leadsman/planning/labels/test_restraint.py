@@ -1,13 +1,11 @@
 """Steady, within budgets, and nothing where data are missing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from leadsman.planning.labels.label_plan import LabelLimits, PlanMemory
-
-if TYPE_CHECKING:
-    from tests.leadsman.planning.labels.conftest import Make
+from tests.leadsman.planning.labels.label_cluster import FREE, HOT, Cluster, policy, rule
 
 
 @pytest.mark.parametrize(
@@ -22,9 +20,9 @@ if TYPE_CHECKING:
     ],
 )
 def test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back(
-    make: "Make", operator: str, target: int, enters: Any, stays: Any, leaves: Any
+    operator: str, target: int, enters: Any, stays: Any, leaves: Any
 ) -> None:
-    cluster, marking = make.cluster("a"), make.policy(deschedule=[make.rule("m", operator, target)])
+    cluster, marking = Cluster("a"), policy(deschedule=[rule("m", operator, target)])
     for value, marked in ((enters, True), (stays, True), (leaves, False)):
         cluster.step([marking], {"m": {"a": value}})
         assert bool(cluster.ours("a")) is marked, value
@@ -33,90 +31,88 @@ def test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back(
         assert not cluster.ours("a"), "the band between does not enter"
 
 
-def test_a_label_is_held_for_a_minute(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LabelLimits(marks_per_second=9))
-    cluster.step([make.hot], {"heat": {"a": 101}})
-    (held,) = cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0).withheld
+def test_a_label_is_held_for_a_minute() -> None:
+    cluster = Cluster("a", limits=LabelLimits(marks_per_second=9))
+    cluster.step([HOT], {"heat": {"a": 101}})
+    (held,) = cluster.step([HOT], {"heat": {"a": 1}}, after=1.0).withheld
     assert held.why == "changed 0 s ago; held for 60 s"
-    cluster.step([make.hot], {"heat": {"a": 1}}, after=59.0)
+    cluster.step([HOT], {"heat": {"a": 1}}, after=59.0)
     assert cluster.ours("a") == {"p": "violating"}
-    cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0)
+    cluster.step([HOT], {"heat": {"a": 1}}, after=1.0)
     assert cluster.ours("a") == {}
 
 
-def test_a_restarted_controller_holds_what_it_finds(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LabelLimits())
-    cluster.step([make.hot], {"heat": {"a": 101}})
+def test_a_restarted_controller_holds_what_it_finds() -> None:
+    cluster = Cluster("a", limits=LabelLimits())
+    cluster.step([HOT], {"heat": {"a": 101}})
     cluster.memory = PlanMemory()
-    cluster.step([make.hot], {"heat": {"a": 1}}, after=1000)
+    cluster.step([HOT], {"heat": {"a": 1}}, after=1000)
     assert cluster.ours("a") == {"p": "violating"}
 
 
-def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: "Make") -> None:
-    cluster = make.cluster("a", limits=LabelLimits())
+def test_a_flapping_metric_changes_a_label_six_times_an_hour() -> None:
+    cluster = Cluster("a", limits=LabelLimits())
     changes = 0
     for minute in range(60):
-        made = cluster.step([make.hot], {"heat": {"a": 101 if minute % 2 else 1}}, after=60.0)
+        made = cluster.step([HOT], {"heat": {"a": 101 if minute % 2 else 1}}, after=60.0)
         changes += len(made.actions)
     assert changes == 6
-    assert cluster.step([make.hot], {"heat": {"a": 101}}).withheld[0].why.startswith("changed 6 times")
-    cluster.step([make.hot], {"heat": {"a": 101}}, after=3600.0)
+    assert cluster.step([HOT], {"heat": {"a": 101}}).withheld[0].why.startswith("changed 6 times")
+    cluster.step([HOT], {"heat": {"a": 101}}, after=3600.0)
     assert cluster.ours("a") == {"p": "violating"}
 
 
-def test_at_most_a_tenth_of_the_nodes_is_marked(make: "Make") -> None:
+def test_at_most_a_tenth_of_the_nodes_is_marked() -> None:
     nodes = [f"n{number:02}" for number in range(30)]
-    cluster = make.cluster(*nodes, limits=LabelLimits())
+    cluster = Cluster(*nodes, limits=LabelLimits())
     for _ in range(20):
-        made = cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)}, after=60.0)
+        made = cluster.step([HOT], {"heat": dict.fromkeys(nodes, 101)}, after=60.0)
     assert sum(bool(cluster.ours(node)) for node in nodes) == 3
     assert "3 of 30 nodes are marked; at most 3 are allowed" in {each.why for each in made.withheld}
 
 
-def test_marks_come_at_a_tenth_of_a_node_a_second(make: "Make") -> None:
+def test_marks_come_at_a_tenth_of_a_node_a_second() -> None:
     nodes = [f"n{number:03}" for number in range(200)]
-    cluster = make.cluster(*nodes, limits=LabelLimits())
+    cluster = Cluster(*nodes, limits=LabelLimits())
     for second in range(100):
-        cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)})
+        cluster.step([HOT], {"heat": dict.fromkeys(nodes, 101)})
         assert sum(bool(cluster.ours(node)) for node in nodes) <= 1 + second / 10
     assert sum(bool(cluster.ours(node)) for node in nodes) == 10
 
 
-def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels(make: "Make") -> None:
+def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels() -> None:
     """Two rules write x=2; that one of them did does not mean that the other is violated."""
-    rules = [make.rule("n", "GreaterThan", 0, "x=2"), make.rule("n", "LessThan", 1, "x=2", "y=1")]
-    cluster = make.cluster("a")
+    rules = [rule("n", "GreaterThan", 0, "x=2"), rule("n", "LessThan", 1, "x=2", "y=1")]
+    cluster = Cluster("a")
     for _ in range(2):
-        cluster.step([make.policy(labeling=rules)], {"n": {"a": 1}})
+        cluster.step([policy(labeling=rules)], {"n": {"a": 1}})
     assert cluster.ours("a") == {"telemetry.aware.scheduling.p/x": "2"}
 
 
 @pytest.mark.parametrize(("value", "stays"), [(81, True), (80, False)])
-def test_rules_of_all_of_have_their_hysteresis_together(make: "Make", value: int, stays: bool) -> None:
-    rules = [make.rule("m", "GreaterThan", 100, "x=1"), make.rule("n", "GreaterThan", 100)]
-    cluster, both = make.cluster("a"), make.policy(labeling={"rules": rules, "logicalOperator": "allOf"})
+def test_rules_of_all_of_have_their_hysteresis_together(value: int, stays: bool) -> None:
+    rules = [rule("m", "GreaterThan", 100, "x=1"), rule("n", "GreaterThan", 100)]
+    cluster, both = Cluster("a"), policy(labeling={"rules": rules, "logicalOperator": "allOf"})
     cluster.step([both], {"m": {"a": 101}, "n": {"a": 101}})
     cluster.step([both], {"m": {"a": 101}, "n": {"a": value}})
     assert bool(cluster.ours("a")) is stays
 
 
-def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: "Make") -> None:
-    cluster = make.cluster("a", "b", "c", limits=make.free)
-    cluster.step([make.hot], {"heat": {"a": 101, "b": 1, "c": 1}})
-    made = cluster.step([make.hot], {"heat": {"b": 101}}, after=20.0)
+def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh() -> None:
+    cluster = Cluster("a", "b", "c", limits=FREE)
+    cluster.step([HOT], {"heat": {"a": 101, "b": 1, "c": 1}})
+    made = cluster.step([HOT], {"heat": {"b": 101}}, after=20.0)
     assert made.stopped == ("policy ns/p: only 1 of 3 nodes have a current heat; its labels stay",)
     assert made.patches == ()
-    cluster.step([make.hot], {"heat": {"b": 101, "c": 1}})
+    cluster.step([HOT], {"heat": {"b": 101, "c": 1}})
     assert cluster.ours("b") == {"p": "violating"}
 
 
 @pytest.mark.parametrize(("mode", "stays"), [("open", False), ("closed", True)])
-def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_closed(
-    make: "Make", mode: str, stays: bool
-) -> None:
+def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_closed(mode: str, stays: bool) -> None:
     cluster, hot = (
-        make.cluster("a", "b", "c"),
-        make.policy(fail=mode, deschedule=[make.rule("heat", "GreaterThan", 100)]),
+        Cluster("a", "b", "c"),
+        policy(fail=mode, deschedule=[rule("heat", "GreaterThan", 100)]),
     )
     cluster.step([hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([hot], {"heat": {"b": 1, "c": 1}})

@@ -18,10 +18,6 @@ def random_cluster(seed: int) -> tuple[Cluster, Matrix, ClusterPod | None]:
     """A case of at most five nodes in which one bounded pod, if there is one, has lost its node and grown."""
     cluster, inputs = random_case(seed, nodes=5, pods=16)
     matrix = inputs.delay_views[0].rtt_ms  # type: ignore[attr-defined]
-    pods: dict[str, ClusterPod | None] = {
-        uid: replace(pod, labels={**pod.labels, "app": pod.workload[-1]}) for uid, pod in cluster.pods.items()
-    }
-    cluster = cluster.changed(pods=pods)
     bounded = [pod for pod in cluster.pods.values() if any(label.startswith("delay_") for label in pod.labels)]
     if not bounded:
         return cluster, matrix, None

@@ -4,8 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import pytest
-
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import taspolicy_document
@@ -88,15 +86,5 @@ class Cluster:
         return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}
 
 
-class Make:
-    """The words above, for tests. hot: marks nodes with heat over 100."""
-
-    cluster = Cluster
-    free = FREE
-    hot = policy(deschedule=[rule("heat", "GreaterThan", 100)])
-    policy, rule, known = staticmethod(policy), staticmethod(rule), staticmethod(known)
-
-
-@pytest.fixture(scope="session")
-def make() -> Make:
-    return Make()
+HOT = policy(deschedule=[rule("heat", "GreaterThan", 100)])
+"""Marks nodes with heat over 100."""
