@@ -54,9 +54,11 @@ def test_nodes_that_die_at_once_are_dead_only_while_four_of_five_of_the_others_r
     world.run(15)
     world.kill_each(*sorted(killed))
     world.run(20)
-    living = world.nodes.keys() - killed
+    living, others_killed = world.nodes.keys() - killed, max(0, len(killed) - 1)
     assert world.dead <= killed
-    assert not world.dead or len(living - without_api) >= world.rules.renewed_ratio * len(living)
+    # A node that died a moment ago is a witness still: its Lease changed within the time that counts.
+    witnesses = len(living - without_api) + others_killed
+    assert not world.dead or witnesses >= world.rules.renewed_ratio * (len(living) + others_killed)
 
 
 @settings(max_examples=40)
