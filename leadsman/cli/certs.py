@@ -6,12 +6,11 @@ all in the cluster (`cluster`). The cluster's own CA has no part in it.
 
 import argparse
 import asyncio
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
 from leadsman.cli.flags import process_flags
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import name_list, namespace_name, positive_int
 
 
@@ -69,7 +68,6 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     try:
         from leadsman.cli import certs_actions
-        from leadsman.cli.certs_actions import CertsError
     except ImportError as error:
         raise ValueError(f"the package {error.name} is missing; run pip install 'leadsman[setup]'") from error
     try:
@@ -77,7 +75,4 @@ def main(args: argparse.Namespace) -> int:
             return asyncio.run(certs_actions.run_in_cluster(args, datetime.now(UTC)))
         return certs_actions.run_in_folder(args, datetime.now(UTC))
     except OSError as error:
-        print(f"leadsman certs: {error.filename}: {error.strerror}", file=sys.stderr)
-    except CertsError as error:
-        print(f"leadsman certs: {error}", file=sys.stderr)
-    return 1
+        raise CommandFailed(f"{error.filename}: {error.strerror}") from error

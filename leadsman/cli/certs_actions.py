@@ -21,6 +21,7 @@ from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, TRUST_CONFIG_
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, default_server_names
 from leadsman.cli.files import replace_file
 from leadsman.cli.flags import process_flags
+from leadsman.cli.flags.options import CommandFailed
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, NotFound
 
@@ -36,7 +37,7 @@ Pairs = Mapping[str, CertificatePair]
 """By the names of CA_OF."""
 
 
-class CertsError(Exception):
+class CertsError(CommandFailed):
     """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
 
 

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.cli.files import replace_file
-from leadsman.cli.flags.options import Options
+from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import checked, one_of, positive_int
 from leadsman.cli.scheduler_files import ConfigureSettings, FileChange, has_dns_host, plan_changes
 from leadsman.cli.yaml_editing import ConfigureError
@@ -106,14 +106,9 @@ def main(args: argparse.Namespace) -> int:
     try:
         return _undo(backups) if args.undo else _configure(args, backups)
     except OSError as error:
-        print(
-            f"leadsman configure-scheduler: {error.filename}: {error.strerror}; stopped. "
-            "Files that were already written can be restored with --undo",
-            file=sys.stderr,
-        )
-    except ConfigureError as error:
-        print(f"leadsman configure-scheduler: {error}", file=sys.stderr)
-    return 1
+        raise CommandFailed(
+            f"{error.filename}: {error.strerror}; stopped. Files that were already written can be restored with --undo"
+        ) from error
 
 
 def settings(args: argparse.Namespace) -> ConfigureSettings:

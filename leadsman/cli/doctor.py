@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> int:
 
 def text(findings: list[Finding]) -> str:
     """A table, and below it what to do about each finding that is not ok."""
-    rows = [[output.STATUS, "CHECK", "FINDING"], *([each.status, each.check, each.text] for each in findings)]
+    rows = [["STATUS", "CHECK", "FINDING"], *([each.status, each.check, each.text] for each in findings)]
     advice = [f"{each.check}: {each.what_to_do}" for each in findings if each.what_to_do]
     return output.table(rows) + "".join(f"{line}\n" for line in ["", *advice] if advice)
 

@@ -1,15 +1,10 @@
-"""What a command prints: a table as kubectl's, wide, JSON or YAML; again and again with --watch.
-
-Colour marks a status on a terminal, unless NO_COLOR is set (https://no-color.org) or TERM is dumb.
-"""
+"""What a command prints: a table as kubectl's, wide, JSON or YAML; again and again with --watch."""
 
 import argparse
-import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TextIO, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 import yaml
@@ -22,21 +17,6 @@ T = TypeVar("T")
 
 FORMATS = ("table", "wide", "json", "yaml")
 
-STATUS = "STATUS"
-"""The title of the column that is coloured."""
-
-_RED, _GREEN, _YELLOW = "31", "32", "33"
-_COLOURS = {
-    "fresh": _GREEN,
-    "ok": _GREEN,
-    "measured": _GREEN,
-    "provisional": _YELLOW,
-    "unknown": _YELLOW,
-    "warning": _YELLOW,
-    "stale": _RED,
-    "error": _RED,
-    "lost": _RED,
-}
 _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
@@ -75,10 +55,6 @@ def show_progress(text: str) -> None:
         sys.stderr.flush()
 
 
-def has_colour(stream: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-
-
 def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], str]) -> None:
     """Prints what `fetch` returns, as data or by `text`; with --watch until it is interrupted."""
     while True:
@@ -93,21 +69,6 @@ def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], s
 
 
 def write(text: str) -> None:
-    """Prints lines, the statuses of a table in colour."""
-    lines = printable(text).splitlines(keepends=True)
-    # By line: of one long write that a closed pipe cuts short, Python says nothing.
-    unescaped(sys.stdout).writelines(_painted(lines) if has_colour(sys.stdout) else lines)
+    """Prints lines. One by one: of one long write that a closed pipe cuts short, Python says nothing."""
+    sys.stdout.writelines(text.splitlines(keepends=True))
     sys.stdout.flush()
-
-
-def _painted(lines: Sequence[str]) -> Iterator[str]:
-    """The lines with colour in the column STATUS, from its title to the next empty line."""
-    at = -1
-    for line in lines:
-        begins = re.search(rf"\b{STATUS}\b", line)
-        status = line[at:].partition(" ")[0].strip() if at >= 0 else ""
-        if status in _COLOURS:
-            yield f"{line[:at]}\x1b[{_COLOURS[status]}m{status}\x1b[0m{line[at + len(status) :]}"
-        else:
-            at = begins.start() if begins else -1 if not line.strip() else at
-            yield line

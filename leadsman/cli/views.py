@@ -96,7 +96,7 @@ def nodes_main(args: argparse.Namespace) -> int:
 def node_rows(nodes: Sequence[NodeRow], wide: bool) -> Sequence[Sequence[str]]:
     """PEERS: measured of probed. RTT-MS: the median over the measured ones."""
     more = ["JITTER-MS", "ADDRESS", "ZONE", "PROBLEMS"] if wide else []
-    return [["NAME", output.STATUS, "AGE", "PEERS", "RTT-MS", *more], *(_node_row(node, wide) for node in nodes)]
+    return [["NAME", "STATUS", "AGE", "PEERS", "RTT-MS", *more], *(_node_row(node, wide) for node in nodes)]
 
 
 def _node_row(node: NodeRow, wide: bool) -> list[str]:
@@ -140,7 +140,7 @@ def delay_text(pair: PairDelays) -> str:
 def delay_rows(pair: PairDelays) -> Sequence[Sequence[str]]:
     """STATUS: measured, lost (probed without an answer) or unknown (not probed)."""
     return [
-        ["FROM", "TO", output.STATUS, "RTT-MS", "P95-MS", "REPLIES", "AGE"],
+        ["FROM", "TO", "STATUS", "RTT-MS", "P95-MS", "REPLIES", "AGE"],
         [pair.a, pair.b, *_cells(pair.forward)],
         [pair.b, pair.a, *_cells(pair.backward)],
     ]

@@ -61,7 +61,7 @@ def _escaped(character: str) -> str:
 class PrintableStream(io.TextIOBase):
     """Writes text to another stream, made printable: it may hold anything that a stranger wrote.
 
-    unescaped: the other stream, for colours and moves of the cursor that are our own.
+    unescaped: the other stream, for moves of the cursor that are our own.
     """
 
     def __init__(self, unescaped: TextIO) -> None:
