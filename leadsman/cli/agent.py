@@ -13,20 +13,11 @@ from agent.peering.peer_refresh import PROBE_BUDGET
 from agent.pods.incident_ledger import LedgerLimits
 from agent.pods.monitor import PodSettings
 from agent.rtt.icmp import IcmpRefused, parse_literal
-from agent.rtt.peer import ProbeMode, ProbeSettings
+from agent.rtt.peer import ProbeSettings
 from agent.run import AgentSettings, run
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import Fields, Options, from_flags
-from leadsman.cli.flags.values import (
-    existing_folder,
-    listen_address,
-    member_of,
-    name_list,
-    object_name,
-    one_of,
-    positive_int,
-    positive_number,
-)
+from leadsman.cli.flags.values import existing_folder, listen_address, name_list, object_name, one_of, positive_int
 from leadsman.kube.access import NotInCluster
 from leadsman.plugin import METRICS_GROUP, REWARDS_GROUP
 from leadsman.plugin_loading import installed_plugins
@@ -37,31 +28,18 @@ POD_MODES = one_of("auto", "on", "off")
 
 
 PROBING: Fields = {
-    "mode": (
-        "probe",
-        member_of(ProbeMode),
-        "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)",
-    ),
-    "interval_seconds": ("probe-interval-seconds", positive_number, "time between probes to one peer"),
+    "mode": ("probe", "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)"),
+    "interval_seconds": ("probe-interval-seconds", "time between probes to one peer"),
     "timeout_seconds": (
         "probe-timeout-seconds",
-        positive_number,
         "time after which a reply is a loss, at most 10 (default {default}); satellite links need more, and a node that"
         " dies is noticed so much later",
     ),
-    "window_seconds": ("window-seconds", positive_number, "time for which a probe counts"),
+    "window_seconds": ("window-seconds", "time for which a probe counts"),
 }
 LEDGER: Fields = {
-    "stuck_seconds": (
-        "stuck-seconds",
-        positive_number,
-        "time after which a pod that is bound and does not run counts as stuck",
-    ),
-    "half_life_seconds": (
-        "half-life-seconds",
-        positive_number,
-        "time in which evidence about a pod type loses half its weight",
-    ),
+    "stuck_seconds": ("stuck-seconds", "time after which a pod that is bound and does not run counts as stuck"),
+    "half_life_seconds": ("half-life-seconds", "time in which evidence about a pod type loses half its weight"),
 }
 
 
@@ -83,8 +61,8 @@ def options(add: Options) -> None:
     process_flags.etcd_options(add)
     probing_options(add.group("probing"))
     report = add.group("reporting")
-    report.flag("push-interval-seconds", "time between reports", 5.0, positive_number)
-    report.flag("call-timeout-seconds", "time limit of one call to etcd", 3.0, positive_number)
+    report.flag("push-interval-seconds", "time between reports", 5.0)
+    report.flag("call-timeout-seconds", "time limit of one call to etcd", 3.0)
     report.flag(
         "listen",
         "address of /metrics, /healthz and /readyz",
@@ -116,13 +94,8 @@ def options(add: Options) -> None:
 
 
 def probing_options(add: Options) -> None:
-    add.flag("max-peers", "largest number of peers to probe", 16, positive_int, metavar="K")
-    add.flag(
-        "probe-budget",
-        "probes a second of all agents together; above it, each probes less often",
-        PROBE_BUDGET,
-        positive_number,
-    )
+    add.flag("max-peers", "largest number of peers to probe", 16, metavar="K")
+    add.flag("probe-budget", "probes a second of all agents together; above it, each probes less often", PROBE_BUDGET)
     add.fields(ProbeSettings(), PROBING)
     add.flag(
         "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
@@ -138,8 +111,8 @@ def pod_options(add: Options) -> None:
         metavar="MODE",
     )
     add.fields(LedgerLimits(), LEDGER)
-    add.flag("health-summary-seconds", "time between two health summaries of the pods", 15.0, positive_number)
-    add.flag("observe-seconds", "time between two reads of pods' own metrics", 30.0, positive_number)
+    add.flag("health-summary-seconds", "time between two health summaries of the pods", 15.0)
+    add.flag("observe-seconds", "time between two reads of pods' own metrics", 30.0)
 
 
 def settings(args: argparse.Namespace) -> AgentSettings:

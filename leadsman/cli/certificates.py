@@ -87,12 +87,7 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def _issued(
-    ca: CertificatePair,
-    name: str,
-    names: Sequence[str],
-    purposes: Sequence[ObjectIdentifier],
-    now: datetime,
-    days: int,
+    ca: CertificatePair, name: str, names: Sequence[str], purposes: Sequence[ObjectIdentifier], now: datetime, days: int
 ) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import name_list, namespace_name, positive_int
+from leadsman.cli.flags.values import name_list, namespace_name
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
@@ -48,8 +48,8 @@ def options(add: Options) -> None:
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")
-    making.argument("days", "validity of a certificate", "365", positive_int)
-    making.argument("ca-days", "validity of a CA", "3650", positive_int)
+    making.argument("days", "validity of a certificate", 365)
+    making.argument("ca-days", "validity of a CA", 3650)
     making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
     showing = add.group("secrets and cluster")
     showing.argument(
@@ -61,7 +61,7 @@ def options(add: Options) -> None:
     showing.argument("scheduler-namespace", "namespace of the scheduler's Secret", "kube-system", namespace_name)
 
     showing.argument("server-secret", "the extender's Secret", "leadsman-extender-tls", metavar="NAME")
-    showing.argument("renew-before-days", "cluster: renew what ends within so many days", "30", positive_int)
+    showing.argument("renew-before-days", "cluster: renew what ends within so many days", 30)
     process_flags.operator_api_options(add)
 
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from leadsman.cli.files import replace_file
 from leadsman.cli.flags.options import CommandFailed, Options
-from leadsman.cli.flags.values import checked, one_of, positive_int
+from leadsman.cli.flags.values import checked, one_of
 from leadsman.cli.scheduler_files import ConfigureSettings, FileChange, has_dns_host, plan_changes
 from leadsman.cli.yaml_editing import ConfigureError
 from leadsman.runtime.decode_errors import UNREADABLE, explain
@@ -59,7 +59,7 @@ def extender_options(add: Options) -> None:
         "",
         metavar="NAME",
     )
-    add.argument("weight", "weight of the extender's scores; see docs/deploying.md", "5", positive_int)
+    add.argument("weight", "weight of the extender's scores; see docs/deploying.md", 5)
     add.argument("http-timeout", "time limit of one call", "500ms", duration, metavar="DURATION")
     add.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"

@@ -8,14 +8,7 @@ from controller.run import run
 from controller.settings import DEFAULT_PATCHES_PER_SECOND, ControllerSettings
 from leadsman.cli.flags import decision_flags, process_flags, self_healing_flags
 from leadsman.cli.flags.options import Fields, Options, from_flags
-from leadsman.cli.flags.values import (
-    listen_address,
-    namespace_name,
-    object_name,
-    positive_int,
-    positive_number,
-    split_host_port,
-)
+from leadsman.cli.flags.values import listen_address, namespace_name, object_name, split_host_port
 from leadsman.planning.labels.label_plan import LabelLimits
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
@@ -23,24 +16,17 @@ from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, Telemetr
 LIMITS: Fields = {
     "max_marked_ratio": (
         "max-marked-ratio",
-        positive_number,
         "share of all nodes that may carry a deschedule mark; one node always may",
     ),
-    "marks_per_second": ("marks-per-second", positive_number, "largest number of new deschedule marks a second"),
-    "hold_seconds": ("hold-seconds", positive_number, "shortest time for which a label stays"),
+    "marks_per_second": ("marks-per-second", "largest number of new deschedule marks a second"),
+    "hold_seconds": ("hold-seconds", "shortest time for which a label stays"),
     "leave_ratio": (
         "recovery-ratio",
-        positive_number,
         "a node's violation of threshold T ends when the metric is below RATIO x T (default {default}; 1: at T)",
     ),
-    "max_flips_per_hour": (
-        "max-flips-per-hour",
-        positive_int,
-        "changes of a label, or of all of a node, after which it is frozen",
-    ),
+    "max_flips_per_hour": ("max-flips-per-hour", "changes of a label, or of all of a node, after which it is frozen"),
     "min_fresh_ratio": (
         "min-fresh-ratio",
-        positive_number,
         "share of the nodes with a metric that must be fresh; below it no label changes",
     ),
 }
@@ -65,9 +51,7 @@ def options(add: Options) -> None:
 
 
 def acting_options(add: Options) -> None:
-    add.flag(
-        "patches-per-second", "largest number of node patches a second", DEFAULT_PATCHES_PER_SECOND, positive_number
-    )
+    add.flag("patches-per-second", "largest number of node patches a second", DEFAULT_PATCHES_PER_SECOND)
     add.flag("lease-namespace", "namespace of the Lease", "leadsman", namespace_name, also=["POD_NAMESPACE"])
     add.flag("lease-name", "name of the Lease, one a cluster", "leadsman-controller", object_name)
     add.flag(

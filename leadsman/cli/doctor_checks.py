@@ -137,19 +137,6 @@ def _replicas(seen: Seen) -> Iterator[Finding]:
             yield Finding(component, Status.OK, f"{ready} ready")
 
 
-def _etcd_data(seen: Seen) -> Iterator[Finding]:
-    """Members whose data differ answer each client something else; each compares itself with the others."""
-    look = f"kubectl logs -n {seen.namespace} -l {COMPONENT}=etcd -c member says what it does about it"
-    for pod, differs in seen.differing.items():
-        if isinstance(differs, Denied):
-            yield Finding("etcd data", Status.UNKNOWN, f"{pod} does not answer: {differs.reason}", look)
-        elif differs:
-            yield Finding("etcd data", Status.ERROR, f"the data of {pod} differ from the other members'", look)
-    if 0.0 in seen.differing.values():
-        equal = [*seen.differing.values()].count(0.0)
-        yield Finding("etcd data", Status.OK, f"{equal} of {len(seen.differing)} members have the same as the others")
-
-
 def _rights(seen: Seen) -> Iterator[Finding]:
     what = "apply the manifests of this version again, with their roles"
     lacking = [right for right, allowed in seen.rights.items() if allowed is False]
@@ -245,18 +232,27 @@ def _state(pod: str, overview: Overview) -> Iterator[Finding]:
         yield Finding("state", Status.WARNING, f"{pod}: {problem.text}", problem.what_to_do)
 
 
-def _controllers(seen: Seen) -> Iterator[Finding]:
-    """Nothing where none runs, as in many clusters, and of a dry run, which needs no Lease."""
-    look = f"kubectl logs -n {seen.namespace} -l {COMPONENT}=controller says why; so may kubectl get lease there"
-    for pod, leads in seen.leaders.items():
-        if isinstance(leads, Denied):
-            yield Finding("controller", Status.WARNING, f"{pod} does not answer: {leads.reason}", look)
-        elif leads:
-            yield Finding("controller", Status.OK, f"{pod} leads")
-    answers = [*seen.leaders.values()]
-    if 0.0 in answers and 1.0 not in answers:
-        text = f"none of the {answers.count(0.0)} that answer leads: nothing is planned or done"
-        yield Finding("controller", Status.ERROR, text, look)
+def _own_metrics(seen: Seen) -> Iterator[Finding]:
+    """What controllers and members of etcd say of themselves. Nothing of what does not run, as controllers in many
+    clusters, and of a dry run, which needs no Lease."""
+    looks = {
+        each: f"kubectl logs -n {seen.namespace} -l {COMPONENT}={each} says why" for each in ("controller", "etcd")
+    }
+    for component, answers in (("controller", seen.leaders), ("etcd", seen.differing)):
+        for pod, answer in answers.items():
+            if isinstance(answer, Denied):
+                text = f"{pod} does not answer: {answer.reason}"
+                yield Finding(component, Status.UNKNOWN, text, looks[component])
+    leading = [pod for pod, leads in seen.leaders.items() if leads == 1.0]
+    yield from (Finding("controller", Status.OK, f"{pod} leads") for pod in leading)
+    if 0.0 in seen.leaders.values() and not leading:
+        text = "none of those that answer leads: nothing is planned or done"
+        yield Finding("controller", Status.ERROR, text, looks["controller"])
+    # Members whose data differ answer each client something else; each compares itself with the others.
+    for pod in (pod for pod, differs in seen.differing.items() if differs == 1.0):
+        yield Finding("etcd", Status.ERROR, f"the data of {pod} differ from the other members'", looks["etcd"])
+    if equal := [*seen.differing.values()].count(0.0):
+        yield Finding("etcd", Status.OK, f"{equal} of {len(seen.differing)} members have the same data as the others")
 
 
 def _versions(seen: Seen, our_version: str) -> Iterator[Finding]:
@@ -280,10 +276,9 @@ def pods_of(pods: Sequence[Mapping[str, Any]], component: str) -> list[Mapping[s
 _CHECKS: Sequence[Callable[[Seen], Iterator[Finding]]] = (
     _agents,
     _replicas,
-    _etcd_data,
     _rights,
     _clocks,
     _sysctl,
     _extenders,
-    _controllers,
+    _own_metrics,
 )

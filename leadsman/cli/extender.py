@@ -17,7 +17,6 @@ from leadsman.cli.flags.values import (
     non_negative_number,
     optional_object_name,
     optional_url,
-    positive_int,
     split_host_port,
 )
 from leadsman.kube.access import ApiAccess, NotInCluster
@@ -83,7 +82,6 @@ def deciding_options(add: Options) -> None:
         "probe-requests-per-second",
         "largest number of unmeasured pairs a second that agents are asked to measure",
         REQUESTS_PER_SECOND,
-        positive_int,
     )
 
 

@@ -61,11 +61,7 @@ class Kubectl:
     def _run(self, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         try:
             return subprocess.run(
-                [*self._command, *arguments],
-                capture_output=True,
-                text=True,
-                timeout=_TIMEOUT_SECONDS,
-                check=False,
+                [*self._command, *arguments], capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
             )
         except FileNotFoundError:
             raise KubectlError(

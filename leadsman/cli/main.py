@@ -35,9 +35,7 @@ GROUPS = {
         "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
         "uninstall": "list what Leadsman left in a cluster, and delete it",
     },
-    "Try": {
-        "demo": "run a small cluster on this machine, with its page in the browser",
-    },
+    "Try": {"demo": "run a small cluster on this machine, with its page in the browser"},
 }
 """What people call, by what it is for, as the help lists it."""
 
@@ -53,9 +51,7 @@ UNLISTED = {
 
 COMMANDS = {name: text for commands in (*GROUPS.values(), UNLISTED) for name, text in commands.items()}
 
-_SHARED_MODULES = {
-    "views": ("nodes", "delay", "rewards", "state", "page"),
-}
+_SHARED_MODULES = {"views": ("nodes", "delay", "rewards", "state", "page")}
 """Modules of several commands, whose functions are <command>_options and <command>_main. Any other command is its
 own module, with `options` and `main`."""
 

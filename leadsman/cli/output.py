@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import one_of, positive_number
+from leadsman.cli.flags.values import one_of
 from leadsman.runtime.text_table import align_columns, printable, unescaped
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
     )
     if watch:
         add.parser.add_argument("-w", "--watch", help="show it again and again, until Ctrl-C", action="store_true")
-        add.argument("interval-seconds", "with --watch: seconds between two looks", "2", positive_number)
+        add.argument("interval-seconds", "with --watch: seconds between two looks", 2)
 
 
 def document(value: object, output: str) -> str:

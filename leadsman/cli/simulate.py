@@ -9,7 +9,7 @@ from msgspec.structs import asdict, replace
 
 from leadsman.cli import output
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import one_of, positive_int
+from leadsman.cli.flags.values import one_of
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.backup_plan import BackupSettings
@@ -38,8 +38,8 @@ def _placement_options(add: Options) -> None:
     plan_input_options(add)
     run = add.group("what is compared")
     run.argument("policies", f"of {','.join(POLICIES)} (default all)", POLICIES, _policies, metavar="NAME,…")
-    run.argument("runs", "with --generate: as many clusters, of seeds one after another", 1, positive_int)
-    run.argument("batch", "online: pods that arrive between two backup plans", 10, positive_int)
+    run.argument("runs", "with --generate: as many clusters, of seeds one after another", 1)
+    run.argument("batch", "online: pods that arrive between two backup plans", 10)
     add.parser.add_argument(
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import checked, existing_file, optional_url, positive_number
+from leadsman.cli.flags.values import checked, existing_file, optional_url
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry import polling
@@ -17,7 +17,7 @@ from leadsman.sources.telemetry.telemetry_sources import SOURCE_NAMES, Telemetry
 
 def delay_options(add: Options) -> None:
     add.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url)
-    add.flag("goldpinger-interval-seconds", "time between polls", 30.0, positive_number)
+    add.flag("goldpinger-interval-seconds", "time between polls", 30.0)
     add.flag("delay-matrix", "static round trips in ms, reloaded when the file changes", None, existing_file)
     add.flag("delay-metadata", 'JSON {"node": row}: the node of each row of --delay-matrix', None, existing_file)
     add.switch("no-estimates", "do not estimate pairs that nobody measured")
@@ -72,10 +72,8 @@ def telemetry_options(add: Options) -> None:
     add.flag("telemetry-queries", "PromQL of each metric, and the label that names the node", None, existing_file)
     add.flag("prometheus-ca", "CA of an https Prometheus, in PEM", None, existing_file)
     add.flag("prometheus-token-file", "file with the bearer token for Prometheus", None, existing_file)
-    add.flag("sync-seconds", "time between two polls of metrics", 5.0, positive_number)
-    add.flag(
-        "metric-age-seconds", "time for which a polled value counts, where the policy sets none", 15.0, positive_number
-    )
+    add.flag("sync-seconds", "time between two polls of metrics", 5.0)
+    add.flag("metric-age-seconds", "time for which a polled value counts, where the policy sets none", 15.0)
 
 
 def source_list(text: str) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ must not reach another one that means something else by it.
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
-from leadsman.cli.flags.values import METAVARS, did_you_mean
+from leadsman.cli.flags.values import METAVARS, did_you_mean, member_of, positive_int, positive_number
 from leadsman.runtime.redaction import hide_credentials
 
 
@@ -52,8 +53,11 @@ class CommandParser(argparse.ArgumentParser):
         return did_you_mean(given[0], flags) if given else ""
 
 
-Fields = Mapping[str, tuple[str, Callable[[str], Any], str]]
-"""Field of a struct → the flag that sets it, the parser of its value, and what it does."""
+Fields = Mapping[str, tuple[str, str]]
+"""Field of a struct → the flag that sets it, and what it does."""
+
+Parse = Callable[[str], Any]
+"""Reads the text of a value; ArgumentTypeError for one that cannot be used. See leadsman.cli.flags.values."""
 
 T = TypeVar("T")
 
@@ -72,7 +76,7 @@ class Options:
         name: str,
         text: str,
         default: Any = None,
-        parse: Callable[[str], Any] = str,
+        parse: Parse | None = None,
         *,
         variable: str = "",
         also: Sequence[str] = (),
@@ -81,7 +85,7 @@ class Options:
         """A flag that falls back on environment variables: the first one that is set and not empty wins.
 
         text: what it does. The help says the default behind it, unless the text itself does; "{default}" stands for it.
-        parse: from the text of a value; ArgumentTypeError for one that cannot be used. See leadsman.cli.flags.values.
+        parse: None: the value is read as its default is: a number above 0, a member of an Enum, or any text.
         variable: the first of them, where LEADSMAN_<FLAG> would mean another thing to each process; then ValueError
             when LEADSMAN_<FLAG> is set, so that nobody believes it to be read.
         also: those after it.
@@ -97,12 +101,11 @@ class Options:
         variables = [variable or _variable(name), *also]
         given = next((self._environ[each] for each in variables if self._environ.get(each)), None)
         shown = f"{_with_default(text, default)} [{', '.join('$' + each for each in variables)}]"
-        self.argument(name, shown, given or default, parse, **more)
+        self.argument(name, shown, given or default, parse or _parser_of(default), **more)
 
-    def argument(
-        self, name: str, text: str, default: Any = None, parse: Callable[[str], Any] = str, **more: Any
-    ) -> None:
+    def argument(self, name: str, text: str, default: Any = None, parse: Parse | None = None, **more: Any) -> None:
         """A flag that reads no environment variable; text and parse as of `flag`."""
+        parse = parse or _parser_of(default)
         more.setdefault("metavar", _metavar(name, parse))
         self.parser.add_argument(f"--{name}", help=_with_default(text, default), type=parse, default=default, **more)
 
@@ -116,8 +119,8 @@ class Options:
 
     def fields(self, defaults: object, fields: Fields) -> None:
         """Flags for fields of a struct. defaults: a struct that has them; see `from_flags`."""
-        for field, (flag, parse, text) in fields.items():
-            self.flag(flag, text, getattr(defaults, field), parse)
+        for field, (flag, text) in fields.items():
+            self.flag(flag, text, getattr(defaults, field))
 
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
@@ -135,7 +138,13 @@ def _variable(flag: str) -> str:
     return f"LEADSMAN_{flag.upper().replace('-', '_')}"
 
 
-def _metavar(name: str, parse: Callable[[str], Any]) -> str | None:
+def _parser_of(default: Any) -> Parse:
+    if isinstance(default, StrEnum):
+        return member_of(type(default))
+    return {int: positive_int, float: positive_number}.get(type(default), str)
+
+
+def _metavar(name: str, parse: Parse) -> str | None:
     """How the usage shows the value; None: as argparse would, the flag's name in capitals."""
     of_unit = next((shown for end, shown in UNITS_OF_NAMES.items() if name.endswith(end)), None)
     return of_unit or METAVARS.get(parse)
@@ -156,4 +165,4 @@ def not_given(args: argparse.Namespace, *flags: str) -> list[str]:
 
 def from_flags(args: argparse.Namespace, kind: type[T], fields: Fields, **more: Any) -> T:
     """Makes the struct whose fields `Options.fields` added. more: its other fields."""
-    return kind(**{field: getattr(args, flag.replace("-", "_")) for field, (flag, _, _) in fields.items()}, **more)
+    return kind(**{field: getattr(args, flag.replace("-", "_")) for field, (flag, _) in fields.items()}, **more)

@@ -7,16 +7,8 @@ import argparse
 
 from controller.settings import DeviceHealthMode, PlaceholderSettings, SelfHealingSettings
 from leadsman.cli.flags.options import Fields, Options, from_flags
-from leadsman.cli.flags.values import (
-    image_reference,
-    label_key,
-    member_of,
-    object_name,
-    one_of,
-    positive_int,
-    positive_number,
-)
-from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
+from leadsman.cli.flags.values import image_reference, label_key, object_name, one_of
+from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.failover.node_verdict import DetectionRules
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance_plan import RebalanceSettings
@@ -28,47 +20,28 @@ OFF = "off"
 BACKUPS: Fields = {
     "default_scope": (
         "backup-scope",
-        member_of(BackupScope),
         "largest failure that a bounded pod survives unless it says otherwise: none, node, rack or zone",
-    ),
-    "rack_label": ("rack-label", label_key, "label of nodes that names their rack"),
-}
-PLACEHOLDERS: Fields = {
-    "image": ("placeholder-image", image_reference, "image of placeholders, which must do nothing"),
-    "scheduler": ("placeholder-scheduler", object_name, "scheduler that places placeholders"),
+    )
 }
 FAILOVER: Fields = {
-    "least_nodes": (
-        "failover-nodes",
-        positive_int,
-        "nodes that may be failed over within the window, at least",
-    ),
-    "nodes_ratio": ("failover-ratio", positive_number, "share of all nodes that may be, if that is more"),
-    "window_seconds": ("failover-window-seconds", positive_number, "window of that budget"),
+    "least_nodes": ("failover-nodes", "nodes that may be failed over within the window, at least"),
+    "nodes_ratio": ("failover-ratio", "share of all nodes that may be, if that is more"),
+    "window_seconds": ("failover-window-seconds", "window of that budget"),
 }
 REPLACEMENT: Fields = {
     "hold_seconds": (
         "replacement-hold-seconds",
-        positive_number,
         "how long a delay must be over its bound, or a pod be pending, before a pod is moved",
     ),
-    "per_minute": ("replacements-per-minute", positive_int, "largest number of pods that are moved a minute"),
+    "per_minute": ("replacements-per-minute", "largest number of pods that are moved a minute"),
 }
 MOVE_PLANS: Fields = {
-    "per_minute": (
-        "plan-moves-per-minute",
-        positive_int,
-        "largest number of a plan's moves that begin within a minute",
-    ),
-    "max_failures": ("plan-max-failures", positive_int, "moves of a plan that fail before it is aborted"),
+    "per_minute": ("plan-moves-per-minute", "largest number of a plan's moves that begin within a minute"),
+    "max_failures": ("plan-max-failures", "moves of a plan that fail before it is aborted"),
 }
 REBALANCE: Fields = {
-    "threshold": (
-        "rebalance-threshold",
-        positive_number,
-        "points by which the gain of a move must exceed its cost",
-    ),
-    "max_moves": ("rebalance-max-moves", positive_int, "largest number of moves of one plan"),
+    "threshold": ("rebalance-threshold", "points by which the gain of a move must exceed its cost"),
+    "max_moves": ("rebalance-max-moves", "largest number of moves of one plan"),
 }
 
 
@@ -79,7 +52,10 @@ def options(add: Options) -> None:
         "nodes; needs --node-health=report and the component self-healing",
     )
     add.fields(BackupSettings(), BACKUPS)
-    add.fields(PlaceholderSettings(), PLACEHOLDERS)
+    add.flag("rack-label", "label of nodes that names their rack", BackupSettings().rack_label, label_key)
+    placeholders = PlaceholderSettings()
+    add.flag("placeholder-image", "image of placeholders, which must do nothing", placeholders.image, image_reference)
+    add.flag("placeholder-scheduler", "scheduler that places placeholders", placeholders.scheduler, object_name)
     add.switch(
         "failover",
         "taint dead nodes and delete their covered pods, so that their owners make new ones on the backups; needs "
@@ -119,8 +95,8 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
     replacement = from_flags(args, ReplacementSettings, REPLACEMENT, mends=args.replacement)
     return SelfHealingSettings(
         enabled=args.backups,
-        backups=from_flags(args, BackupSettings, BACKUPS),
-        placeholders=from_flags(args, PlaceholderSettings, PLACEHOLDERS),
+        backups=from_flags(args, BackupSettings, BACKUPS, rack_label=args.rack_label),
+        placeholders=PlaceholderSettings(args.placeholder_image, args.placeholder_scheduler),
         budget=from_flags(args, RecoveryBudget, FAILOVER) if args.failover else FAILOVER_OFF,
         replacement=replacement if args.replacement or args.move_plans else None,
         move_plans=from_flags(args, MovePlanLimits, MOVE_PLANS) if args.move_plans else None,
@@ -142,14 +118,12 @@ def node_health_options(add: Options) -> None:
         "off, dry-run, or act: pods are kept off devices of which dcgm-exporter reports faults, by DeviceTaintRules or "
         "a label of the node; needs --telemetry prometheus=URL and the component device-health",
         DeviceHealthMode.OFF,
-        member_of(DeviceHealthMode),
         metavar="MODE",
     )
     add.flag(
         "agent-call-timeout-seconds",
         "--call-timeout-seconds of the agents: a heartbeat may stand still for two push intervals and this",
         DetectionRules().call_timeout_seconds,
-        positive_number,
     )
 
 

@@ -7,13 +7,7 @@ from msgspec.structs import replace
 
 from extender.api.live import CertificateDays, DecisionRates, WaitingPods
 from extender.api.overview import Check, NodeCounts, Overview, PairCounts
-from leadsman.cli.doctor_checks import (
-    Denied,
-    Finding,
-    Seen,
-    Status,
-    diagnose,
-)
+from leadsman.cli.doctor_checks import Denied, Seen, Status, diagnose
 
 
 def pod(
@@ -98,26 +92,16 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"sysctl": {"edge-1": "1\t0"}}, "sysctl", Status.WARNING, "agents cannot use ICMP"),
         ({"sysctl": {"edge-1": Denied("no exec")}}, "sysctl", Status.UNKNOWN, "no exec"),
         ({"extenders": Denied("none runs")}, "extender", Status.ERROR, "none runs"),
-        (
-            {"extenders": view(certificates=ending_in(20.0))},
-            "certificate",
-            Status.WARNING,
-            "ends in 20 days",
-        ),
-        (
-            {"extenders": view(certificates=ending_in(-2.0))},
-            "certificate",
-            Status.ERROR,
-            "ended 2 days ago",
-        ),
+        ({"extenders": view(certificates=ending_in(20.0))}, "certificate", Status.WARNING, "ends in 20 days"),
+        ({"extenders": view(certificates=ending_in(-2.0))}, "certificate", Status.ERROR, "ended 2 days ago"),
         ({"extenders": view(**STALE)}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
         ({"extenders": view(**STALE)}, "state", Status.WARNING, "policy file: scores: got 3"),
         ({"extenders": {"a": Denied("no forward")}}, "state", Status.ERROR, "no forward"),
         ({"extenders": view(decisions=decisions(0, 0))}, "scheduler", Status.ERROR, "has not asked any replica"),
         ({"extenders": view(decisions=decisions(9, 3))}, "answers", Status.WARNING, "33% of the answers"),
-        ({"leaders": {"controller-a": 0.0}}, "controller", Status.ERROR, "none of the 1"),
-        ({"differing": {"etcd-0": 1.0, "etcd-1": 0.0}}, "etcd data", Status.ERROR, "the data of etcd-0 differ"),
-        ({"leaders": {"a": Denied("refused")}}, "controller", Status.WARNING, "a does not answer"),
+        ({"leaders": {"controller-a": 0.0}}, "controller", Status.ERROR, "none of those"),
+        ({"differing": {"etcd-0": 1.0, "etcd-1": 0.0}}, "etcd", Status.ERROR, "the data of etcd-0 differ"),
+        ({"leaders": {"a": Denied("refused")}}, "controller", Status.UNKNOWN, "a does not answer"),
     ],
 )
 def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: Status, text: str) -> None:
@@ -157,4 +141,4 @@ def test_replicas_that_are_missing_are_counted(pods: list, status: Status, text:
 )
 def test_versions_are_compared(image: str, ours: str, text: str) -> None:
     findings = diagnose(replace(SOUND, pods=[pod("agent"), pod("extender", image=image)]), ours)
-    assert [each.text for each in findings if isinstance(each, Finding) and each.check == "versions"] == [text]
+    assert [each.text for each in findings if each.check == "versions"] == [text]

@@ -59,7 +59,7 @@ async def test_a_cluster_is_diagnosed(started: Started, called: Called, kubectl)
     ("component", "port", "metric", "value", "finding"),
     [
         ("controller", "metrics", "leadsman_controller_leader", 1.0, ["ok", "pod-a leads"]),
-        ("controller", "metrics", "leadsman_controller_leader", 0.0, ["error", "none of the 1 that answer leads: "]),
+        ("controller", "metrics", "leadsman_controller_leader", 0.0, ["error", "none of those that answer leads: "]),
         ("etcd", "member", "leadsman_etcd_member_differs", 1.0, ["error", "the data of pod-a differ"]),
     ],
 )
