@@ -18,7 +18,6 @@ from leadsman.decision.decide import (
     filter_nodes,
     plugin_values,
     score_nodes,
-    weighted_totals,
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PluginScore
@@ -35,21 +34,14 @@ def why_other_node(before: ScoreResult, after: ScoreResult, old_first: Sequence[
 
     Both results are of the same nodes. old_first, new_first: those with the best score, which are not the same.
     """
-    risen = _best([node for node in new_first if node not in old_first] or new_first, after)
-    fallen = _best([node for node in old_first if node not in new_first] or old_first, before)
+    risen = next((node for node in new_first if node not in old_first), new_first[0])
+    fallen = next((node for node in old_first if node not in new_first), old_first[0])
     leads_before, leads_after = _leads(before, risen, fallen), _leads(after, risen, fallen)
     plugins = dict.fromkeys([*leads_before, *leads_after])
     if not plugins:
         return f"no score counts any more: {after.neutral}" if after.neutral else "no score counted before"
     plugin = max(plugins, key=lambda each: leads_after.get(each, 0.0) - leads_before.get(each, 0.0))
     return f"{plugin}: {_state(plugin, before, risen, fallen)}; now {_state(plugin, after, risen, fallen)}"
-
-
-def _best(nodes: Sequence[str], result: ScoreResult) -> str:
-    """The one with the largest total, which the rounded scores do not tell."""
-    counted = counted_scores(result.plugin_scores)
-    totals = weighted_totals(counted, nodes) if counted else [0.0] * len(nodes)
-    return max(zip(totals, nodes, strict=True), key=lambda each: each[0])[1]
 
 
 def _leads(result: ScoreResult, risen: str, fallen: str) -> dict[str, float]:

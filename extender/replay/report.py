@@ -1,7 +1,6 @@
 """The report of a replayed recording: which answers change, why, and how many."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from msgspec import Struct
@@ -39,93 +38,68 @@ class Change(Struct, frozen=True):
     judgement: Judgement
 
 
-class Report(Struct, frozen=True):
+class Report(Struct):
     """What becomes of a recording's requests.
 
-    requests: all of them. first_at, last_at: RFC 3339; "" without requests.
-    recorded_by: versions of Leadsman. recorded_policies: digests of the policies that decided them.
     policy: the digest of the one that they are judged by; "": their own.
+    requests: all of them. changed: those whose nodes are others now.
+    first_at, last_at: RFC 3339; "" without requests.
+    recorded_policies: digests of the policies that decided them.
     results: result → verb → how many.
-    changes: in their order, at most MAX_LISTED. failures: what could not be judged → how many.
+    changes: in their order, at most MAX_LISTED. failures: what could not be judged → how many, of ten kinds.
     notes: what cannot be told, and what of the recording could not be read.
     """
 
-    requests: int
-    first_at: str
-    last_at: str
-    recorded_by: Sequence[str]
-    recorded_policies: Sequence[str]
     policy: str
-    results: Mapping[str, Mapping[str, int]]
-    changes: Sequence[Change]
-    failures: Mapping[str, int]
-    notes: Sequence[str]
+    requests: int = 0
+    changed: int = 0
+    first_at: str = ""
+    last_at: str = ""
+    recorded_policies: list[str] = []
+    results: dict[Result, dict[str, int]] = {}
+    changes: list[Change] = []
+    failures: dict[str, int] = {}
+    notes: list[str] = []
 
     @property
     def has_changes(self) -> bool:
-        return any(self.results.get(result) for result in (*CHANGED, Result.DETAILS, Result.FAILED))
+        return any(result in self.results for result in (*CHANGED, Result.DETAILS, Result.FAILED))
 
 
 class Replay:
-    """Judges recorded requests, one after another. policy: None: each by the one that it was decided by.
+    """Judges recorded requests, one after another. report: of those so far.
 
-    requests, changed: how many so far.
+    policy: None: each is judged by the one that it was decided by.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
-        self.requests = self.changed = 0
-        self._judge, self._results = Judge(policy), Counter[tuple[Result, str]]()
-        self._changes, self._failures = list[Change](), Counter[str]()
-        self._versions, self._policies = dict[str, None](), dict[str, Policy]()
-        self._first_at, self._last_at = "", ""
+        self.report = Report(digest(policy) if policy else "", notes=[UNKNOWN] if policy else [])
+        self._judge = Judge(policy)
 
     def add(self, recorded: RecordedRequest) -> None:
-        request, at, version, is_whole = recorded
-        judgement = self._judge.judge(request, is_whole)
-        self.requests += 1
-        self._results[judgement.result, judgement.verb] += 1
+        request, at, is_whole = recorded
+        judgement, report = self._judge.judge(request, is_whole), self.report
+        report.requests += 1
+        by_verb = report.results.setdefault(judgement.result, {})
+        by_verb[judgement.verb] = by_verb.get(judgement.verb, 0) + 1
         if judgement.result in CHANGED:
-            self.changed += 1
-            if len(self._changes) < MAX_LISTED:
-                self._changes.append(Change(rfc3339(at), judgement))
-        if judgement.result is Result.FAILED:
-            self._failures[judgement.why] += 1
-        self._versions[version] = None
-        self._policies[digest(request.inputs.policy)] = request.inputs.policy
-        self._last_at = rfc3339(at)
-        self._first_at = self._first_at or self._last_at
+            report.changed += 1
+            if len(report.changes) < MAX_LISTED:
+                report.changes.append(Change(rfc3339(at), judgement))
+        if judgement.result is Result.FAILED and (judgement.why in report.failures or len(report.failures) < 10):
+            report.failures[judgement.why] = report.failures.get(judgement.why, 0) + 1
+        report.last_at = rfc3339(at)
+        report.first_at = report.first_at or report.last_at
+        self._note_policy(request.inputs.policy)
 
-    def report(self, notes: Sequence[str] = ()) -> Report:
-        """Of all requests so far. notes: more of them."""
-        policy = self._judge.policy
-        return Report(
-            self.requests,
-            self._first_at,
-            self._last_at,
-            list(self._versions),
-            list(self._policies),
-            digest(policy) if policy else "",
-            self._by_result(),
-            self._changes,
-            dict(self._failures.most_common(10)),
-            [*self._unknowns(), *notes],
-        )
-
-    def _by_result(self) -> dict[str, dict[str, int]]:
-        counted: dict[str, dict[str, int]] = {}
-        for result in Result:
-            by_verb = {verb: number for (each, verb), number in sorted(self._results.items()) if each is result}
-            if by_verb:
-                counted[result.value] = by_verb
-        return counted
-
-    def _unknowns(self) -> Iterator[str]:
-        if (policy := self._judge.policy) is None:
+    def _note_policy(self, recorded: Policy) -> None:
+        report, policy = self.report, self._judge.policy
+        if (name := digest(recorded)) in report.recorded_policies:
             return
-        yield UNKNOWN
-        fitted = {(each.delay.statistic, each.initial_layers) for each in self._policies.values()}
-        if fitted - {(policy.delay.statistic, policy.initial_layers)}:
-            yield OTHER_ESTIMATES
+        report.recorded_policies.append(name)
+        fitted = [(each.delay.statistic, each.initial_layers) for each in (recorded, policy or recorded)]
+        if fitted[0] != fitted[1] and OTHER_ESTIMATES not in report.notes:
+            report.notes.append(OTHER_ESTIMATES)
 
 
 def format_report(report: Report) -> str:
@@ -133,8 +107,8 @@ def format_report(report: Report) -> str:
     judged = f"judged by policy {report.policy}" if report.policy else "judged by the same policy"
     results = [
         [result.replace("_", " "), verb, f"{number:,}"]
-        for result, by_verb in report.results.items()
-        for verb, number in by_verb.items()
+        for result in Result
+        for verb, number in sorted(report.results.get(result, {}).items())
     ]
     lines = [
         f"{report.requests:,} requests from {report.first_at or '-'} to {report.last_at or '-'}, decided by policy"

@@ -56,9 +56,10 @@ def main(args: argparse.Namespace) -> int:
     else:
         for each in recording.requests():
             replay.add(each)
-    if not replay.requests:  # An empty replay must not look like one in which nothing changed.
+    report = replay.report
+    if not report.requests:  # An empty replay must not look like one in which nothing changed.
         raise ValueError(f"no request is recorded; {'; '.join(recording.torn) or 'has kube-scheduler called it yet?'}")
-    report = replay.report(recording.torn)
+    report.notes += recording.torn
     sys.stdout.write(output.document(report, "json") if args.json else format_report(report))
     return EXIT_CHANGED if report.has_changes else EXIT_UNCHANGED
 
@@ -69,13 +70,13 @@ def _follow(recording: Recording, replay: Replay) -> None:
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    told_requests, told_at = 0, float("-inf")
+    report, told_requests, told_at = replay.report, 0, float("-inf")
 
     def tell() -> None:
         nonlocal told_requests, told_at
-        if replay.requests > told_requests and time.monotonic() - told_at >= PROGRESS_SECONDS:
-            told_requests, told_at = replay.requests, time.monotonic()
-            told = f"{replay.requests:,} requests judged, {replay.changed:,} answers change"
+        if report.requests > told_requests and time.monotonic() - told_at >= PROGRESS_SECONDS:
+            told_requests, told_at = report.requests, time.monotonic()
+            told = f"{report.requests:,} requests judged, {report.changed:,} answers change"
             print(f"{told}; Ctrl-C ends with the report", file=sys.stderr, flush=True)
 
     def wait() -> bool:

@@ -10,15 +10,13 @@ import binascii
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
 from leadsman.runtime.decode_errors import UNREADABLE, explain
-
-T = TypeVar("T", bound="_Named")
 
 _UNSUPPORTED_USER = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
 
@@ -27,20 +25,8 @@ _MAX_DEPTH = 32
 """Kubernetes' own nest 6 deep, and what extensions hold a little deeper."""
 
 
-class ExecCredential(Struct, frozen=True):
-    """What an exec plugin gave: a source of tokens, or a client certificate and its key in PEM."""
-
-    token_source: Callable[[], str] | None = None
-    certificate: str = ""
-    key: str = ""
-
-
-RunExecPlugin = Callable[[Path, str], ExecCredential]
-"""The credential of the exec plugin that a kubeconfig's context names."""
-
-
-class _Named(Struct, frozen=True):
-    name: str
+RunExecPlugin = Callable[[Path, str, ApiAccess], ApiAccess]
+"""The access with the credential of the exec plugin that a kubeconfig's context names."""
 
 
 class _Cluster(Struct, frozen=True, rename="kebab"):
@@ -58,23 +44,20 @@ class _Context(Struct, frozen=True):
     namespace: str = ""
 
 
-class _NamedCluster(_Named, frozen=True):
-    cluster: _Cluster = field(default_factory=_Cluster)
+class _Entry(Struct, frozen=True):
+    """An entry of one of the lists below, which has one of the three."""
 
-
-class _NamedContext(_Named, frozen=True):
-    context: _Context = field(default_factory=_Context)
-
-
-class _NamedUser(_Named, frozen=True):
+    name: str
+    cluster: _Cluster = _Cluster()
+    context: _Context = _Context()
     user: dict[str, Any] = {}
 
 
 class _Config(Struct, frozen=True, rename="kebab"):
     current_context: str = ""
-    clusters: tuple[_NamedCluster, ...] = ()
-    contexts: tuple[_NamedContext, ...] = ()
-    users: tuple[_NamedUser, ...] = ()
+    clusters: tuple[_Entry, ...] = ()
+    contexts: tuple[_Entry, ...] = ()
+    users: tuple[_Entry, ...] = ()
 
 
 def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = None) -> ApiAccess:
@@ -93,8 +76,7 @@ def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = 
     access = _access(path, cluster, user, selected.namespace)
     if not user.get("exec") or run_exec_plugin is None:
         return structs.replace(access, read_again=partial(read, path, context))
-    made = run_exec_plugin(path, name)
-    return structs.replace(access, token_source=made.token_source, certificate=made.certificate, key=made.key)
+    return run_exec_plugin(path, name, access)
 
 
 def _decoded(path: Path) -> _Config:
@@ -123,7 +105,7 @@ def _check_depth(path: Path, content: bytes) -> None:
             raise ApiAccessError(f"kubeconfig {path}: nested more than {_MAX_DEPTH} deep")
 
 
-def _find(path: Path, what: str, entries: Sequence[T], name: str, named_by: str) -> T:
+def _find(path: Path, what: str, entries: Sequence[_Entry], name: str, named_by: str) -> _Entry:
     if not name:
         raise ApiAccessError(f"kubeconfig {path}: {named_by} names no {what}")
     entry = next((each for each in entries if each.name == name), None)

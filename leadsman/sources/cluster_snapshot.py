@@ -15,11 +15,9 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
 from leadsman.cluster.budgets import DisruptionBudget, Quota
-from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
 from leadsman.decision.inputs import (
     DecisionInputs,
@@ -30,6 +28,7 @@ from leadsman.kube.names import DOMAIN
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime import decode_errors
 from leadsman.runtime.decode_errors import UNREADABLE, shown
+from leadsman.sources.cluster.pod_object import shared_parts
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.sources.recording.tables import FIELDS, Table, field_of, plain_row, read_row, tables_of
@@ -207,8 +206,7 @@ def read_snapshot(data: bytes) -> ClusterSnapshot:
     _check_kind(_decoded(_KIND, data, "$"))
     document = _decoded(_DOCUMENT, data, "$")
     _check_unique("nodes", "name", (node.name for node in document.nodes))
-    shared = _SharedParts()
-    pods = [shared.pod(_decoded(_POD, raw, f"$.pods[{number}]")) for number, raw in enumerate(document.pods)]
+    pods = [shared_parts(_decoded(_POD, raw, f"$.pods[{number}]")) for number, raw in enumerate(document.pods)]
     _check_unique("pods", "uid", (pod.uid for pod in pods))
     cluster = cluster_of(
         document.nodes,
@@ -240,25 +238,6 @@ def _check_unique(field: str, name: str, values: Iterable[str]) -> None:
                 f"$.{field}[{number}].{name}: got {shown(value)}, as in $.{field}[{first[value]}]; name each once"
             )
         first[value] = number
-
-
-class _SharedParts:
-    """One object for equal labels, constraints and requests: pods of one template have the same."""
-
-    def __init__(self) -> None:
-        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-        self._constraints: dict[PodConstraints, PodConstraints] = {}
-        self._requests: dict[tuple[Any, ...], Resources] = {}
-
-    def pod(self, pod: ClusterPod) -> ClusterPod:
-        requests = pod.requests
-        amounts = (requests.cpu_millis, requests.memory_bytes, requests.pods, *sorted(requests.extended.items()))
-        return replace(
-            pod,
-            labels=self._labels.setdefault(tuple(sorted(pod.labels.items())), pod.labels),
-            constraints=self._constraints.setdefault(pod.constraints, pod.constraints),
-            requests=self._requests.setdefault(amounts, requests),
-        )
 
 
 def _inputs(document: Document) -> DecisionInputs:

@@ -14,11 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, one_of, optional_url, url_list
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url, in_cluster_access
-from leadsman.kube.kubeconfig import ExecCredential
 from leadsman.runtime.redaction import RedactingFormatter
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _kubectls_file(environ: Mapping[str, str]) -> Path | None:
     return next((file for file in files if file.is_file()), None)
 
 
-def run_exec_plugin(path: Path, context: str) -> ExecCredential:
+def run_exec_plugin(path: Path, context: str, access: ApiAccess) -> ApiAccess:
     """Runs the plugin of this context's user. Its token is made again shortly before it expires.
 
     ApiAccessError when the client is missing or the plugin gives no credential; the client logs the plugin's own error.
@@ -96,14 +97,14 @@ def run_exec_plugin(path: Path, context: str) -> ExecCredential:
         raise ApiAccessError(f"kubeconfig {path}: {error}") from error
     if configuration.cert_file and configuration.key_file:
         certificate, key = (Path(file).read_text() for file in (configuration.cert_file, configuration.key_file))
-        return ExecCredential(certificate=certificate, key=key)
+        return replace(access, certificate=certificate, key=key, token="")
 
     def token() -> str:
         return str(configuration.get_api_key_with_prefix("BearerToken") or "").removeprefix("Bearer ")
 
     if not token():
         raise ApiAccessError(f"kubeconfig {path}: the exec plugin gave no token and no certificate; its error is above")
-    return ExecCredential(token_source=token)
+    return replace(access, token_source=token, certificate="", key="")
 
 
 def etcd_options(add: Options, default: str | None = "http://127.0.0.1:2379") -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from sys import intern
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from leadsman.cluster.constraints import (
     ANY_ADDRESS,
@@ -208,32 +209,34 @@ def _pod_level(resource: str) -> bool:
 
 V = TypeVar("V")
 
-
-class SharedValues(Generic[V]):
-    """Values by key, each kept as long as somebody uses it."""
-
-    def __init__(self) -> None:
-        self._by_key: WeakValueDictionary[Hashable, V] = WeakValueDictionary()
-
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """The value of this key, made if nobody has it yet."""
-        value = self._by_key.get(key)
-        if value is None:
-            self._by_key[key] = value = make()
-        return value
+_SHARED: WeakValueDictionary[tuple[str, Hashable], Any] = WeakValueDictionary()
 
 
-_LABELS: SharedValues[BoundedLabels] = SharedValues()
+def _shared(kind: type[V], key: Hashable, make: Callable[[], V]) -> V:
+    """The one value of this kind and key, which lives as long as somebody uses it; made if nobody has it yet."""
+    value: V | None = _SHARED.get((kind.__name__, key))
+    if value is None:
+        _SHARED[kind.__name__, key] = value = make()
+    return value
 
 
-def shared_labels(labels: BoundedLabels) -> BoundedLabels:
-    """These labels as the one object that everybody has."""
-    return _LABELS.get((labels.cut, *sorted(labels.items())), lambda: labels)
+def _shared_labels(labels: BoundedLabels) -> BoundedLabels:
+    return _shared(BoundedLabels, (labels.cut, *sorted(labels.items())), lambda: labels)
 
 
-_CONSTRAINTS: SharedValues[PodConstraints] = SharedValues()
-_REQUESTS: SharedValues[Resources] = SharedValues()
-_DEMANDS: SharedValues[DeviceDemand] = SharedValues()
+def _shared_requests(requests: Resources) -> Resources:
+    amounts = (requests.cpu_millis, requests.memory_bytes, requests.pods, *sorted(requests.extended.items()))
+    return _shared(Resources, amounts, lambda: requests)
+
+
+def shared_parts(pod: ClusterPod) -> ClusterPod:
+    """The pod of a snapshot with the same objects as its equals."""
+    return replace(
+        pod,
+        labels=_shared_labels(BoundedLabels(pod.labels)),
+        constraints=_shared(PodConstraints, msgspec.msgpack.encode(pod.constraints), lambda: pod.constraints),
+        requests=_shared_requests(pod.requests),
+    )
 
 
 class _ClaimReference(Part, frozen=True):
@@ -308,7 +311,7 @@ class PodObject(Struct, gc=False):
 
 
 def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterPod:
-    labels = shared_labels(meta.labels)
+    labels = _shared_labels(meta.labels)
     owner, controller = pod_owner(meta.name, meta.owner_references), controller_of(meta.owner_references)
     devices, bad_demand = _devices(meta, spec, status)
     return ClusterPod(
@@ -321,7 +324,7 @@ def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterP
         owner_uid=intern(controller.uid) if controller else "",
         priority=spec.priority,
         priority_class=intern(spec.priority_class_name),
-        requests=_requests(spec, status),
+        requests=_shared_requests(spec.requests(status.allocated(), resize_is_infeasible=status.resize_is_infeasible)),
         labels=labels,
         labels_cut=labels.cut,
         annotations=meta.used_annotations(),
@@ -341,14 +344,6 @@ def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterP
     )
 
 
-def _requests(spec: _SpecFields, status: _StatusFields) -> Resources:
-    allocated = status.allocated()
-    requests = spec.requests(allocated, resize_is_infeasible=status.resize_is_infeasible)
-    return _REQUESTS.get(
-        (requests.cpu_millis, requests.memory_bytes, *sorted(requests.extended.items())), lambda: requests
-    )
-
-
 def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
     """What the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its resources
     are known."""
@@ -357,7 +352,7 @@ def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tupl
     demand, bad_demand = readable_demand(containers, meta.annotations, claims)
     if demand == NO_DEMAND:
         return None, bad_demand
-    return _DEMANDS.get(msgspec.msgpack.encode(demand), lambda: demand), bad_demand
+    return _shared(DeviceDemand, msgspec.msgpack.encode(demand), lambda: demand), bad_demand
 
 
 def _constraints(spec: _SpecFields, namespace: str, labels: Mapping[str, str]) -> PodConstraints:
@@ -366,4 +361,4 @@ def _constraints(spec: _SpecFields, namespace: str, labels: Mapping[str, str]) -
     own = sorted((key, labels[key]) for key in keys if key in labels)
     used = (spec.containers, spec.init_containers, spec.node_selector, spec.affinity, spec.tolerations)
     key = msgspec.msgpack.encode((namespace, own, used, spec.topology_spread_constraints))
-    return _CONSTRAINTS.get(key, lambda: spec.constraints(namespace, labels))
+    return _shared(PodConstraints, key, lambda: spec.constraints(namespace, labels))

@@ -11,7 +11,7 @@ from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -32,13 +32,10 @@ from leadsman.sources.source import follow
 log = logging.getLogger(__name__)
 
 
-class _Data(Struct, frozen=True, gc=False):
-    state: str = field(default="", name=SELF_HEALING.key)
-
-
-class _ConfigMap(Struct, frozen=True, gc=False):
+class _ConfigMap(Struct, frozen=True, gc=False, rename="camel"):
     metadata: ObjectIdentity = ObjectIdentity()
-    data: _Data = _Data()
+    data: Mapping[str, str] = {}
+    binary_data: Mapping[str, str] = {}
 
 
 class SelfHealingFollower:
@@ -107,8 +104,8 @@ class SelfHealingFollower:
     def _state_changed(self, changes: Sequence[ObjectChange[_ConfigMap]]) -> None:
         change = changes[-1]
         try:
-            gone = change.kind is ChangeType.DELETED
-            state = SelfHealingState() if gone else SELF_HEALING.decode(change.object.data.state.encode())
+            text = "{}" if change.kind is ChangeType.DELETED else change.object.data.get(SELF_HEALING.key, "")
+            state = SELF_HEALING.decode(text.encode())
         except BadDocument as error:
             self.unreadable += 1
             self._problem.report(error)
@@ -145,15 +142,6 @@ def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str,
 # What is published is kept as it came, compressed, and read when somebody asks: it says nothing to a decision.
 
 
-class _BinaryData(Struct, frozen=True, gc=False):
-    backups: str = field(default="", name=BACKUPS.key)
-
-
-class _BackupsConfigMap(Struct, frozen=True, gc=False, rename="camel"):
-    metadata: ObjectIdentity = ObjectIdentity()
-    binary_data: _BinaryData = _BinaryData()
-
-
 class BackupFollower:
     """Keeps what is published. Its `reflector` runs as one task; `of_pod` may be asked from any thread.
 
@@ -164,7 +152,7 @@ class BackupFollower:
         self._published = ""
         self._read: tuple[str, BackupMemory] = ("", BackupMemory())
         options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS.config_map}")
-        self.reflector = Reflector(client, options, _BackupsConfigMap, on_changes=self._changed)
+        self.reflector = Reflector(client, options, _ConfigMap, on_changes=self._changed)
         self._problem = ProblemLog(
             log,
             f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; explanations have the backups read before",
@@ -190,6 +178,6 @@ class BackupFollower:
         self._problem.clear()
         return found
 
-    def _changed(self, changes: Sequence[ObjectChange[_BackupsConfigMap]]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange[_ConfigMap]]) -> None:
         change = changes[-1]
-        self._published = "" if change.kind is ChangeType.DELETED else change.object.binary_data.backups
+        self._published = "" if change.kind is ChangeType.DELETED else change.object.binary_data.get(BACKUPS.key, "")

@@ -13,7 +13,7 @@ from leadsman.decision.inputs import DelayView
 from leadsman.decision.policy import Policy
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.estimator import DelayGroups, Estimator
-from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
+from leadsman.sources.delay.goldpinger import GoldpingerPoller
 from leadsman.sources.delay.matrix import MatrixFiles
 from leadsman.sources.source import Source
 from leadsman.state.snapshot import Snapshot
@@ -147,7 +147,7 @@ class DelaySources:
                 GoldpingerPoller(
                     settings.goldpinger_url,
                     lambda: {**addresses(), **reported_names(state.current)},
-                    GoldpingerSettings(settings.goldpinger_interval_seconds),
+                    settings.goldpinger_interval_seconds,
                     clock,
                 )
             ]

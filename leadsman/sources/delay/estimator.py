@@ -165,29 +165,18 @@ MAX_INTERVAL_SECONDS = 120.0
 """A fit is made after this even when nothing changed, so that estimates stay as young as the measurements."""
 
 
-class FitInputs(NamedTuple):
-    """What one round works on: the newest data and the settings that apply to them."""
-
-    snapshot: Snapshot
-    statistic: Statistic
-    layers_ms: tuple[float, ...]
-    views: tuple[GoldpingerView, ...]
-    matrices: tuple[DelayMatrix, ...]
-    now: float
-
-
 class FitRound(NamedTuple):
-    """The result of a round.
+    """A round: what it worked on, and what came out.
 
     estimates: None when they are switched off or nothing was ever measured.
-    is_new_fit: whether this round fitted them.
     """
 
-    inputs: FitInputs
+    statistic: Statistic
+    layers_ms: tuple[float, ...]
+    matrices: tuple[DelayMatrix, ...]
     measured: Measurements
     estimates: FittedEstimates | None
     groups: DelayGroups
-    is_new_fit: bool
 
 
 class Estimator:
@@ -239,57 +228,51 @@ class Estimator:
 
     async def run_once(self) -> None:
         """Makes one round if enough has changed. Never raises: `problem` says what was wrong."""
-        inputs, began = self._inputs(), self._clock()
+        # Read here: the thread that computes must not see a source change half-way.
+        policy, now = self._policy.current, self._clock()
+        snapshot, statistic = self._state.current, policy.delay.statistic
+        views = tuple(view for source in self._measurement_sources if (view := source.current) is not None)
+        matrices = tuple(source.current for source in self._matrices)
+        layers_ms = policy.initial_layers or tuple(self._layers_ms)
+
+        def compute() -> FitRound | None:
+            measured = gather_measurements(snapshot, now, statistic, views)
+            return self._round(measured, statistic, layers_ms, matrices, now)
+
         try:
-            result = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
+            made = await run_in_daemon_thread(compute, "leadsman-estimates")
         except Exception as error:  # Whatever a fit stumbles over must not end the extender.
             self.failures += 1
             self.problem.report(error, traceback=True)
             return
         self.problem.clear()
-        if result.is_new_fit:
-            self.fits, self.fit_seconds = self.fits + 1, self._clock() - began
-        self._last_round, self.current, self.groups = result, result.estimates, result.groups
+        if made is not None:
+            if made.estimates is not self.current:
+                self.fits, self.fit_seconds = self.fits + 1, self._clock() - now
+            self._last_round, self.current, self.groups = made, made.estimates, made.groups
 
-    def _inputs(self) -> FitInputs:
-        policy, now = self._policy.current, self._clock()
-        views = tuple(view for source in self._measurement_sources if (view := source.current) is not None)
-        matrices = tuple(source.current for source in self._matrices)
-        layers_ms = policy.initial_layers or tuple(self._layers_ms)
-        return FitInputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
-
-    def _compute_round(self, inputs: FitInputs) -> FitRound:
-        """Runs on the thread."""
-        measured = gather_measurements(inputs.snapshot, inputs.now, inputs.statistic, inputs.views)
+    def _round(
+        self,
+        measured: Measurements,
+        statistic: Statistic,
+        layers_ms: tuple[float, ...],
+        matrices: tuple[DelayMatrix, ...],
+        now: float,
+    ) -> FitRound | None:
+        """Runs on the thread. None: too little has changed since the last round."""
         before = self._last_round
-        if before and not self._is_due(before, measured, inputs):
-            return before._replace(is_new_fit=False)
-        estimates = self._fit_estimates(measured, inputs.now, before.estimates if before else None)
-        fresh = estimates is not None and estimates.measured is measured
-        groups = group_nodes(
-            estimates.trusted if fresh and estimates else measured,
-            estimates.estimates if fresh and estimates else None,
-            inputs.matrices,
-            inputs.layers_ms,
-            inputs.now,
-            before.groups if before else None,
-        )
-        return FitRound(inputs, measured, estimates, groups, fresh)
-
-    def _fit_estimates(
-        self, measured: Measurements, now: float, before: FittedEstimates | None
-    ) -> FittedEstimates | None:
-        """The previous estimates when no fresh measurement is left: they age, and the next fit starts from them."""
-        if not self._estimates or not len(measured.pairs.log_ms):
-            return before
-        return fit_estimates(measured, now, before, self._budget)
-
-    def _is_due(self, before: FitRound, measured: Measurements, inputs: FitInputs) -> bool:
-        return (
-            before.measured.nodes != measured.nodes
-            or before.measured.sites != measured.sites
-            or before.inputs.matrices != inputs.matrices
-            or (before.inputs.statistic, before.inputs.layers_ms) != (inputs.statistic, inputs.layers_ms)
-            or inputs.now - before.groups.made_at >= MAX_INTERVAL_SECONDS
-            or changed_share(before.measured.pairs, measured.pairs) > MIN_CHANGED_SHARE
-        )
+        if (
+            before is not None
+            and (before.statistic, before.layers_ms, before.matrices) == (statistic, layers_ms, matrices)
+            and (before.measured.nodes, before.measured.sites) == (measured.nodes, measured.sites)
+            and now - before.groups.made_at < MAX_INTERVAL_SECONDS
+            and changed_share(before.measured.pairs, measured.pairs) <= MIN_CHANGED_SHARE
+        ):
+            return None
+        estimates, trusted, fitted = before.estimates if before else None, measured, None
+        # Without a fresh measurement the estimates before stay and age, and the next fit starts from them.
+        if self._estimates and len(measured.pairs.log_ms):
+            estimates = fit_estimates(measured, now, estimates, self._budget)
+            trusted, fitted = estimates.trusted, estimates.estimates
+        groups = group_nodes(trusted, fitted, matrices, layers_ms, now, before.groups if before else None)
+        return FitRound(statistic, layers_ms, matrices, measured, estimates, groups)

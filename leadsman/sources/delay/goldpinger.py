@@ -11,7 +11,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import aiohttp
 import msgspec
@@ -32,8 +32,8 @@ from leadsman.runtime.problem_log import ProblemLog
 #
 # After bloomberg/goldpinger's swagger.yml. Reporter and peer are pod names, in old versions pod IPs. The response
 # time is in whole milliseconds, rounded down, and left out when it is 0: a reading of 3 is anything from 3 up to 4 ms
-# and counts as 4, because a bound must hold for what was rounded away. A pod that is missing says nothing, and
-# neither does a value that cannot be read of its one pair.
+# and counts as 4, because a bound must hold for what was rounded away. A pod that is missing or
+# cannot be read says nothing.
 
 ROUNDING_MS = 1.0
 
@@ -62,7 +62,7 @@ class CheckAllResponse(NamedTuple):
     """A parsed response.
 
     reports: node → what it measured.
-    unreadable: reporter, or `reporter to peer` → why it could not be read.
+    unreadable: reporter → why it could not be read.
     """
 
     reports: Mapping[str, GoldpingerReport]
@@ -77,18 +77,15 @@ class _Peer(Struct):
     ms: float | None = field(name="response-time-ms", default=None)
 
 
-P = TypeVar("P")
+class _Response(Struct):
+    peers: dict[str, _Peer | None] | None = field(name="podResults", default=None)
 
 
-class _Response(Struct, Generic[P]):
-    peers: dict[str, P] | None = field(name="podResults", default=None)
-
-
-class _Reporter(Struct, Generic[P]):
+class _Reporter(Struct):
     ok: bool | None = field(name="OK", default=None)
     host_ip: str | None = field(name="HostIP", default=None)
     pod_ip: str | None = field(name="PodIP", default=None)
-    response: _Response[P] | None = None
+    response: _Response | None = None
 
 
 class _Host(Struct):
@@ -102,8 +99,7 @@ class _CheckAllBody(Struct):
     hosts: list[_Host | None] | None = None
 
 
-_PEER, _REPORTER = msgspec.json.Decoder(_Peer | None), msgspec.json.Decoder(_Reporter[_Peer | None])
-_REPORTER_OF_RAW_PEERS = msgspec.json.Decoder(_Reporter[Raw])
+_REPORTER = msgspec.json.Decoder(_Reporter)
 
 
 def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
@@ -123,7 +119,7 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
     reports = defaultdict[str, list[GoldpingerReport]](list)
     for pod, raw in response.responses.items():
         try:
-            reporter = _read_reporter(pod, raw, unreadable)
+            reporter = _REPORTER.decode(raw)
         except UNREADABLE as error:
             unreadable[pod] = str(explain(error))
             continue
@@ -131,21 +127,6 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
             node = node_of(pod, reporter)
             reports[node].append(_report(node, reporter.response.peers, node_of))
     return CheckAllResponse({node: _merge_reports(each) for node, each in reports.items()}, unreadable)
-
-
-def _read_reporter(pod: str, raw: Raw, unreadable: dict[str, str]) -> _Reporter[_Peer | None]:
-    """Without the peers that cannot be read, which are named. Raises UNREADABLE when the reporter itself cannot be."""
-    try:
-        return _REPORTER.decode(raw)
-    except UNREADABLE:
-        reporter = _REPORTER_OF_RAW_PEERS.decode(raw)
-    peers: dict[str, _Peer | None] = {}
-    for name, each in ((reporter.response and reporter.response.peers) or {}).items():
-        try:
-            peers[name] = _PEER.decode(each)
-        except UNREADABLE as error:
-            unreadable[f"{pod} to {name}"] = str(explain(error))
-    return _Reporter(reporter.ok, reporter.host_ip, reporter.pod_ip, _Response(peers))
 
 
 class _NodeResolver:
@@ -157,11 +138,11 @@ class _NodeResolver:
             if host and host.host_ip:
                 self._hosts |= {each: host.host_ip for each in (host.pod, host.pod_ip) if each}
 
-    def __call__(self, pod: str, fields: _Peer | _Reporter[Any]) -> str:
+    def __call__(self, pod: str, fields: _Peer | _Reporter) -> str:
         identifiers = [each for each in self._identifiers(pod, fields) if each] or [pod]
         return next((self._names[each] for each in identifiers if each in self._names), identifiers[0])
 
-    def _identifiers(self, pod: str, fields: _Peer | _Reporter[Any]) -> Iterator[str | None]:
+    def _identifiers(self, pod: str, fields: _Peer | _Reporter) -> Iterator[str | None]:
         """Returns what the pod goes by, the host's address first."""
         yield fields.host_ip or self._hosts.get(pod) or self._hosts.get(fields.pod_ip or "")
         yield pod
@@ -196,24 +177,14 @@ log = logging.getLogger(__name__)
 SOURCE = "goldpinger"
 
 
-class GoldpingerSettings(Struct, frozen=True):
-    """How Goldpinger is polled.
+STALE_INTERVALS = 3.0
+"""Data count for so many intervals, so that one failed poll loses nothing."""
 
-    interval_seconds: from one response to the next request, ± 10 %.
-    stale_intervals: data count for so many intervals, so that one failed poll loses nothing.
-    deadline_seconds: of one poll; Goldpinger itself gives up after 5 s by default.
-    max_response_bytes: 32 MiB are some 400 pods, as each of n reports n - 1 others.
-    """
+DEADLINE_SECONDS = 10.0
+"""Time for one poll; Goldpinger itself gives up after 5 s by default."""
 
-    interval_seconds: float = 30.0
-    stale_intervals: float = 3.0
-    deadline_seconds: float = 10.0
-    max_response_bytes: int = 32 << 20
-
-    @property
-    def stale_seconds(self) -> float:
-        """Says how long data count."""
-        return self.interval_seconds * self.stale_intervals
+MAX_RESPONSE_BYTES = 32 << 20
+"""Some 400 pods, as each of n reports n - 1 others."""
 
 
 class GoldpingerView(Struct, frozen=True, eq=False):
@@ -257,9 +228,8 @@ class GoldpingerPoller:
         self,
         url: str,
         names: Callable[[], Mapping[str, str]],
-        settings: GoldpingerSettings = GoldpingerSettings(),  # noqa: B008 -- frozen
+        interval_seconds: float = 30.0,
         clock: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
     ) -> None:
         self.current: GoldpingerView | None = None
         self.problem = ProblemLog(
@@ -268,16 +238,17 @@ class GoldpingerPoller:
             "Goldpinger reports all delays again",
         )
         self._url = URL(url.rstrip("/").removesuffix("/check_all")) / "check_all"
-        self._names, self._settings, self._clock, self._rng = names, settings, clock, rng or random.Random()
+        self._names, self._clock, self._interval_seconds = names, clock, interval_seconds
+        self._stale_seconds = STALE_INTERVALS * interval_seconds
         self._last_pings: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
         """Polls until cancelled. The first poll is at once; polls do not overlap."""
-        timeout = aiohttp.ClientTimeout(total=self._settings.deadline_seconds)
+        timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self.poll(session)
-                await asyncio.sleep(self._settings.interval_seconds * self._rng.uniform(0.9, 1.1))
+                await asyncio.sleep(self._interval_seconds * random.uniform(0.9, 1.1))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
         """Polls once. Never raises what Goldpinger or the network may cause: `problem` says what was wrong."""
@@ -297,9 +268,8 @@ class GoldpingerPoller:
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > self._settings.max_response_bytes:
-                    limit = self._settings.max_response_bytes
-                    raise BadCheckAll(f"the response of GET /check_all is larger than the limit of {limit} bytes")
+                if len(body) > MAX_RESPONSE_BYTES:
+                    raise BadCheckAll(f"the response of GET /check_all has more than {MAX_RESPONSE_BYTES:,} bytes")
             return bytes(body)
 
     def _accept(self, response: CheckAllResponse, requested_at: float) -> None:
@@ -312,7 +282,7 @@ class GoldpingerPoller:
         }
         self._last_pings = {node: self._last_pings[node] for node in response.reports}
         nodes = reports.keys() | {node for report in reports.values() for node in report.rtt_ms}
-        self.current = GoldpingerView(reports, nodes, requested_at, requested_at + self._settings.stale_seconds)
+        self.current = GoldpingerView(reports, nodes, requested_at, requested_at + self._stale_seconds)
 
     def _is_pinging(self, node: str, report: GoldpingerReport, now: float) -> bool:
         """Tells whether the reporter still pings."""
@@ -320,4 +290,4 @@ class GoldpingerPoller:
         if report.last_pinged != last_pinged or not last_pinged:
             since = now
         self._last_pings[node] = (report.last_pinged, since)
-        return now - since < self._settings.stale_seconds
+        return now - since < self._stale_seconds

@@ -26,7 +26,6 @@ from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.kube import names
 from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.tables import (
     FIELDS,
     Table,
@@ -37,7 +36,7 @@ from leadsman.sources.recording.tables import (
 )
 from leadsman.state.snapshot import NodeState
 
-FORMAT = 2
+FORMAT = 3
 
 FILTER, PRIORITIZE, PREEMPT = "filter", "prioritize", "preempt"
 
@@ -93,7 +92,6 @@ class Head(Struct, frozen=True, array_like=True, tag=0):
     """
 
     format: int
-    leadsman: str
     at_seconds: float
     at_unix_seconds: float
     first_name: int
@@ -101,18 +99,11 @@ class Head(Struct, frozen=True, array_like=True, tag=0):
 
 
 class Change(Struct, frozen=True, array_like=True, tag=1):
-    """A table loses what is gone, and then gets what changed."""
+    """A table loses what is gone, and then gets what changed, of which each table has types of its own."""
 
     table: str
-    changed: Mapping[Key, Any]
-    gone: Sequence[Key] = ()
-
-
-class ReadChange(Change, frozen=True, tag=1):
-    """As it is read: what a value is depends on the table."""
-
     changed: dict[Key, Raw]
-    gone: list[Key] = []
+    gone: Sequence[Key] = ()
 
 
 class Request(Struct, frozen=True, array_like=True, tag=2):
@@ -177,7 +168,7 @@ class RequestEncoder:
     def block(self, messages: Sequence[bytes], now: float, unix_now: float) -> bytes:
         """The messages as a block: a MessagePack array of 32-bit length, which begins with a Head."""
         restated = self._names[self._first_restated : self._first_new]
-        head = _ENCODER.encode(Head(FORMAT, VERSION, now, unix_now, self._first_restated, restated))
+        head = _ENCODER.encode(Head(FORMAT, now, unix_now, self._first_restated, restated))
         self._first_restated, self._first_new = self._first_new, len(self._names)
         return b"".join((b"\xdd", (len(messages) + 1).to_bytes(4, "big"), head, *messages))
 
@@ -209,7 +200,9 @@ class RequestEncoder:
         kept = without(before, gone)
         size = 1 if name.startswith("telemetry.") else KEYS_PER_MESSAGE
         for start in range(0, len(changed), size) or range(bool(gone)):
-            rows = {key: self._row(name, kept.get(key), table[key]) for key in changed[start : start + size]}
+            rows: dict[Key, Any] = {
+                key: self._row(name, kept.get(key), table[key]) for key in changed[start : start + size]
+            }
             yield _ENCODER.encode(Change(name, rows, () if start else gone))
 
     def _row(self, table: str, before: Any, value: Any) -> object:
@@ -234,7 +227,8 @@ class RequestEncoder:
             for place, view in views.items():
                 if reference not in self._rows[place]:
                     self._rows[place].add(reference)
-                    yield _ENCODER.encode(Change(f"rows/{place}", {reference: view.row(reference)}))
+                    row: dict[Key, Any] = {reference: view.row(reference)}
+                    yield _ENCODER.encode(Change(f"rows/{place}", row))
 
     def _request(self, request: DecidedRequest) -> Request:
         first_name = len(self._names)

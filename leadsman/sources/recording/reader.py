@@ -21,16 +21,15 @@ from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
 from leadsman.decision.view import Views
 from leadsman.runtime.decode_errors import UNREADABLE
-from leadsman.runtime.version import VERSION
 from leadsman.sources.recording.messages import (
     ESTIMATES,
     FORMAT,
     MAX_LISTS,
     NODE_FIELDS,
+    Change,
     DecidedRequest,
     Head,
     Key,
-    ReadChange,
     RecordedView,
     Request,
 )
@@ -51,14 +50,13 @@ class NotRecorded(LookupError):
 
 
 class RecordedRequest(NamedTuple):
-    """at_unix_seconds: when it was decided. leadsman: the version that decided it.
+    """A request, and when it was decided.
 
     is_whole: no block before it in its segment is damaged, so its inputs are those that it was decided on.
     """
 
     request: DecidedRequest
     at_unix_seconds: float
-    leadsman: str
     is_whole: bool = True
 
 
@@ -175,7 +173,7 @@ def _next_block(file: BinaryIO, at: int) -> int | None:
     return None
 
 
-_BLOCK = msgspec.msgpack.Decoder(list[Head | ReadChange | Request])
+_BLOCK = msgspec.msgpack.Decoder(list[Head | Change | Request])
 _NODE = msgspec.msgpack.Decoder(dict[str, Raw])
 _NODE_DECODERS = {name: msgspec.msgpack.Decoder(kind) for name, kind in NODE_FIELDS.items()}
 _VIEW, _SOURCE_ROW = msgspec.msgpack.Decoder(RecordedView), msgspec.msgpack.Decoder(SourceRow)
@@ -203,22 +201,22 @@ class RequestDecoder:
             raise BadRecording("a block does not say of which format it is")
         if head.format != FORMAT:
             raise BadRecording(
-                f"the recording has format {head.format}, written by leadsman {head.leadsman}; leadsman"
-                f" {VERSION} reads format {FORMAT}: replay it with that version"
+                f"the recording has format {head.format}, and this leadsman reads format {FORMAT}: replay it with the"
+                " version that wrote it"
             )
         self._names.update(enumerate(head.names, head.first_name))
         for message in messages:
             try:
-                if isinstance(message, ReadChange):
+                if isinstance(message, Change):
                     self._apply(message)
                 elif isinstance(message, Request):
                     at_unix_seconds = message.at_seconds - head.at_seconds + head.at_unix_seconds
-                    yield RecordedRequest(self._request(message), at_unix_seconds, head.leadsman)
+                    yield RecordedRequest(self._request(message), at_unix_seconds)
             except (LookupError, ValueError, TypeError, *UNREADABLE) as error:
                 kind = "request" if isinstance(message, Request) else "change"
                 self.left_out, self.why = self.left_out + 1, self.why or f"a {kind} does not follow: {error!r}"
 
-    def _apply(self, change: ReadChange) -> None:
+    def _apply(self, change: Change) -> None:
         name, before = change.table, self._tables[change.table]
         if name.startswith("rows/"):
             place = name.removeprefix("rows/")

@@ -98,10 +98,8 @@ def test_one_lie_is_left_out_and_contradicted_once_the_other_end_measures(networ
     alone = fitted(reports)
     assert name(target) in alone.implausible[name(LIAR)]
     assert name(LIAR) not in alone.contradicted
-    reports[target][LIAR] = ms = float(rtt_ms[target, LIAR])
-    assert fitted(reports).contradicted[name(LIAR)] == (
-        f"other nodes contradict what it reports: it reports 0.001 ms to {name(target)}, which measures {ms:.4g} ms"
-    )
+    reports[target][LIAR] = float(rtt_ms[target, LIAR])
+    assert f"that it reports: to {name(target)}" in fitted(reports).contradicted[name(LIAR)]
 
 
 def test_a_node_that_nobody_gets_a_reply_from_is_named_for_that() -> None:

@@ -10,7 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from leadsman.decision.inputs import SourceRow
-from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
+from leadsman.sources.delay import goldpinger
+from leadsman.sources.delay.goldpinger import GoldpingerPoller
 
 NAMES = {f"10.0.0.{node}": f"edge-{node}" for node in range(10)}
 
@@ -69,7 +70,7 @@ async def polled(source: GoldpingerPoller, times: int = 1, seconds: float = 0.5)
 
 @pytest.fixture
 def source(url: str, pinger: Pinger) -> GoldpingerPoller:
-    return GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(interval_seconds=10), clock=lambda: pinger.now)
+    return GoldpingerPoller(url, lambda: NAMES, 10.0, clock=lambda: pinger.now)
 
 
 async def test_each_direction_is_what_its_end_measured(source: GoldpingerPoller) -> None:
@@ -107,9 +108,9 @@ async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
     assert source.current is before
 
 
-async def test_an_answer_too_large_is_given_up(url: str) -> None:
-    source = await polled(GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100)))
-    assert "larger than the limit of 100 bytes" in source.problem.text
+async def test_an_answer_too_large_is_given_up(source: GoldpingerPoller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(goldpinger, "MAX_RESPONSE_BYTES", 100)
+    assert "has more than 100 bytes" in (await polled(source)).problem.text
 
 
 async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
