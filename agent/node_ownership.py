@@ -2,10 +2,8 @@
 
 The identity is written where there is none, where it is this agent's own from before, or where no lease stands behind
 it, in one transaction. Every later write is guarded by that very value. Agents write their identity only under a lease:
-one without a lease is forged or a mistake, and would keep the node's agent out until somebody deletes it. Neither does
-a lease hold the node that outlived itself without a heartbeat: its agent is dead, and another process renews it, which
-etcd lets everybody do. The epoch is the store's revision before the claim: a later claim has a larger one, without any
-clock.
+one without a lease is forged or a mistake, and would keep the node's agent out until somebody deletes it. The epoch is
+the store's revision before the claim: a later claim has a larger one, without any clock.
 """
 
 import logging
@@ -13,26 +11,18 @@ import logging
 from msgspec import Struct, structs
 
 from leadsman.state import keys
-from leadsman.state.records import BadRecord, Heartbeat, Identity, RingEntry, decode_record, encode_record
-from leadsman.state.report_timing import LEASE_INTERVALS
+from leadsman.state.records import BadRecord, Identity, RingEntry, decode_record, encode_record
 from leadsman.state.store import KeyRange, Precondition, PreconditionFailed, Put, Store, StoredItem
 
 log = logging.getLogger(__name__)
 
 
 class NodeAlreadyOwned(Exception):
-    """Another agent owns the node's records, under a lease that lives. End this process: one agent a node.
-
-    heartbeat: that agent's, as stored; None when there is none.
-    """
-
-    def __init__(self, text: str, heartbeat: StoredItem | None = None) -> None:
-        super().__init__(text)
-        self.heartbeat = heartbeat
+    """Another agent owns the node's records, under a lease that lives. End this process: one agent a node."""
 
 
 class NodeOwnership(Struct, frozen=True):
-    """What a write needs: the lease that the records live under, and the guard that proves the ownership."""
+    """A node's claim: the lease that its records live under, and the guard that each write of them needs."""
 
     identity: Identity
     lease: int
@@ -41,33 +31,18 @@ class NodeOwnership(Struct, frozen=True):
 
 
 async def claim_node(
-    store: Store,
-    node: str,
-    identity: Identity,
-    lease_seconds: int,
-    entry: RingEntry | None = None,
-    *,
-    refused_before: NodeAlreadyOwned | None = None,
+    store: Store, node: str, identity: Identity, lease_seconds: int, entry: RingEntry | None = None
 ) -> NodeOwnership:
     """Claims the node under a new lease. NodeAlreadyOwned when another's lease has it; StoreError as raised.
 
     identity: without its epoch, which is set here.
     entry: written to the ring in the same transaction; None when the ring is not used.
-    refused_before: of longer ago than the other's lease lasts. A heartbeat that is the same still is nobody's.
     """
     key = keys.record_key(node, Identity)
-    listing, beats = await store.read_ranges(
-        [KeyRange.single_key(key), KeyRange.single_key(keys.record_key(node, Heartbeat))]
-    )
-    stored, heartbeat = next(iter(listing.items), None), next(iter(beats.items), None)
-    if stored is not None and not _is_silent(heartbeat, refused_before, lease_seconds):
-        _check_free(stored, heartbeat, node, identity.owner)
-    elif stored is not None and stored.lease:
-        log.warning(
-            "agent (owner %s) takes over the records of node %s from owner %s: lease %x behind %s was renewed for "
-            "longer than it lasts, without a heartbeat",
-            *(identity.owner, node, _owner(stored.value), stored.lease, stored.key),
-        )
+    (listing,) = await store.read_ranges([KeyRange.single_key(key)])
+    stored = next(iter(listing.items), None)
+    if stored is not None:
+        _check_free(stored, node, identity.owner)
     identity = structs.replace(identity, epoch=listing.revision)
     lease = await store.grant(lease_seconds)
     try:
@@ -83,28 +58,13 @@ async def claim_node(
     return NodeOwnership(identity, lease, lease_seconds, Precondition(key, encode_record(identity)))
 
 
-def _is_silent(heartbeat: StoredItem | None, before: NodeAlreadyOwned | None, lease_seconds: int) -> bool:
-    """Tells whether the agent of this heartbeat is dead: it did not write another while its lease must have ended.
-
-    An agent renews its lease only after it has written its heartbeat, which says how often it does.
-    """
-    if before is None or heartbeat != before.heartbeat:
-        return False
-    try:
-        beat = decode_record(Heartbeat, heartbeat.value) if heartbeat else None
-    except BadRecord:
-        beat = None
-    return beat is None or beat.push_interval_seconds * LEASE_INTERVALS <= lease_seconds
-
-
-def _check_free(stored: StoredItem, heartbeat: StoredItem | None, node: str, owner: str) -> None:
+def _check_free(stored: StoredItem, node: str, owner: str) -> None:
     """NodeAlreadyOwned unless the stored identity is this owner's or has no lease."""
     holder = _owner(stored.value)
     if stored.lease and holder != owner:
         raise NodeAlreadyOwned(
             f"another agent (owner {holder}) owns the records of node {node}; this agent is {owner}: run one agent per "
-            f"node. If no such agent runs, end its lease: etcdctl lease revoke {stored.lease:x}",
-            heartbeat,
+            f"node. If no such agent runs, end its lease: etcdctl lease revoke {stored.lease:x}"
         )
     if not stored.lease:
         log.warning(

@@ -304,33 +304,27 @@ class Reporter:
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
         """The claim that stands, unless its lease became too short as the cluster grew, or far too long."""
         claim = self.ownership
-        if claim is not None and timing.shortest_lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
+        if claim is not None and timing.lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
             return claim
         self._reported = dict.fromkeys(self._reported)
         self._renewed_at = self._liveness.clock()
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
-        """Waits until the lease of an agent that was killed expires, and no longer.
-
-        A lease that lives on then, without a heartbeat in all that time, is renewed by somebody else.
-        """
-        first: NodeAlreadyOwned | None = None
+        """Waits until the lease of an agent that was killed expires, and no longer: one that lives on then is another
+        agent's."""
         for _ in range(timing.lease_seconds + 2):
             try:
                 return await self._claim(timing)
             except NodeAlreadyOwned as error:
-                first = first or error
                 self.problem.report(error)
                 await self._sleep(1.0)
-        return await self._claim(timing, first)
+        return await self._claim(timing)
 
-    async def _claim(self, timing: ReportTiming, refused_before: NodeAlreadyOwned | None = None) -> NodeOwnership:
+    async def _claim(self, timing: ReportTiming) -> NodeOwnership:
         entry = self._records().get(RingEntry)
         assert entry is None or isinstance(entry, RingEntry)
-        return await claim_node(
-            *(self._store, self._node, self._identity, timing.lease_seconds, entry), refused_before=refused_before
-        )
+        return await claim_node(self._store, self._node, self._identity, timing.lease_seconds, entry)
 
     async def _write(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
         """Writes what changed. After a write that failed nobody knows what the store has, so all is written again."""

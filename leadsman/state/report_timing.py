@@ -1,4 +1,4 @@
-"""How often agents report, and how long a reader trusts a report.
+"""Defines how often agents report, and how long a reader trusts a report.
 
     P push interval     5 s    each report, ± 10 %
     T call timeout      3 s    one call to the store
@@ -6,8 +6,13 @@
     L lease            20 s    unrenewed for longer: the node's records are deleted
 
 P + 2T ≤ S < L: one failed and repeated call does not make a healthy node stale. An agent renews its lease once less
-than S + P/2 of it is left, with each report, so a node is stale before it vanishes. Past 1,000 nodes P, S and L
-stretch together, so that the store sees at most 200 reports a second.
+than S + P/2 of it is left, so a node is stale before it vanishes. Past 1,000 nodes P, S and L stretch together, so that
+the store sees at most 200 reports a second.
+
+How long a lease is decides how many calls its renewals are. At 5 s L is 4 P, renewed with each report: a dead node's
+records are gone within 21 s, which no longer lease could promise. A renewal at every second report would leave 10 s at
+worst, so that half of all nodes would vanish where etcd hangs for that long. A stretched interval promises no 21 s, so
+its L is 6 P, renewed at every third report: at 5,000 nodes that is a quarter of all calls less.
 """
 
 from math import ceil
@@ -17,9 +22,9 @@ from msgspec import Struct
 STALE_INTERVALS = 3
 """S / P. A reader takes S from the interval that the writer states in its heartbeat, so both always agree."""
 
-LEASE_INTERVALS = 4
-"""L / P. With 6 a lease is renewed at every third report, a third of all calls less, but a dead node's records stay for
-up to 30 s: longer than the 21 s that are promised."""
+_UNSTRETCHED_SECONDS = 5.0
+_LEASE_INTERVALS, _STRETCHED_LEASE_INTERVALS = 4, 6
+"""L / P, up to that interval and above it."""
 
 _REPORTS_PER_SECOND = 200.0
 LONGEST_INTERVAL_SECONDS = 120.0
@@ -34,13 +39,14 @@ class ReportTiming(Struct, frozen=True):
 
     @property
     def stale_seconds(self) -> float:
-        """S."""
+        """Returns S."""
         return stale_seconds(self.push_interval_seconds)
 
     @property
     def lease_seconds(self) -> int:
-        """L."""
-        return round(self.push_interval_seconds * LEASE_INTERVALS)
+        """Returns L."""
+        stretched = self.push_interval_seconds > _UNSTRETCHED_SECONDS
+        return round(self.push_interval_seconds * (_STRETCHED_LEASE_INTERVALS if stretched else _LEASE_INTERVALS))
 
     @property
     def shortest_lease_seconds(self) -> float:
@@ -66,6 +72,6 @@ def stale_seconds(push_interval_seconds: float) -> float:
 
 
 def timing_for_nodes(base: ReportTiming, nodes: int) -> ReportTiming:
-    """The timing in a cluster of `nodes`. P grows in whole steps, so that one node more or less seldom changes it."""
+    """Returns the timing in a cluster of `nodes`. P grows in whole steps: a node more or less seldom changes it."""
     steps = max(1, ceil(nodes / (_REPORTS_PER_SECOND * base.push_interval_seconds)))
     return ReportTiming(min(base.push_interval_seconds * steps, LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)

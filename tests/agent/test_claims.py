@@ -1,6 +1,5 @@
 """Whose a node is: one agent writes it, until its lease is over. On the verified memory store."""
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,45 +54,6 @@ async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(wor
     assert isinstance(stored, Identity)
     assert stored.owner == "uid-2"
     assert world.now <= ReportTiming().lease_seconds + 2
-
-
-def renewing(world: "World", lease: int) -> Callable[[float], Awaitable[None]]:
-    """A sleep during which somebody, who need not be its owner, renews the lease."""
-
-    async def sleep(seconds: float) -> None:
-        await world.sleep(seconds)
-        await world.store.keep_alive(lease)
-
-    return sleep
-
-
-async def test_a_lease_that_another_process_renews_for_a_dead_agent_holds_its_node_no_longer_than_it_lasts(
-    world: "World", caplog: pytest.LogCaptureFixture
-) -> None:
-    """etcd lets everybody renew a lease, also when it is locked."""
-    dead = world.reporter("uid-1")
-    await dead.report()
-    assert dead.ownership is not None
-    reporter = world.reporter("uid-2", renewing(world, dead.ownership.lease))
-    await reporter.report()
-    assert reporter.ownership is not None
-    assert (await world.stored())[Identity] == reporter.ownership.identity
-    assert "without a heartbeat" in caplog.text
-    assert ReportTiming().lease_seconds <= world.now <= ReportTiming().lease_seconds + 2
-    world.rounds += 1
-    with pytest.raises(PreconditionFailed):
-        await dead.report()
-
-
-async def test_an_agent_that_reports_more_seldom_than_another_one_s_lease_lasts_keeps_its_node(world: "World") -> None:
-    world.timing = ReportTiming(push_interval_seconds=60.0)
-    holder = world.reporter("uid-1")
-    await holder.report()
-    assert holder.ownership is not None
-    world.timing = ReportTiming()
-    reporter = world.reporter("uid-2", renewing(world, holder.ownership.lease))
-    with pytest.raises(NodeAlreadyOwned, match="uid-1"):
-        await reporter.report()
 
 
 async def test_two_agents_never_write_one_node(world: "World") -> None:

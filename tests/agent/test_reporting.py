@@ -95,18 +95,25 @@ async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") 
     assert await world.stored() == {}
 
 
-@pytest.mark.parametrize("reports", range(1, 9))
-async def test_a_lease_outlives_the_trust_in_the_last_report(world: "World", reports: int) -> None:
-    """A node is stale before it vanishes, whichever report was its last."""
-    reporter = world.reporter()
-    for _ in range(reports):
-        world.now += 5.5
+@pytest.mark.parametrize(("push", "reports_a_renewal"), [(5.0, 1), (10.0, 3), (30.0, 3)])
+async def test_a_lease_outlives_the_trust_in_the_last_report(
+    world: "World", monkeypatch: pytest.MonkeyPatch, push: float, reports_a_renewal: int
+) -> None:
+    """A node is stale before it vanishes, whichever report was its last. At 5 s it has vanished after 20 s."""
+    world.timing, renewed = ReportTiming(push), list[int]()
+    reporter, keep_alive = world.reporter(), world.store.keep_alive
+    monkeypatch.setattr(world.store, "keep_alive", lambda lease: renewed.append(lease) or keep_alive(lease))
+    for number in range(12):
+        world.now += 1.1 * push
         world.rounds += 1
         await reporter.report()
-    world.now += ReportTiming().stale_seconds
-    assert Heartbeat in await world.stored()
-    world.now += ReportTiming().lease_seconds - ReportTiming().stale_seconds
+        assert reporter.ownership is not None
+        ends_in = max(each.expires_at for each in world.store._leases.values()) - world.now
+        assert world.timing.stale_seconds < ends_in <= world.timing.lease_seconds, number
+    assert len(renewed) == 11 // reports_a_renewal
+    world.now += world.timing.lease_seconds
     assert await world.stored() == {}
+    assert ReportTiming().lease_seconds == 20
 
 
 async def test_failures_back_off_with_full_jitter(world: "World") -> None:

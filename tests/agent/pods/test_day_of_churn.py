@@ -5,7 +5,7 @@ import gc
 import logging
 from random import Random
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.pods.incident_ledger import CountedTotals, IncidentLedger
@@ -19,10 +19,8 @@ from leadsman.state import keys
 from leadsman.state.records import Identity, Latency, Reachability, RingCoordinate, RingEntry, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Delete, Put, StoreError
+from tests.agent.pods import given
 from tests.memory_store import MemoryStore
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
 
 NODE, NODES, PEERS, PODS = "edge-1", 60, 16, 40
 STEP_SECONDS = 60.0
@@ -35,8 +33,8 @@ MOST_GROWTH_RATIO = 1.1
 class Day:
     """The parts of an agent that hold what they saw, and the cluster around it."""
 
-    def __init__(self, given: "type[Given]") -> None:
-        self.now, self.rng, self._given = 1000.0, Random(1), given
+    def __init__(self) -> None:
+        self.now, self.rng = 1000.0, Random(1)
         self.store = MemoryStore(clock=self.clock)
         self.prober = Prober(ProbeSettings(), clock=lambda: DualTimestamp(int(self.now * 1e9), int(self.now * 1e9)))
         timing = ReportTiming()
@@ -110,7 +108,7 @@ class Day:
     def _change_pods(self) -> None:
         """One pod of a new type a minute, which crashes; the oldest go."""
         self._serial += 1
-        given, name = self._given, f"job-{self._serial}"
+        name = f"job-{self._serial}"
         pod = given.pod("Running", given.restarted(self._serial % 3), uid=name, name=name, labels={"app": name})
         self.pods[name] = pod
         self.ledger.on_pod_updated(pod)
@@ -144,8 +142,8 @@ class Day:
 _CODE = (ModuleType, type, logging.Logger, FunctionType, BuiltinFunctionType, MethodType, property)
 
 
-async def test_a_day_of_churn_leaves_nothing_behind(given: "type[Given]") -> None:
-    day = Day(given)
+async def test_a_day_of_churn_leaves_nothing_behind() -> None:
+    day = Day()
     await day.pass_hours(4)
     early = day.held_objects()
     await day.pass_hours(20)

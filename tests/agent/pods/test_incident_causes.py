@@ -1,14 +1,10 @@
 """What the kubelet's words mean. Messages as Kubernetes 1.30 to 1.36 and containerd write them."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent.pods import incidents
 from leadsman.rewards.incident_causes import IncidentCause
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 NO_IMAGE = (
     'Failed to pull image "registry.example/shop:nope": rpc error: code = NotFound desc = failed to pull image '
@@ -72,20 +68,20 @@ REFUSED = (
         ("SomethingNew", "what nobody knows", IncidentCause.START_STUCK),
     ],
 )
-def test_why_a_pod_does_not_start(given: "type[Given]", reason: str, message, cause) -> None:
+def test_why_a_pod_does_not_start(reason: str, message, cause) -> None:
     assert (
         incidents.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)]) is cause
     )
 
 
-def test_without_events_the_container_that_waits_says_why(given: "type[Given]") -> None:
+def test_without_events_the_container_that_waits_says_why() -> None:
     wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
     assert incidents.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
     unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
     assert incidents.start_failure_cause(given.pod("Pending", unset), []) is IncidentCause.CONFIG_ERROR
 
 
-def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> None:
+def test_the_newest_event_that_says_anything_decides() -> None:
     told = [
         given.warning("FailedMount", "timed out", at="2026-03-01T12:00:00Z"),
         given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
@@ -94,7 +90,7 @@ def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> No
     assert incidents.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
 
 
-def end_of(given):
+def end_of():
     return given.pod("Running", given.restarted(1, 137)).status.container_statuses[0].last_state.terminated
 
 
@@ -108,6 +104,6 @@ def end_of(given):
         ("Liveness probe failed: timeout", {"at": "2026-03-01T11:00:00Z"}, None),
     ],
 )
-def test_a_container_killed_by_its_probe_did_not_crash(given: "type[Given]", message: str, more, cause) -> None:
+def test_a_container_killed_by_its_probe_did_not_crash(message: str, more, cause) -> None:
     told = given.warning("Unhealthy", message, **({"container": "app"} | more))
-    assert incidents.container_exit_cause("app", end_of(given), [told]) is cause
+    assert incidents.container_exit_cause("app", end_of(), [told]) is cause

@@ -1,7 +1,6 @@
 """The node's ledger: each incident once, each healthy second once, whatever is told how often."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given as for_all
@@ -18,9 +17,7 @@ from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
 from leadsman.state.records import Reward, encode_record
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
 
@@ -60,14 +57,14 @@ def world() -> World:
     return World()
 
 
-def test_a_restart_is_counted_once_however_often_it_is_seen(world: World, given: "type[Given]") -> None:
+def test_a_restart_is_counted_once_however_often_it_is_seen(world: World) -> None:
     for _ in range(3):
         world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
     assert world.incidents() == {"crash": 1}
     assert 0.99 < world.reward().failed <= 1.0
 
 
-def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world: World, given: "type[Given]") -> None:
+def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(60)
     before = world.reward()
@@ -76,14 +73,14 @@ def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world: 
     assert world.reward() == before
 
 
-def test_an_hour_of_health_does(world: World, given: "type[Given]") -> None:
+def test_an_hour_of_health_does(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(3600)
     assert world.reward().healthy > 1.0
     assert world.ledger.healthy_seconds["shop"] == pytest.approx(3600)
 
 
-def test_what_happened_before_the_very_first_agent_is_history(given: "type[Given]") -> None:
+def test_what_happened_before_the_very_first_agent_is_history() -> None:
     world, old = World(first=True), given.pod("Running", given.restarted(57))
     world.ledger.on_first_list([old])
     world.ledger.on_pod_updated(old)
@@ -92,7 +89,7 @@ def test_what_happened_before_the_very_first_agent_is_history(given: "type[Given
     assert world.incidents() == {"crash": 1}
 
 
-def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: World, given: "type[Given]") -> None:
+def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: World) -> None:
     pod = given.pod("Running", given.running())
     whole, again = World(), world
     for one in (whole, again):
@@ -106,7 +103,7 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: 
     assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
 
 
-def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: World, given: "type[Given]") -> None:
+def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: World) -> None:
     for ready in (True, False, True):
         world.ledger.on_pod_updated(given.pod("Running", given.running(ready=ready)))
         world.passes(300)
@@ -115,7 +112,7 @@ def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: W
     assert twice * 0.8 < world.reward().healthy < twice
 
 
-def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world: World, given: "type[Given]") -> None:
+def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world: World) -> None:
     done = given.pod("Succeeded", {"state": given.ended(0, "Completed")})
     for _ in range(3):
         world.ledger.on_pod_updated(done)
@@ -127,7 +124,7 @@ def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world: World,
     assert world.reward().qualities[RUN_SECONDS_QUALITY].samples == pytest.approx(1.0)
 
 
-def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World, given: "type[Given]") -> None:
+def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World) -> None:
     killed = given.pod("Running", given.restarted(1, 137))
     assert world.ledger.on_pod_updated(killed) is True
     assert world.incidents() == {}
@@ -138,7 +135,7 @@ def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World, g
     assert world.ledger.on_pod_updated(killed) is False
 
 
-def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World, given: "type[Given]") -> None:
+def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Pending", given.waiting()))
     world.passes(DEFAULT_LIMITS.stuck_seconds)
     assert world.ledger.stuck_pods() == []
@@ -157,7 +154,7 @@ def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World, given: "t
     ],
 )
 def test_a_fault_of_the_image_or_the_manifest_is_recorded_and_lowers_no_reward(
-    world: World, given: "type[Given]", reason: str, message: str, cause: IncidentCause
+    world: World, reason: str, message: str, cause: IncidentCause
 ) -> None:
     world.ledger.on_pod_updated(given.pod("Pending", given.waiting(reason, message)))
     world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
@@ -165,14 +162,14 @@ def test_a_fault_of_the_image_or_the_manifest_is_recorded_and_lowers_no_reward(
     assert (world.incidents(), world.reward().failed) == ({cause.value: 1}, 0.0)
 
 
-def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world: World, given: "type[Given]") -> None:
+def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.ledger.on_pod_deleted(given.pod("Failed", reason="Evicted"))
     assert world.incidents() == {"evicted": 1}
     assert world.ledger.pods == {}
 
 
-def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given: "type[Given]") -> None:
+def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes() -> None:
     world = World(limits=LedgerLimits(most_types=2))
     for number, name in enumerate(("a", "b", "c")):
         world.now += 1
@@ -185,14 +182,14 @@ def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given: "ty
     assert world.ledger.dropped_types == {"a"}
 
 
-def test_a_type_has_a_bounded_number_of_qualities(world: World, given: "type[Given]") -> None:
+def test_a_type_has_a_bounded_number_of_qualities(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     for number in range(20):
         world.ledger.observe_quality(given.UID, f"quality_{number}", 1.0)
     assert len(world.reward().qualities) == 8
 
 
-def test_a_restart_count_that_fell_while_no_agent_ran_hides_none(world: World, given: "type[Given]") -> None:
+def test_a_restart_count_that_fell_while_no_agent_ran_hides_none(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(5)))
     world.restart(down_seconds=60)
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(2)))
@@ -204,7 +201,7 @@ CRASHES = st.tuples(st.integers(1, 9), st.sampled_from(("over", "backing off", "
 
 
 @for_all(steps=st.lists(st.one_of(CRASHES, st.sampled_from(("relist", "new agent", "reboot"))), max_size=12))
-def test_each_crash_counts_once_whatever_is_seen_of_it(given: "type[Given]", steps) -> None:
+def test_each_crash_counts_once_whatever_is_seen_of_it(steps) -> None:
     """Several crashes between two looks, relists, agents that start again, reboots that empty the runtime."""
     world, crashes, since_boot, does = World(), 0, 0, "running"
     for step in steps:
@@ -232,7 +229,7 @@ def test_a_shard_never_outgrows_its_value() -> None:
     assert all(3000 < len(encode_record(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)
 
 
-def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World, given: "type[Given]") -> None:
+def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World) -> None:
     pod = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T11:59:59Z")
     world.ledger.on_pod_updated(pod)
     world.passes(DEFAULT_LIMITS.unready_seconds)
@@ -244,7 +241,7 @@ def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World
     assert world.ledger.stuck_pods() == []
 
 
-def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> None:
+def test_health_before_the_first_agent_is_not_credited() -> None:
     world = World(first=True)
     world.now = 86_400.0
     world.ledger = world.opened({}, CountedTotals(), True)
@@ -256,7 +253,7 @@ def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> 
     assert world.reward().healthy < 0.1
 
 
-def test_health_of_a_type_too_many_drives_out_no_incident(given: "type[Given]") -> None:
+def test_health_of_a_type_too_many_drives_out_no_incident() -> None:
     world = World(limits=LedgerLimits(most_types=1))
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
     world.ledger.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))

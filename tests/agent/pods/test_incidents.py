@@ -1,14 +1,10 @@
 """What went wrong with a pod, from its status alone."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent.pods.incidents import PHASE_MARK, READY_MARK, START_MARK, find_incidents
 from leadsman.rewards.incident_causes import IncidentCause
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 CRASH = IncidentCause.CRASH
 NEVER_READY = {"unready_since": "2026-03-01T11:59:59Z"}
@@ -18,7 +14,7 @@ def found(pod, stuck=True, unready=True):
     return {each.mark: (each.total, each.cause) for each in find_incidents(pod, stuck, unready)}
 
 
-def pods(given):
+def pods():
     """Name → a pod, and its incidents when it has been starting, or running without being ready, for too long."""
     up, working = given.running(), given.running(ready=False)
     done = {"ready": False, "state": given.ended(0, "Completed")}
@@ -62,8 +58,8 @@ def pods(given):
     }
 
 
-def test_what_happened_to_a_pod_is_in_its_status(given: "type[Given]") -> None:
-    cases = pods(given)
+def test_what_happened_to_a_pod_is_in_its_status() -> None:
+    cases = pods()
     assert {name: found(pod) for name, (pod, _) in cases.items()} == {
         name: wanted for name, (_, wanted) in cases.items()
     }
@@ -81,8 +77,6 @@ def test_what_happened_to_a_pod_is_in_its_status(given: "type[Given]") -> None:
         (143, "Error", CRASH, True),
     ],
 )
-def test_a_restart_has_the_cause_of_the_end_before_it(
-    given: "type[Given]", exit_code: int, reason: str, cause, needs_events: bool
-) -> None:
+def test_a_restart_has_the_cause_of_the_end_before_it(exit_code: int, reason: str, cause, needs_events: bool) -> None:
     (only,) = find_incidents(given.pod("Running", given.restarted(3, exit_code, reason)))
     assert (only.mark, only.total, only.cause, only.needs_events) == ("app", 3, cause, needs_events)

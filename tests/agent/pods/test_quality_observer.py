@@ -2,16 +2,13 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
 from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.quality_observer import MAX_PAGE_BYTES, MetricScraper, QualityObserver
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 
 class Exporter:
@@ -58,7 +55,7 @@ async def observing(ledger):
     await one.scraper.close()
 
 
-def asking(given, exporter, series="queue_seconds"):
+def asking(exporter, series="queue_seconds"):
     said = {"leadsman.dev/reward-port": str(exporter.port), "leadsman.dev/reward-series": series}
     return given.pod("Running", given.running(), annotations=said, ip="127.0.0.1")
 
@@ -67,16 +64,14 @@ def qualities(ledger):
     return ledger.rewards["shop"].qualities if "shop" in ledger.rewards else {}
 
 
-async def test_a_metric_becomes_a_quality_of_the_type(given: "type[Given]", exporter, ledger, observing) -> None:
-    ledger.on_pod_updated(asking(given, exporter))
+async def test_a_metric_becomes_a_quality_of_the_type(exporter, ledger, observing) -> None:
+    ledger.on_pod_updated(asking(exporter))
     await observing.observe_all()
     assert set(qualities(ledger)) == {"queue_seconds"}
 
 
 @pytest.mark.parametrize("trouble", ["refused", "silent", "status", "absent", "redirect", "large"])
-async def test_an_unreachable_metric_changes_nothing(
-    given: "type[Given]", exporter, ledger, observing, trouble: str
-) -> None:
+async def test_an_unreachable_metric_changes_nothing(exporter, ledger, observing, trouble: str) -> None:
     exporter.silent = trouble == "silent"
     exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
     exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * MAX_PAGE_BYTES}.get(
@@ -84,23 +79,21 @@ async def test_an_unreachable_metric_changes_nothing(
     )
     if trouble == "refused":
         await exporter.__aexit__()
-    ledger.on_pod_updated(asking(given, exporter))
+    ledger.on_pod_updated(asking(exporter))
     await observing.observe_all()
     assert ledger.rewards == {}
     assert exporter.asked <= 1
 
 
-async def test_a_pod_that_is_not_healthy_is_not_asked(given: "type[Given]", exporter, ledger, observing) -> None:
-    said = asking(given, exporter).metadata.annotations
+async def test_a_pod_that_is_not_healthy_is_not_asked(exporter, ledger, observing) -> None:
+    said = asking(exporter).metadata.annotations
     ledger.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
     await observing.observe_all()
     assert exporter.asked == 0
 
 
-async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(
-    given: "type[Given]", exporter, ledger, observing
-) -> None:
-    ledger.on_pod_updated(asking(given, exporter))
+async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(exporter, ledger, observing) -> None:
+    ledger.on_pod_updated(asking(exporter))
     wrong = {"leadsman.dev/reward-series": "a b", "leadsman.dev/reward-port": "80"}
     ledger.on_pod_updated(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
     await observing.observe_all()

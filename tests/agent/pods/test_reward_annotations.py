@@ -1,18 +1,14 @@
 """What a pod may say of its own reward, and one value out of a page of metrics."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent.pods import quality_observer
 from agent.pods.quality_observer import InvalidAnnotation, parse_reward_metric
 from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 
-def asking(given, **said):
+def asking(**said):
     names = {
         "port": PORT_ANNOTATION,
         "path": PATH_ANNOTATION,
@@ -22,20 +18,20 @@ def asking(given, **said):
     return given.pod("Running", given.running(), annotations={names[name]: value for name, value in said.items()})
 
 
-def test_a_metric_is_read_from_the_pod_s_own_address(given: "type[Given]") -> None:
-    found = parse_reward_metric(asking(given, port="9100", series="queue_seconds"))
+def test_a_metric_is_read_from_the_pod_s_own_address() -> None:
+    found = parse_reward_metric(asking(port="9100", series="queue_seconds"))
     assert found.url == "http://10.244.1.7:9100/metrics"
     assert found.quality == "queue_seconds"
     assert found.cost(2.0) == 2.0
 
 
-def test_higher_is_better_turns_the_cost_around(given: "type[Given]") -> None:
-    found = parse_reward_metric(asking(given, port="9100", path="/m", series="frames_per_second", direction="higher"))
+def test_higher_is_better_turns_the_cost_around() -> None:
+    found = parse_reward_metric(asking(port="9100", path="/m", series="frames_per_second", direction="higher"))
     assert found.cost(4.0) == 0.25
     assert found.cost(0.0) == 0.0
 
 
-def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given: "type[Given]") -> None:
+def test_a_pod_without_annotations_or_with_the_host_s_address_has_none() -> None:
     assert parse_reward_metric(given.pod("Running", given.running())) is None
     on_host = {SERIES_ANNOTATION: "a", PORT_ANNOTATION: "10250"}
     assert parse_reward_metric(given.pod("Running", given.running(), annotations=on_host, ip="10.0.0.1")) is None
@@ -51,9 +47,9 @@ def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given: "t
         ({"series": "a", "port": "80", "direction": "up"}, "lower or higher"),
     ],
 )
-def test_a_wrong_annotation_is_named_with_what_is_allowed(given: "type[Given]", said, wrong: str) -> None:
+def test_a_wrong_annotation_is_named_with_what_is_allowed(said, wrong: str) -> None:
     with pytest.raises(InvalidAnnotation, match=wrong):
-        parse_reward_metric(asking(given, **said))
+        parse_reward_metric(asking(**said))
 
 
 PAGE = """# HELP queue_seconds Time in the queue.

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +11,7 @@ from agent.pods.incident_ledger import CountedTotals, IncidentLedger
 from agent.pods.quality_observer import QualityObserver, RewardPlugin
 from agent.quarantine import FIRST_PAUSE_SECONDS
 from leadsman.plugin import RunningPod
-
-if TYPE_CHECKING:
-    from tests.agent.pods.conftest import Given
+from tests.agent.pods import given
 
 
 class Costs:
@@ -27,7 +24,7 @@ class Costs:
 
 
 @pytest.fixture
-def ledger(given: "type[Given]") -> IncidentLedger:
+def ledger() -> IncidentLedger:
     """Of one healthy pod."""
     one = IncidentLedger({}, CountedTotals(), False, time.monotonic, time.time)
     one.on_pod_updated(given.pod("Running", given.running(), annotations={"port": "80"}))

@@ -1,10 +1,7 @@
 """Pods as the API server shows them, in the API's own JSON."""
 
 import json
-from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Event, Pod
@@ -38,7 +35,7 @@ def restarted(count: int, exit_code: int = 1, reason: str = "Error", **more: Any
     return running(**ended(exit_code, reason), **more) | {"restartCount": count}
 
 
-def build(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> Pod:
+def pod(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> Pod:
     """containers: of "app", "sidecar", "third". more: init: container statuses; reason, message: of the status; labels,
     annotations, uid, name, owner, deleted, unready_since."""
     names = ("app", "sidecar", "third")
@@ -98,22 +95,3 @@ def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", contain
         "lastTimestamp": at,
     } | more
     return decode_json(json.dumps(body).encode(), Event)
-
-
-class Given:
-    """The builders above, for tests that take them as a fixture: test modules cannot import each other."""
-
-    UID = UID
-    running, ended, waiting, restarted = (
-        staticmethod(running),
-        staticmethod(ended),
-        staticmethod(waiting),
-        staticmethod(restarted),
-    )
-    pod: Callable[..., Pod] = staticmethod(build)
-    warning: Callable[..., Event] = staticmethod(warning)
-
-
-@pytest.fixture(scope="session")
-def given() -> type[Given]:
-    return Given
