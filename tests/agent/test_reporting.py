@@ -100,9 +100,14 @@ async def test_a_lease_outlives_the_trust_in_the_last_report(
     world: "World", monkeypatch: pytest.MonkeyPatch, push: float, reports_a_renewal: int
 ) -> None:
     """A node is stale before it vanishes, whichever report was its last. At 5 s it has vanished after 20 s."""
-    world.timing, renewed = ReportTiming(push), list[int]()
-    reporter, keep_alive = world.reporter(), world.store.keep_alive
-    monkeypatch.setattr(world.store, "keep_alive", lambda lease: renewed.append(lease) or keep_alive(lease))
+    world.timing, renewed, keep_alive = ReportTiming(push), list[int](), world.store.keep_alive
+    reporter = world.reporter()
+
+    async def renew(lease: int) -> None:
+        renewed.append(lease)
+        await keep_alive(lease)
+
+    monkeypatch.setattr(world.store, "keep_alive", renew)
     for number in range(12):
         world.now += 1.1 * push
         world.rounds += 1
