@@ -57,20 +57,6 @@ def test_a_derived_cluster_is_the_one_built_of_the_same_objects(steps) -> None:
     assert everything(derived) == everything(rebuilt)
 
 
-def test_free_is_what_the_pods_leave() -> None:
-    cluster = cluster_of(NODES, [pod("p", "a"), pod("q", "a", 950), pod("r")])
-    assert cluster.free("a") == Resources(-50, 80, 8)
-    assert cluster.free("b") == NODES[1].allocatable
-    assert [one.uid for one in cluster.unbound_pods] == ["r"]
-
-
-def test_the_cluster_before_a_change_stays_as_it_was() -> None:
-    before = cluster_of(NODES, [pod("p", "a")])
-    unchanged = everything(before)
-    before.with_pod(pod("p"), "b").changed(nodes={"a": None})
-    assert everything(before) == unchanged
-
-
 def test_budgets_of_a_pod_are_those_of_its_namespace_that_select_it() -> None:
     budgets = [DisruptionBudget("default", "web", WEB), DisruptionBudget("other", "web", WEB)]
     cluster = cluster_of(NODES, [], budgets=budgets)

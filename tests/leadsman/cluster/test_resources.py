@@ -34,15 +34,6 @@ def test_it_fits_exactly_when_nothing_falls_short(request: Resources, free: Reso
     assert request.fits(free) == (not request.shortfall(free))
 
 
-def test_a_shortfall_names_each_resource_and_how_much_is_missing() -> None:
-    short = Resources(500, 10, 1, {GPU: 2}).shortfall(Resources(200, 20, 0))
-    assert short == {"cpu": 300, "pods": 1, GPU: 2}
-
-
-def test_what_is_not_requested_does_not_fall_short_on_an_overcommitted_node() -> None:
-    assert Resources(memory_bytes=1).fits(Resources(cpu_millis=-100, memory_bytes=1))
-
-
 @pytest.mark.parametrize(
     ("containers", "init_containers", "millis"),
     [

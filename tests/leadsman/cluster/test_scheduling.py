@@ -1,6 +1,6 @@
 """Each requirement of kube-scheduler by itself, on the smallest cluster that shows it."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
@@ -26,8 +26,8 @@ def app(*names: str) -> LabelSelector:
     return LabelSelector((Requirement("app", Operator.IN, names),))
 
 
-def near(key: str, *names: str, namespaces: tuple[str, ...] = ("default",)) -> PodAffinityTerm:
-    return PodAffinityTerm(key, app(*names), namespaces)
+def near(key: str, *names: str) -> PodAffinityTerm:
+    return PodAffinityTerm(key, app(*names), ("default",))
 
 
 def test_every_reason_is_given(node: "MakeNode", pod: "MakePod") -> None:
@@ -40,71 +40,54 @@ def test_every_reason_is_given(node: "MakeNode", pod: "MakePod") -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("taint", "toleration", "tolerated"),
-    [
-        (Taint("k", "v"), None, False),
-        (Taint("k", "v", "PreferNoSchedule"), None, True),
-        (Taint("k", "v", "NoExecute"), Toleration("k", "Equal", "v", "NoSchedule"), False),
-        (Taint("k", "v"), Toleration("k", "Equal", "v"), True),
-        (Taint("k", "v"), Toleration("k", "Equal", "w"), False),
-        (Taint("k", "v"), Toleration("k", "Exists"), True),
-        (Taint("k", "v"), Toleration("", "Exists"), True),
-    ],
-)
-def test_taints_and_tolerations(node: "MakeNode", pod: "MakePod", taint, toleration, tolerated) -> None:
-    tolerations = (toleration,) if toleration else ()
-    cluster = cluster_of([node("a", taints=(taint,))], [])
-    refused = refusals(cluster, pod("p", constraints=PodConstraints(tolerations=tolerations)), "a")
-    assert refused == (() if tolerated else (f"the pod does not tolerate the node's taint k=v:{taint.effect}",))
+def affine(operator: Operator, *values: str) -> PodConstraints:
+    return PodConstraints(node_affinity=(NodeSelectorTerm((Requirement("disk", operator, values),)),))
+
+
+def tolerating(*tolerations: Toleration) -> PodConstraints:
+    return PodConstraints(tolerations=tolerations)
+
+
+def on_port(*port: Any, **more: Any) -> PodConstraints:
+    return PodConstraints(host_ports=(HostPort(*port, **more),))
+
+
+DB_ANTI_AFFINITY = PodConstraints(anti_affinity=(near("zone", "db"),))
 
 
 @pytest.mark.parametrize(
-    ("operator", "values", "nodes"),
+    ("wants", "nodes"),
     [
-        (Operator.IN, ("ssd", "nvme"), "a"),
-        (Operator.NOT_IN, ("ssd",), "bc"),
-        (Operator.EXISTS, (), "ab"),
-        (Operator.DOES_NOT_EXIST, (), "c"),
+        (PodConstraints(), "acd"),
+        (tolerating(Toleration("k", "Equal", "v")), "abcd"),
+        (tolerating(Toleration("k", "Equal", "w"), Toleration("k", "Equal", "v", "NoExecute")), "acd"),
+        (tolerating(Toleration("", "Exists")), "abcd"),
+        (affine(Operator.IN, "ssd", "nvme"), "a"),
+        (affine(Operator.NOT_IN, "ssd"), "cd"),
+        (affine(Operator.EXISTS), "ac"),
+        (affine(Operator.DOES_NOT_EXIST), "d"),
+        (on_port(80), "cd"),
+        (on_port(80, ip="10.0.0.2"), "acd"),
+        (on_port(80, "UDP"), "acd"),
+        (DB_ANTI_AFFINITY, "cd"),
+        (PodConstraints(affinity=(near("zone", "db"),)), "a"),
+        # The first pod of a group goes where the label is.
+        (PodConstraints(affinity=(near("zone", "web"),)), "ac"),
+        (PodConstraints(affinity=(near("zone", "cache"),)), ""),
     ],
 )
-def test_node_affinity(node: "MakeNode", pod: "MakePod", operator, values, nodes) -> None:
-    cluster = cluster_of([node("a", disk="ssd"), node("b", disk="hdd"), node("c")], [])
-    affinity = (NodeSelectorTerm((Requirement("disk", operator, values),)),)
-    allowed = Feasibility(cluster, pod("p", constraints=PodConstraints(node_affinity=affinity))).nodes
-    assert "".join(allowed) == nodes
+def test_each_requirement(node: "MakeNode", pod: "MakePod", wants: PodConstraints, nodes: str) -> None:
+    """A pod of app db with port 80 of one address is on a; b is tainted, and d is in no zone and has no disk."""
+    there = [node("a", zone="1", disk="ssd"), node("b", zone="1", disk="ssd", taints=(Taint("k", "v"),))]
+    there += [node("c", zone="2", disk="hdd"), node("d", taints=(Taint("k", "v", "PreferNoSchedule"),))]
+    cluster = cluster_of(there, [pod("db", "a", app="db", constraints=on_port(80, ip="10.0.0.1"))])
+    assert "".join(Feasibility(cluster, pod("p", constraints=wants)).nodes) == nodes
 
 
-@pytest.mark.parametrize(
-    ("asked", "conflicts"),
-    [
-        (HostPort(80), True),
-        (HostPort(80, ip="10.0.0.1"), True),
-        (HostPort(80, ip="10.0.0.2"), False),
-        (HostPort(80, "UDP"), False),
-        (HostPort(81), False),
-    ],
-)
-def test_host_ports(node: "MakeNode", pod: "MakePod", asked: HostPort, conflicts: bool) -> None:
-    taken = pod("p", "a", constraints=PodConstraints(host_ports=(HostPort(80, ip="10.0.0.1"),)))
-    asking = pod("q", constraints=PodConstraints(host_ports=(asked,)))
-    assert bool(refusals(cluster_of([node("a")], [taken]), asking, "a")) == conflicts
-
-
-def test_anti_affinity_keeps_away_in_both_directions(node: "MakeNode", pod: "MakePod") -> None:
-    nodes = [node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")]
-    away = PodConstraints(anti_affinity=(near("zone", "db"),))
-    before_it = cluster_of(nodes, [pod("db", "a", app="db")])
-    assert Feasibility(before_it, pod("p", constraints=away)).nodes == ("c", "d")
-    around_it = cluster_of(nodes, [pod("web", "a", constraints=away)])
-    assert Feasibility(around_it, pod("p", app="db")).nodes == ("c", "d")
-
-
-def test_the_first_pod_of_a_group_goes_where_the_label_is(node: "MakeNode", pod: "MakePod") -> None:
-    cluster = cluster_of([node("a", zone="1"), node("b")], [])
-    together = PodConstraints(affinity=(near("zone", "web"),))
-    assert Feasibility(cluster, pod("p", constraints=together)).nodes == ("a",)
-    assert Feasibility(cluster, pod("p", app="db", constraints=together)).nodes == ()
+def test_pods_that_are_there_keep_others_away(node: "MakeNode", pod: "MakePod") -> None:
+    there = [node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")]
+    cluster = cluster_of(there, [pod("web", "a", constraints=DB_ANTI_AFFINITY)])
+    assert Feasibility(cluster, pod("p", app="db")).nodes == ("c", "d")
 
 
 SPREAD = TopologySpread("zone", 1, app("web"))
@@ -145,11 +128,8 @@ def test_a_bound_pod_is_judged_as_if_it_were_off_its_node(node: "MakeNode", pod:
     assert refusals(cluster_of([node("a")], [bound]), bound, "a") == ()
 
 
-def test_a_gated_pod_goes_nowhere(node: "MakeNode", pod: "MakePod") -> None:
-    assert Feasibility(cluster_of([node("a")], []), pod("p", gated=True)).nodes == ()
-
-
-def test_labels_that_were_cut_are_unknown_so_they_match_nothing(node: "MakeNode", pod: "MakePod") -> None:
+def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: "MakeNode", pod: "MakePod") -> None:
     cluster = cluster_of([node("a", labels_cut=1), node("b")], [])
     assert Feasibility(cluster, pod("p")).nodes == ("b",)
     assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()
+    assert Feasibility(cluster, pod("p", gated=True)).nodes == ()

@@ -34,7 +34,6 @@ def storage(claim: Claim, *volumes: Volume, by_class: StorageClass = LATE) -> St
         (Volume("v"), "abc"),
         (Volume("v", node_affinity=in_rack("1")), "a"),
         (Volume("v", zones=((ZONE, ("x",)),)), "ac"),
-        (Volume("v", zones=((ZONE, ("x", "y")),)), "abc"),
         (Volume("v", node_affinity=in_rack("1", "2"), zones=((ZONE, ("y",)),)), "b"),
     ],
 )
@@ -56,7 +55,6 @@ def test_a_bound_volume_is_reached_from_some_nodes(
         # Made by hand: only where a free volume of the class is, large enough and of the access modes.
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 5), StorageClass("late", True, NO_PROVISIONER), "a"),
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 50), StorageClass("late", True, NO_PROVISIONER), ""),
-        (Claim("default", "data", "", "late", ("ReadWriteMany",), 5), StorageClass("late", True, NO_PROVISIONER), ""),
     ],
 )
 def test_a_claim_without_a_volume(node: "MakeNode", pod: "MakePod", claim, by_class, nodes) -> None:

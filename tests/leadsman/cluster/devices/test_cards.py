@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from leadsman.cluster.devices.card_room import largest_request, most_beside
 from leadsman.cluster.devices.cards import (
-    asks_of_one_card,
     card_requests,
     cards_left,
     place,
@@ -90,21 +89,6 @@ def test_a_pod_that_says_nothing_may_use_all_of_a_shared_card() -> None:
     left = cards_left(nvidia(SHARED), "nvidia.com/gpu")
     assert left is not None
     assert sorted(card.left["nvidia.com/gpu.memory"] for card in left) == [0, 8 << 30]
-
-
-def test_who_asks_for_a_number_of_cards_only_is_left_to_kubernetes() -> None:
-    assert asks_of_one_card(SHARED) == ""
-    assert asks_of_one_card(GIB_5) == "nvidia.com/gpu"
-    assert asks_of_one_card(asks(GB)) == I915
-
-
-def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
-    node = NodeDevices(ROOM, TWO_CARDS, {"a": asks(5 * GB, given="card0")})
-    reserved = asks(4 * GB)
-    first = cards_left(node, I915, [reserved])
-    assert cards_left(node, I915) == cards_left(NodeDevices(ROOM, TWO_CARDS, dict(node.pods)), I915)
-    assert first == cards_left(node, I915, [reserved])
-    assert first == cards_left(NodeDevices(ROOM, TWO_CARDS, {**node.pods, "b": reserved}), I915)
 
 
 def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], reserved: Sequence[DeviceDemand]) -> bool:
