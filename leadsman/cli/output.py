@@ -32,7 +32,7 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
     )
     if watch:
         add.parser.add_argument("-w", "--watch", help="show it again and again, until Ctrl-C", action="store_true")
-        add.argument("interval-seconds", "with --watch: seconds between two looks", 2)
+        add.argument("interval-seconds", "with --watch: seconds between two looks", 2.0)
 
 
 def document(value: object, output: str) -> str:

@@ -4,90 +4,65 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from leadsman.cli import extender, main
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import NotFound, Unauthorized
+from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
 
-LATER = "2099-01-01T00:00:00Z"
-
-
-class Plugin:
-    """A script that prints what `status` holds when it is run."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.script = folder, folder / "plugin"
-        self.script.write_text('#!/bin/sh\n[ "$1" = get-token ] || exit 3\necho run >> runs\ncat status || exit 4\n')
-        self.script.chmod(0o755)
-        (folder / "runs").touch()
-
-    @property
-    def runs(self) -> int:
-        return len((self.folder / "runs").read_text().split())
-
-    def gives(self, **status: str) -> None:
-        credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-        (self.folder / "status").write_text(json.dumps(credential))
-
-    def kubeconfig(self, url: str, **cluster: str) -> str:
-        """The plugin runs in the file's folder, as it is named relative to it."""
-        command = {
-            "apiVersion": "client.authentication.k8s.io/v1",
-            "command": "./plugin",
-            "args": ["get-token"],
-            "interactiveMode": "Never",
-        }
-        config: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "cloud",
-            "contexts": [{"name": "cloud", "context": {"cluster": "cloud", "user": "cloud", "namespace": "web"}}],
-            "clusters": [{"name": "cloud", "cluster": {"server": url, **cluster}}],
-            "users": [{"name": "cloud", "user": {"exec": command}}],
-        }
-        path = self.folder / "config"
-        path.write_text(json.dumps(config))
-        return str(path)
-
 
 @pytest.fixture
-def plugin(tmp_path: Path) -> Plugin:
-    return Plugin(tmp_path)
+def plugin(tmp_path: Path) -> Path:
+    """A script that prints the credential, and a line into `runs`."""
+    status = {"token": "from-the-plugin", "expirationTimestamp": "2099-01-01T00:00:00Z"}
+    credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    (tmp_path / "credential").write_text(json.dumps(credential))
+    script = tmp_path / "plugin"
+    script.write_text('#!/bin/sh\n[ "$1" = get-token ] || exit 3\necho run >> runs\ncat credential || exit 4\n')
+    script.chmod(0o755)
+    return script
 
 
-def access(kubeconfig: str) -> ApiAccess:
-    """As `leadsman extender` reads it."""
-    arguments = ["extender", "--plain-http", "--kubeconfig", kubeconfig]
+def access(plugin: Path, url: str) -> ApiAccess:
+    """As `leadsman extender` reads it. The plugin runs in the file's folder, as it is named relative to it."""
+    command = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": f"./{plugin.name}",
+        "args": ["get-token"],
+        "interactiveMode": "Never",
+    }
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "cloud",
+        "contexts": [{"name": "cloud", "context": {"cluster": "cloud", "user": "cloud", "namespace": "web"}}],
+        "clusters": [{"name": "cloud", "cluster": {"server": url}}],
+        "users": [{"name": "cloud", "user": {"exec": command}}],
+    }
+    plugin.with_name("config").write_text(json.dumps(config))
+    arguments = ["extender", "--plain-http", "--kubeconfig", str(plugin.with_name("config"))]
     found = extender.settings(main.build_parser({}, "extender").parse_args(arguments)).api
     assert found
     return found
 
 
-async def is_answered(client: ApiClient) -> bool:
-    """NotFound is an answer: the server knows us."""
-    with pytest.raises((NotFound, Unauthorized)) as error:
-        await client.get(PODS.path("a", "b"), Pod)
-    return error.type is NotFound
-
-
-async def test_the_plugin_s_token_is_shown_to_the_server_and_made_once(plugin: Plugin) -> None:
-    plugin.gives(token="from-the-plugin", expirationTimestamp=LATER)
+async def test_the_plugin_s_token_is_shown_to_the_server_and_made_once(plugin: Path) -> None:
     async with FakeApiServer(token="from-the-plugin") as api:
-        found = await asyncio.to_thread(access, plugin.kubeconfig(api.url))
+        found = await asyncio.to_thread(access, plugin, api.url)
         async with ApiClient(found) as client:
-            assert [await is_answered(client) for _ in range(3)] == [True, True, True]
+            for _ in range(3):
+                with pytest.raises(NotFound):  # The server knows us, and not the pod.
+                    await client.get(PODS.path("a", "b"), Pod)
     assert found.namespace == "web"
-    assert plugin.runs == 1
+    assert plugin.with_name("runs").read_text() == "run\n"
 
 
-def test_without_the_extra_the_error_names_it(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(plugin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kubernetes.client", None)
     with pytest.raises(ApiAccessError, match=r"needs the package kubernetes.*pip install 'leadsman\[kubeconfig\]'"):
-        access(plugin.kubeconfig("http://127.0.0.1:1"))
+        access(plugin, "http://127.0.0.1:1")

@@ -67,14 +67,18 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(
     """Of three replicas the first keeps no decision, and the third does not answer."""
     async with started() as first, started(decided=True) as second:
         pods = [extender_pod(f"extender-{each}") for each in "abc"]
-        kubectl({"pods": pods}, {"extender-a": first, "extender-b": second, "extender-c": {"api": 1}})
+        ports = {"extender-a": first, "extender-b": second, "extender-c": {"api": 1}}
+        kubectl({"pods": pods}, ports, {"config view": "default"})
         nodes = await called("nodes", **THROUGH_KUBECTL)
         code, out, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
         missing = await called("explain", "other", **THROUGH_KUBECTL)
+        kubectl({"pods": pods[1:2]}, ports, {"config view": "shop"})
+        elsewhere = await called("explain", "cap-00000", **THROUGH_KUBECTL)
     assert (nodes[0], len(nodes[1].splitlines())) == (0, 4)
     assert (code, out.startswith("decided ")) == (0, True)
     assert err.startswith("not asked: cannot reach extender-c: ")
     assert (missing[0], "cannot reach extender-c" in missing[2]) == (1, True), "it may keep the decision"
+    assert "no decision on shop/cap-00000 is kept here" in elsewhere[2], "it is looked for in the context's namespace"
 
 
 async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
@@ -90,15 +94,6 @@ async def test_what_a_pod_s_owner_wrote_reaches_no_terminal_as_a_command(
     assert "pwned" in out
     assert "red" in err
     assert not any(ord(each) < 32 and each != "\n" for each in out + err)
-
-
-async def test_the_pod_is_looked_for_in_the_namespace_of_the_context(started: Started, called: Called, kubectl) -> None:
-    async with started(decided=True) as ports:
-        pods = [extender_pod("extender-a")]
-        kubectl({"pods": pods}, {"extender-a": ports}, {"config view": "shop"})
-        code, _, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
-    assert code == 1
-    assert "no decision on shop/cap-00000 is kept here" in err
 
 
 async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Started) -> None:

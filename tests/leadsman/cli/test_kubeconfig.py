@@ -32,24 +32,14 @@ def paths_asked(api: ApiServerThread) -> list[str]:
     return api.call(lambda server: [each.path for each in server.requests])
 
 
-COMMANDS = [
-    ["plan", "status"],
-    ["plan", "pause"],
-    ["plan", "drain", "edge-1"],
-    ["uninstall"],
-    ["snapshot"],
-]
+COMMANDS = [["plan", "status"], ["plan", "pause"], ["plan", "drain", "edge-1"], ["uninstall"], ["snapshot"]]
 
 
 @pytest.mark.parametrize(
     ("command", "place"), [*((command, "variable") for command in COMMANDS), (COMMANDS[0], "home")], ids=str
 )
 def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
-    command: list[str],
-    place: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: list[str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

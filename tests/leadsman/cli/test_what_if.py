@@ -30,22 +30,15 @@ def snapshot(tmp_path: Path) -> str:
     return file
 
 
-@pytest.mark.parametrize("text", [POD, DEPLOYMENT])
-def test_a_pod_and_a_workload_s_template_are_decided_alike(
-    text: str, snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "pod.yaml").write_text(text)
-    assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot, "-o", "json"]) == 0
-    nodes = {each["node"]: each["verdict"] for each in json.loads(capsys.readouterr().out)["explanation"]["nodes"]}
-    assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
-
-
 def test_each_document_of_a_file_is_decided(snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "pods.yaml").write_text(f"# two pods\n---\n{POD}---\n{DEPLOYMENT}---\n# the end\n")
     asked = ["explain", "-f", str(tmp_path / "pods.yaml"), "--snapshot", snapshot]
     assert main([*asked, "-o", "json"]) == 0
-    pods = [each["explanation"]["pod"] for each in json.loads(capsys.readouterr().out)]
-    assert pods == ["default/cart", "shop/cart"]
+    found = [each["explanation"] for each in json.loads(capsys.readouterr().out)]
+    assert [each["pod"] for each in found] == ["default/cart", "shop/cart"]
+    for each in found:
+        nodes = {node["node"]: node["verdict"] for node in each["nodes"]}
+        assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
     assert main(asked) == 0
     assert capsys.readouterr().out.count("decided ") == 2
 
