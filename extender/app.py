@@ -22,31 +22,12 @@ from leadsman.decision.model import pod_type_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime import http_server
-from leadsman.runtime.http_server import Health, HealthCheck, good_unless, track_request
+from leadsman.runtime.http_server import Health, HealthCheck, good_unless
 from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.source import ListedSource
 
-# Errors of a client as responses: status and a line that says what was wrong.
-
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-async def map_client_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Returns what the handler returns, or the response of what it raised."""
-    try:
-        return await handler(request)
-    except BadRequest as error:
-        return _error_response(400, str(error))
-    except RequestRefused as error:
-        return _error_response(error.status, str(error))
-    except web.HTTPException as error:
-        return _error_response(error.status, error.reason, error.headers.get("Allow"))
-
-
-def _error_response(status: int, text: str, allow: str | None = None) -> web.Response:
-    return web.Response(status=status, text=f"{text}\n", headers={"Allow": allow} if allow else None)
-
 
 _log = logging.getLogger(__name__)
 
@@ -142,11 +123,22 @@ def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
     @web.middleware
     async def observe(request: web.Request, handler: Handler) -> web.StreamResponse:
         began = time.perf_counter()
-        response = await track_request(request, lambda request: map_client_errors(request, handler))
+        try:
+            response = await handler(request)
+        except BadRequest as error:
+            response = _error_response(400, str(error))
+        except RequestRefused as error:
+            response = _error_response(error.status, str(error))
+        except web.HTTPException as error:
+            response = _error_response(error.status, error.reason, error.headers.get("Allow"))
         metrics.observe_request(_verb(request), response.status, time.perf_counter() - began)
         return response
 
     return observe
+
+
+def _error_response(status: int, text: str, allow: str | None = None) -> web.Response:
+    return web.Response(status=status, text=f"{text}\n", headers={"Allow": allow} if allow else None)
 
 
 def _verb(request: web.Request) -> str:

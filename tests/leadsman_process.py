@@ -96,8 +96,11 @@ class LeadsmanProcess:
         return decision_text(msgspec.convert(detail, DecisionDetail)) if detail else ""
 
     def metric(self, name: str) -> float:
-        """The one sample of this name and these labels; 0 when there is none."""
-        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(f"{name} ")]
+        """The one sample of this name and these labels; 0 when there is none, NaN when nobody answers."""
+        status, page = self.get("/metrics")
+        if status != 200:
+            return float("nan")
+        lines = [line for line in page.splitlines() if line.startswith(f"{name} ")]
         return float(lines[0].removeprefix(name)) if lines else 0.0
 
     @property

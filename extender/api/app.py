@@ -1,9 +1,9 @@
 """The web application of the API and the page: a listener of its own, never that of kube-scheduler or of /metrics."""
 
-import asyncio
+import contextlib
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import blake2b
 
 import msgspec
@@ -14,7 +14,6 @@ from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import RequestError, RequestGuard, Route
 from extender.page.bundle import content_security_policy, document
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
-from leadsman.runtime.http_server import track_request
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ def create_api_app(live: LiveState) -> web.Application:
         "Referrer-Policy": "no-referrer",
         "X-Frame-Options": "DENY",
     }
-    app = web.Application(middlewares=[track_request, errors_as_json, checked])
+    app = web.Application(middlewares=[errors_as_json, checked])
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, _api_handler(route, live))
     app.router.add_get(f"{PREFIX}/openapi.json", _document)
@@ -101,34 +100,18 @@ async def _compressed(body: bytes) -> bytes:
 
 def _events(live: LiveState) -> _Handler:
     async def stream(request: web.Request) -> web.StreamResponse:
-        events = live.open_stream()
         # nginx would keep events until it has 4 KiB of them.
         headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream", "X-Accel-Buffering": "no"}
         response = web.StreamResponse(headers=headers)
-        return await _write_all(request, response, events)
+        async with contextlib.aclosing(live.open_stream()) as events:
+            await response.prepare(request)
+            with contextlib.suppress(ConnectionResetError):
+                async for event in events:
+                    await response.write(event)
+                await response.write_eof()
+        return response
 
     return stream
-
-
-WRITE_TIMEOUT_SECONDS = 10.0
-
-
-async def _write_all(
-    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes]
-) -> web.StreamResponse:
-    """Disconnects a reader that takes nothing for WRITE_TIMEOUT_SECONDS."""
-    try:
-        await response.prepare(request)
-        async for event in events:
-            async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
-                await response.write(event)
-        await response.write_eof()
-    except (TimeoutError, ConnectionResetError):
-        if request.transport:
-            request.transport.abort()
-    finally:
-        await events.aclose()
-    return response
 
 
 @web.middleware

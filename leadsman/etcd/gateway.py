@@ -20,7 +20,6 @@ from prometheus_client.core import Metric
 from leadsman.etcd.clients import Client, Clients
 from leadsman.etcd.roles import Malformed, NoToken, Refused, authorise
 from leadsman.runtime.connections import ServerLimits
-from leadsman.runtime.http_server import track_request
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.scrape import counter
 
@@ -106,7 +105,7 @@ async def _passed_on(request: web.Request, answered: aiohttp.ClientResponse) -> 
 
 
 def create_app(gateway: Gateway) -> web.Application:
-    app = web.Application(middlewares=[track_request], client_max_size=LARGEST_REQUEST_BYTES)
+    app = web.Application(client_max_size=LARGEST_REQUEST_BYTES)
     app.router.add_post("/v3/{call:.+}", gateway.answer)
     return app
 

@@ -19,7 +19,7 @@ import yaml
 from aiohttp import web
 from msgspec import Struct, field, structs
 
-from leadsman.runtime.http_server import serve, track_request
+from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.server_tls import ServerTls, TlsFiles
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
@@ -272,7 +272,7 @@ class MemberStart:
             body = msgspec.json.encode(self._assembly.statement())
             return web.Response(body=body, content_type="application/json")
 
-        app = web.Application(middlewares=[track_request])
+        app = web.Application()
         app.router.add_get(STATEMENT_PATH, answer)
         listen = urlsplit(self._flags.values["listen-peer-urls"].partition(",")[0])
         tls = ServerTls(self._tls) if self._tls else None

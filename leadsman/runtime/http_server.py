@@ -37,20 +37,13 @@ ACCEPTS_AT_ONCE = 16
 ACCEPT_RETRY_SECONDS = 1.0
 
 
-def connection_guard(request: web.BaseRequest) -> ConnectionGuard | None:
-    """None when the connection is lost, or was accepted by another listener than `serve`'s."""
-    protocol = request.transport.get_protocol() if request.transport else None
-    return protocol if isinstance(protocol, ConnectionGuard) else None
-
-
 @web.middleware
-async def track_request(
+async def _track_request(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Tells the guard of the request's connection when it begins and ends. An application that is served by `serve`
-    needs this as its outermost middleware, or the header deadline cuts its connections."""
-    guard = connection_guard(request)
-    if guard is None:
+    """Tells the guard of the request's connection when it begins and ends, or the header deadline would cut it."""
+    guard = request.transport.get_protocol() if request.transport else None
+    if not isinstance(guard, ConnectionGuard):  # The connection is lost.
         return await handler(request)
     guard.request_started(request.content)
     try:
@@ -108,7 +101,10 @@ class Listener:
 async def serve(
     app: web.Application, host: str, port: int, limits: ServerLimits = DEFAULT_LIMITS, tls: "ServerTls | None" = None
 ) -> AsyncIterator[int]:
-    """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port."""
+    """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port.
+
+    Every listener of Leadsman is made here, so all of them limit connections alike."""
+    app.middlewares.insert(0, _track_request)
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -215,7 +211,7 @@ def create_ops_app(
     /startupz is answered when `readyz` is good for the first time that it is looked at, at the latest after
     `startup_seconds`, and always with 200: a kubelet notes each probe that fails as a Warning, and a start is no fault.
     """
-    app = web.Application(middlewares=[track_request])
+    app = web.Application()
     app.router.add_get("/metrics", make_aiohttp_handler(registry))
     app.router.add_get("/healthz", _handler(healthz))
     app.router.add_get("/readyz", _handler(readyz))

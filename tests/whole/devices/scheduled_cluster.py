@@ -123,4 +123,4 @@ class ScheduledCluster:
 
     def _pods_seen(self) -> bool:
         extenders = self.service.extenders if self.service else ()
-        return any(one.metric("leadsman_extender_device_pods") for one in extenders)
+        return any(one.metric("leadsman_extender_device_pods") != 0 for one in extenders)
