@@ -30,7 +30,6 @@ def places(url: PageUrl) -> Sequence[str]:
     return (
         "#/delays",
         "#/delays/tile/0/1",
-        "#/delays/change",
         "#/delays/lost",
         f"#/delays/{first}/{url.nodes[1]}",
         f"#/delays/{first}/{last}",
@@ -205,13 +204,23 @@ async def set_offline(tab: Tab, *, is_offline: bool) -> None:
 
 
 async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl, shows: Show) -> None:
+    """A request that failed meanwhile marks the page as old until the next change is shown, and no longer."""
     await shows("#/pods")
-    pod = {"metadata": {"namespace": "shop", "name": "newcomer", "uid": "uid-new", "labels": {}}}
-    async with aiohttp.ClientSession(small.scheduler) as session:
-        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(small.nodes)})
+    await tab.evaluate("void ((ask) => { fetch = () => (fetch = ask, Promise.reject(new TypeError())); })(fetch)")
+    await ask_about(small, "first")
+    await tab.wait_for("document.getElementById('not-live')?.innerText.includes('does not answer')")
+    await ask_about(small, "newcomer")
+    await tab.wait_for("document.getElementById('view').textContent.includes('shop/newcomer')")
+    await tab.wait_for("document.querySelector('.live.on')")
+
+
+async def ask_about(url: PageUrl, name: str) -> None:
+    """As kube-scheduler does."""
+    pod = {"metadata": {"namespace": "shop", "name": name, "uid": f"uid-{name}", "labels": {}}}
+    async with aiohttp.ClientSession(url.scheduler) as session:
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(url.nodes)})
         async with session.post("/filter", data=body) as answer:
             answer.raise_for_status()
-    await tab.wait_for("document.getElementById('view').textContent.includes('shop/newcomer')")
 
 
 async def test_keys_alone_lead_from_a_pod_to_its_node_and_to_who_is_near(tab: Tab, small: PageUrl, shows: Show) -> None:
