@@ -36,7 +36,9 @@ QUICK_ROOMS = ("agent", "controller", "extender", "leadsman")
 NOT_QUICK = (
     *("agent/peering", "extender/page", "extender/plugins", "leadsman/cli", "leadsman/etcd", "leadsman/network"),
     *("agent/pods/test_day_of_churn.py", "extender/test_body_memory.py", "extender/test_fuzz.py"),
-    *("leadsman/decision/delay/test_one_evaluation.py", "leadsman/planning/capacity"),
+    *("leadsman/decision/delay/test_one_evaluation.py", "leadsman/rewards/test_strategies.py"),
+    *("leadsman/simulator", "leadsman/sources/delay", "leadsman/planning/test_proposals.py"),
+    *(f"leadsman/planning/{room}" for room in ("capacity", "moves", "optimise", "replacement")),
 )
 """`make test ARGS="-m quick"` answers in about a minute: rooms whose tests compute, without those that compute long."""
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from leadsman.cli import main
 from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
@@ -63,18 +62,6 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
 def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
         yield one
-
-
-@pytest.fixture
-def tls(start: Start, until: "Until", tmp_path: Path) -> tuple[LeadsmanProcess, Path]:
-    """An extender behind mutual TLS, and the folder of its certificates."""
-    certs = tmp_path / "certs"
-    assert main.main(["certs", "create", "--dir", str(certs)]) == 0
-    files = {"--tls-cert": "server.crt", "--tls-key": "server.key", "--tls-client-ca": "ca.crt"}
-    process = start("extender", *(word for flag, name in files.items() for word in (flag, str(certs / name))))
-    process.url = process.url.replace("http://", "https://")
-    until(lambda: process.get("/readyz")[0] == 200, "ready, over plain HTTP")
-    return process, certs
 
 
 @pytest.fixture

@@ -28,16 +28,10 @@ def with_credentials(url: str) -> str:
             ["cannot watch pods"],
             [],
         ),
-        (["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--etcd", "{away}"], ["etcd"], ["/readyz"]),
         (
             ["extender", "--telemetry", "prometheus={away}", "--goldpinger", "{away}", "--kube-api", "{api}"],
             ["source prometheus gives no up", "delays of Goldpinger are missing"],
             ["/api/v1/overview"],
-        ),
-        (
-            ["extender", "--telemetry", "agents", "--kube-api", "{away}", "--etcd", "{away}"],
-            ["cannot watch taspolicies", "cannot watch pods", "cannot watch etcd"],
-            ["/readyz"],
         ),
         (
             ["controller", "--kube-api", "{away}", "--etcd", "{away}"],
@@ -45,7 +39,7 @@ def with_credentials(url: str) -> str:
             ["/readyz"],
         ),
     ],
-    ids=["agent without API server", "agent without etcd", "extender's metrics", "extender", "controller"],
+    ids=["agent", "extender", "controller"],
 )
 def test_no_page_and_no_log_line_shows_them(
     command: Sequence[str],

@@ -20,18 +20,12 @@ AGENT = ("agent", "--node-name", "edge-1", "--address", "127.0.0.1")
             "--telemetry needs an API server, which holds the policies; name it with --kube-api or --kubeconfig",
         ),
         (("extender", "--policy", "{folder}/policy.yaml"), "$.scores.pressure.weight"),
-        (
-            ("extender", "--delay-matrix", "{folder}/matrix.txt", "--delay-metadata", "{folder}/nodes.json"),
-            'metadata field "edge-2": got 7; must be a row of the matrix, 0 to 1',
-        ),
         ((*AGENT, "--plugins=flies"), "--plugins flies: no installed package has a metric or reward of that name"),
     ],
-    ids=["telemetry", "policy", "delays", "plugins"],
+    ids=["telemetry", "policy", "plugins"],
 )
 def test_what_cannot_be_used_is_named(command: Sequence[str], said: str, start: "Start", tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("scores: {pressure: {weight: -1}}\n")
-    (tmp_path / "matrix.txt").write_text("0 12\n11 0\n")
-    (tmp_path / "nodes.json").write_text('{"edge-1": 0, "edge-2": 7}')
     process = start(*(word.format(folder=tmp_path) for word in command))
     assert process.child.wait(60) in (1, 2)
     assert said in process.log

@@ -1,10 +1,9 @@
-"""What anybody may send to real processes leaves no traceback, and the extender's certificates are renewed.
+"""What anybody may send to real processes leaves no traceback.
 
 Silent connections by the thousand are rows of `make torture`."""
 
 import asyncio
 import random
-import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -12,10 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from fuzz.mutation import mutate_document, mutate_text
-from leadsman.cli import main
 
 if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
     from tests.whole.conftest import Start, Until
 
 ANSWER_SECONDS = 3.0
@@ -51,23 +48,6 @@ BAD_REQUESTS = (
     b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03",
 )
 """What is no HTTP request, or hardly one."""
-
-
-def test_renewed_certificates_are_served_without_a_restart(tls: tuple["LeadsmanProcess", Path], until: "Until") -> None:
-    process, certs = tls
-    before = served(process)
-    assert main.main(["certs", "renew", "--dir", str(certs)]) == 0
-    renewed = ssl.PEM_cert_to_DER_cert((certs / "server.crt").read_text())
-    assert before != renewed
-    until(lambda: served(process) == renewed, "the renewed certificate served")
-    assert process.stop() == 0
-    assert "Traceback" not in process.log
-
-
-def served(process: "LeadsmanProcess") -> bytes:
-    """The certificate that it shows."""
-    address = urlsplit(process.url)
-    return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((address.hostname or "", address.port or 0)))
 
 
 def corpus_requests(mutations: int) -> list[bytes]:
