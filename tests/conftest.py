@@ -79,9 +79,10 @@ def kubernetes_binaries() -> Path:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """For `-n auto`: twice as many as this process has cores, because many tests wait for processes and timers."""
-    return 2 * len(os.sched_getaffinity(0))
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """For `-n auto`: twice as many as this process has cores, because many tests wait for processes and timers. Quick
+    tests compute, and each worker imports all tests."""
+    return len(os.sched_getaffinity(0)) * (1 if config.getoption("markexpr") == "quick" else 2)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
