@@ -35,7 +35,7 @@ export function rewards(root, _parameters, signal, query) {
       element(
         "p",
         { class: "quiet" },
-        "How many runs of each pod type failed on each node, the worst nodes first. A reward of 1 is best; the bar says how sure it is. Old runs fade, and “no run” is not a reward of 0.",
+        "How many runs of each pod type failed on each node, the worst nodes first. Its value, 1 at best, ranks the node for pods of the type, and falls fast where the node is to blame; the bar says how sure that is. Old runs fade, and “no run” is not a value of 0.",
       ),
       element("div", { class: "controls" }, search),
       body,
@@ -78,7 +78,7 @@ function rewardCell(cell) {
     "td",
     { style: { background: bad } },
     element("span", {}, trialsText(cell)),
-    element("span", { class: "trials" }, `reward ${cell.value.toFixed(2)}, ${percent(confidence)} sure`),
+    element("span", { class: "trials" }, `value ${cell.value.toFixed(2)}, ${percent(confidence)} sure`),
     element("span", { class: "confidence", "aria-hidden": "true" }, sure),
   );
 }
