@@ -227,10 +227,10 @@ async def _write(store: EtcdStore, puts: Iterator[Put]) -> None:
 
 def invent_history(live: LiveState, cluster: InventedCluster) -> None:
     """The minutes before now. Only the round trips are invented; shifts are found in them."""
-    wall, step = time.time(), 1 if len(cluster.names) <= 100 else 6
+    wall = time.time()
     live.history = DelayHistory(wall - 60 * HISTORY_MINUTES)
     tables = {is_slow: _table(cluster, is_slow) for is_slow in (False, True)}
-    for minutes_ago in range(HISTORY_MINUTES, 0, -step):
+    for minutes_ago in range(HISTORY_MINUTES, 0, -1):
         live.history.add(wall - 60 * minutes_ago, tables[minutes_ago < SLOW_MINUTES_AGO])
 
 
