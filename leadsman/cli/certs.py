@@ -59,8 +59,6 @@ def options(add: Options) -> None:
         namespace_name,
     )
     showing.argument("scheduler-namespace", "namespace of the scheduler's Secret", "kube-system", namespace_name)
-
-    showing.argument("server-secret", "the extender's Secret", "leadsman-extender-tls", metavar="NAME")
     showing.argument("renew-before-days", "cluster: renew what ends within so many days", 30)
     process_flags.operator_api_options(add)
 

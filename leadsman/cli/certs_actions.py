@@ -133,7 +133,7 @@ def secrets_of(args: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
     """Pair → its Secret's namespace, name and component."""
     return {
         "ca": (args.namespace, "leadsman-ca", "certificates"),
-        "server": (args.namespace, args.server_secret, "extender"),
+        "server": (args.namespace, "leadsman-extender-tls", "extender"),
         "client": (args.scheduler_namespace, "leadsman-scheduler-tls", "scheduler"),
         "etcd-ca": (args.namespace, ETCD_CA_SECRET, "certificates"),
         "etcd": (args.namespace, MEMBER_SECRET, "etcd"),

@@ -22,9 +22,7 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
     plain = template("certificates.mode=given")
     names = {(each["kind"], each["metadata"]["name"]) for each in plain}
     added = [
-        each
-        for each in template("certificates.mode=job", "extender.tlsSecret=other-tls")
-        if (each["kind"], each["metadata"]["name"]) not in names
+        each for each in template("certificates.mode=job") if (each["kind"], each["metadata"]["name"]) not in names
     ]
     by_kind = {each["kind"]: each for each in added}
     assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
@@ -34,25 +32,15 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
         assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
     secrets, config_maps = by_kind["Role"]["rules"]
     of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET]
-    assert secrets["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls", *of_etcd]
+    assert secrets["resourceNames"] == ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls", *of_etcd]
     assert secrets["verbs"] == ["get", "create", "patch"]
     assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
     (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
     args = build_parser({}, "certs").parse_args(container["args"])
-    assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
+    assert (args.action, args.namespace, args.days) == ("cluster", "leadsman", 365)
     assert "secrets" not in str(
         [each.get("rules") for each in (*plain, *template(*EVERY_SETTING, "certificates.mode=given"))]
     )
-
-
-def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_made(template: Template) -> None:
-    issued = {
-        each["metadata"]["name"]: each["spec"]
-        for each in template("certificates.mode=cert-manager")
-        if each["kind"] == "Certificate"
-    }
-    names = default_server_names("leadsman")
-    assert (*issued["leadsman-extender"]["dnsNames"], "localhost", "127.0.0.1") == names
 
 
 def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Template) -> None:
@@ -61,6 +49,7 @@ def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Templa
         for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
         if each["kind"] == "Certificate"
     }
-    member, trust = (made[name] for name in (MEMBER_SECRET, TRUST_CONFIG_MAP))
+    extender, member, trust = (made[name] for name in ("leadsman-extender-tls", MEMBER_SECRET, TRUST_CONFIG_MAP))
+    assert (*extender["dnsNames"], "localhost", "127.0.0.1") == default_server_names("leadsman")
     assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
     assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"

@@ -1,7 +1,6 @@
 """The component second-scheduler, with its own rights and configuration, beside a real API server and extender."""
 
 import time
-import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ pytestmark = pytest.mark.slow
 COMPONENT = MANIFESTS / "components/second-scheduler"
 ACCOUNT = "system:serviceaccount:leadsman:leadsman-scheduler"
 NAME = "leadsman-scheduler"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/leadsman/leases/{NAME}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 PATIENCE_SECONDS = 60.0
 
@@ -114,24 +114,9 @@ def test_a_pod_that_names_it_is_bound_and_others_are_left_to_the_first(
     assert until(lambda: pod(cluster, "ours")["spec"].get("nodeName"), "the pod is bound") in ("n1", "n2")
     assert "nodeName" not in pod(cluster, "other")["spec"]
     assert "forbidden" not in scheduler.log.read_text().lower()
+    assert cluster.call("GET", LEASE)["spec"]["holderIdentity"]
 
 
 def test_leadsman_is_asked_about_each_node(cluster: KubeApiServer, scheduler: KubeScheduler) -> None:
     create(cluster, "bounded", NAME, {"delay_elsewhere": "5"})
     assert "elsewhere" in until(lambda: refusal(cluster, "bounded"), "the extender's refusal is on the pod")
-
-
-def test_its_lease_is_not_that_of_the_first(cluster: KubeApiServer, scheduler: KubeScheduler) -> None:
-    leases = "/apis/coordination.k8s.io/v1/namespaces"
-    lease = until(lambda: get(cluster, f"{leases}/leadsman/leases/{NAME}"), "the Lease is there")
-    assert lease["spec"]["holderIdentity"]
-    assert get(cluster, f"{leases}/kube-system/leases/kube-scheduler") is None
-
-
-def get(api: KubeApiServer, path: str) -> Any:
-    try:
-        return api.call("GET", path)
-    except urllib.error.HTTPError as error:
-        if error.code != 404:
-            raise
-        return None

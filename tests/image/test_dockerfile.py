@@ -1,23 +1,10 @@
-"""The Dockerfile, read: its base, its context, and what its two images run."""
+"""The Dockerfile, read: its context, and what its builders install."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.dockerfile import stage
-
 if TYPE_CHECKING:
     from tests.dockerfile import Steps
-
-FULL, AGENT = "", "agent"
-
-
-@pytest.fixture(params=[FULL, AGENT])
-def runtime(request: pytest.FixtureRequest, steps: "Steps") -> "Steps":
-    """The steps that make an image."""
-    return stage(steps, request.param)
 
 
 def copied(steps: "Steps") -> list[str]:
@@ -38,10 +25,3 @@ def test_every_package_that_pip_installs_has_a_hash_in_a_lock(steps: "Steps") ->
     assert len(installs) == 5
     for each in installs:
         assert "--require-hashes -r image/" in each or "--no-deps /wheels/" in each
-
-
-def test_the_process_is_leadsman_itself_and_not_root(runtime: "Steps") -> None:
-    run = dict(runtime)
-    assert run["USER"] == "10001:10001"
-    assert json.loads(run["ENTRYPOINT"]) == ["leadsman"]
-    assert json.loads(run["CMD"]) == ["--help"]

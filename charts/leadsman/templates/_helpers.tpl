@@ -1,5 +1,6 @@
 {{/* Which parts are on. */}}
 {{- define "leadsman.parts" -}}
+{{- if .Values.fullnameOverride }}{{ fail "fullnameOverride cannot work: kube-scheduler's configuration, the certificates and the rights of tokens name the objects, so a cluster has one release; nameOverride sets the label app.kubernetes.io/name" }}{{ end -}}
 {{- $selfHealing := eq .Values.profile "self-healing" -}}
 {{- $controller := ne .Values.profile "bounds" -}}
 {{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
@@ -262,9 +263,7 @@ rules what prometheusRule says.
 {{- $_ := set $object.spec.selector "matchLabels" (include "leadsman.selector" (dict "root" $root "component" $component) | fromYaml) -}}
 {{- range concat ($object.spec.podMetricsEndpoints | default list) ($object.spec.endpoints | default list) -}}
 {{- $endpoint := . -}}
-{{- range $key := list "interval" "scrapeTimeout" -}}
-{{- with get $root.Values.serviceMonitor $key }}{{ $_ := set $endpoint $key . }}{{ end -}}
-{{- end -}}
+{{- with $root.Values.serviceMonitor.interval }}{{ $_ := set $endpoint "interval" . }}{{ end -}}
 {{- end -}}
 {{- end }}
 ---

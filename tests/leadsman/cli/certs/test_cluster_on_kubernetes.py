@@ -73,9 +73,3 @@ def test_missing_ones_are_made_the_rest_stay_and_what_ends_soon_is_renewed_by_th
             assert first[name]["ca.crt"] == first[authority]["tls.crt"]
             for each in (first, renewed):
                 x509.load_pem_x509_certificate(each[name]["tls.crt"]).verify_directly_issued_by(ca)
-
-
-def test_no_other_secret_may_be_written(cluster: KubeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
-    assert make(cluster, "--server-secret=another") == 1
-    assert "another" in capsys.readouterr().err
-    assert "another" not in secrets(cluster)
