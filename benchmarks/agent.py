@@ -36,9 +36,9 @@ from leadsman.state.records import RingCoordinate, RingEntry, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed import namespaces
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.fake_api_server import ApiServerThread
 from leadsman.testbed.virtual_network import VirtualNetwork
 from tests.dockerfile import environ_of
+from tests.testbed.scripted_api_server import ApiServerThread
 
 SCRAPE_EVERY_SECONDS = 15
 RSS_TARGET_MB = 42

@@ -1,8 +1,7 @@
-"""A fake Kubernetes API server that follows a script: it lists, watches and writes, and fails on demand.
+"""A fake Kubernetes API server: it lists, watches and writes.
 
-    async with FakeApiServer() as api:
+    with ApiServerThread(FakeApiServer()) as api:
         api.put("/api/v1/namespaces/default/pods/web-0", {"spec": {"nodeName": "n1"}})
-        api.fail("list", 429, retry_after_seconds=1)
         api.url
 
 Any path of an API is served; objects are plain dicts. A strategic merge patch is applied as a merge patch: lists are
@@ -12,13 +11,10 @@ replaced. Pods cannot be resized: /api/v1 lists `pods` alone.
 import asyncio
 import contextlib
 import json
-import socket
 import ssl
-import struct
 import threading
-from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from aiohttp import web
 
@@ -32,17 +28,14 @@ from leadsman.testbed.api_objects import (
     parse_path,
 )
 
-# A watch of the fake API server: the lines of one answer that goes on.
-
 
 class WatchStream:
-    """One open watch. sent_revision: the revision up to which changes were sent."""
+    """One open watch: the lines of one answer that goes on. sent_revision: up to which changes were sent."""
 
     def __init__(self, place: ObjectPath, request: web.BaseRequest, sent_revision: int):
-        self.sent_revision = sent_revision
-        self._place, self._request, self._selected = place, request, query_selector(request.query)
+        self.request, self.sent_revision = request, sent_revision
+        self._place, self._selected = place, query_selector(request.query)
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._bookmarks = request.query.get("allowWatchBookmarks") in ("1", "true")
 
     def send_changes(self, changes: Sequence[LoggedChange]) -> None:
         for logged in (one for one in changes if one.revision > self.sent_revision):
@@ -57,31 +50,17 @@ class WatchStream:
         now = logged.after is not None and self._selected(logged.after)
         return {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get((was, now), "")
 
-    def send_bookmark(self, revision: int) -> None:
-        if self._bookmarks:
-            self.send_line(
-                event_line("BOOKMARK", {"metadata": {"resourceVersion": str(revision), "creationTimestamp": None}})
-            )
-
     def send_line(self, line: bytes) -> None:
         self._lines.put_nowait(line)
 
     def end(self) -> None:
         self._lines.put_nowait(None)
 
-    def reset(self, begun: bytes) -> None:
-        transport = self._request.transport
-        if transport is None:
-            return
-        transport.write(b"%x\r\n%s\r\n" % (len(begun), begun) if begun else b"")
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        asyncio.get_running_loop().call_later(0.05, transport.abort)  # RST discards what was not read
-
     async def serve(self, speaking: asyncio.Event) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await answer.prepare(self._request)
+        await answer.prepare(self.request)
         with contextlib.suppress(TimeoutError, ConnectionError):
-            async with asyncio.timeout(float(self._request.query.get("timeoutSeconds") or 3600)):
+            async with asyncio.timeout(float(self.request.query.get("timeoutSeconds") or 3600)):
                 while (line := await self._lines.get()) is not None:
                     await speaking.wait()
                     await answer.write(line)
@@ -97,14 +76,8 @@ def event_line(kind: str, one: Object) -> bytes:
 
 
 def failure_status(code: int, reason: str, text: str) -> Object:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Failure",
-        "message": text,
-        "reason": reason,
-        "code": code,
-    }
+    described = {"status": "Failure", "message": text, "reason": reason, "code": code}
+    return {"kind": "Status", "apiVersion": "v1", **described}
 
 
 class RecordedRequest(NamedTuple):
@@ -119,46 +92,19 @@ class RecordedRequest(NamedTuple):
     body: Any
 
 
-class _Failure(NamedTuple):
-    status: int
-    body: bytes
-    headers: Mapping[str, str]
-    in_stream: bool
-
-
 class FakeApiServer:
     """A server on a free loopback port, from entry to exit.
 
-    requests: every request, the oldest first.
-    token: requests with another token get 401; "": no authentication.
-    slow_seconds: delay before each answer.
-    page_items: largest page of a list that has a limit; a list without a limit is whole.
     host: address that it listens on.
     group_versions: paths at which discovery finds a version of an API.
-    not_served: plurals of resources that get 404, as those of a CRD that is not installed.
-    on_write: called with each request that changed an object, and the object as it is then.
+    speaking: while it is not set, nothing is answered.
     """
 
-    def __init__(
-        self,
-        *,
-        token: str = "",
-        tls: ssl.SSLContext | None = None,
-        port: int = 0,
-        host: str = "127.0.0.1",
-        on_write: Callable[[RecordedRequest, Object], None] = lambda *_: None,
-    ):
-        self.objects, self.token, self.slow_seconds, self.page_items = ObjectStore(), token, 0.0, 500
-        self.requests: list[RecordedRequest] = []
-        self._host, self._port, self._tls, self._on_write = host, port, tls, on_write
-        self._failures = defaultdict[str, deque[_Failure | None]](deque)
-        self._streams: list[WatchStream] = []
-        self._denied: set[str] = set()
-        self.not_served: set[str] = set()
-        self.group_versions = {"/api/v1"}
-        self._pages: dict[str, list[Object]] = {}
-        self._responding = asyncio.Event()
-        self._responding.set()
+    def __init__(self, *, tls: ssl.SSLContext | None = None, port: int = 0, host: str = "127.0.0.1"):
+        self.objects, self.group_versions, self.streams = ObjectStore(), {"/api/v1"}, list[WatchStream]()
+        self._host, self._port, self._tls = host, port, tls
+        self.speaking = asyncio.Event()
+        self.speaking.set()
 
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(
@@ -170,24 +116,13 @@ class FakeApiServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._responding.set()
+        self.speaking.set()
         self.end_watches()
         await self._runner.cleanup()
 
-    @property
-    def watches(self) -> int:
-        """Number of open watches."""
-        return len(self._streams)
-
-    def verbs(self) -> Sequence[str]:
-        return [asked.verb for asked in self.requests]
-
-    # Objects.
-
     def put(self, path: str, body: Object) -> Object:
         """Creates or replaces the object at this path."""
-        place = parse_path(path)
-        found = self.objects.put(place, body)
+        found = self.objects.put(parse_path(path), body)
         self._send_changes()
         return found
 
@@ -195,73 +130,10 @@ class FakeApiServer:
         self.objects.delete(parse_path(path))
         self._send_changes()
 
-    # Scripted failures.
-
-    def fail(
-        self,
-        verb: str,
-        status: int,
-        *,
-        times: int = 1,
-        retry_after_seconds: int | None = None,
-        body: bytes | None = None,
-        in_stream: bool = False,
-    ) -> None:
-        """Fails the next requests of this verb.
-
-        body: answered in place of a Status.
-        in_stream: a watch begins with 200 and its first line is an ERROR.
-        """
-        headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
-        said = json.dumps(failure_status(status, "Scripted", f"scripted {status}")).encode() if body is None else body
-        self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
-
-    def fail_after(self, verb: str, good: int, status: int) -> None:
-        """Fails one request of this verb, after the next `good` ones."""
-        self._failures[verb].extend([None] * good)
-        self.fail(verb, status)
-
-    def deny(self, plural: str) -> None:
-        """Forbids every request for this resource, as without a role."""
-        self._denied.add(plural)
-
-    def compact(self) -> None:
-        """Answers 410 to watches from old versions and to lists that were begun."""
-        self.objects.compact()
-        self._pages.clear()
-
-    def fail_watches(self, status: int) -> None:
-        """Ends open watches with an ERROR."""
-        self.send_line(event_line("ERROR", failure_status(status, "Expired", f"scripted {status}")))
-        self.end_watches()
-
-    def send_line(self, line: bytes) -> None:
-        """Sends a line on every open watch, as it is."""
-        for stream in self._streams:
-            stream.send_line(line)
-
-    def send_bookmarks(self) -> None:
-        for stream in self._streams:
-            stream.send_bookmark(self.objects.revision)
-
     def end_watches(self) -> None:
         """Ends open watches, as at their timeout."""
-        for stream in self._streams:
+        for stream in self.streams:
             stream.end()
-
-    def reset_watches(self, begun: bytes = b"") -> None:
-        """Cuts open watches by TCP's RST, after the beginning of a line."""
-        for stream in self._streams:
-            stream.reset(begun)
-
-    def silence(self) -> None:
-        """Accepts connections and keeps them open without an answer."""
-        self._responding.clear()
-
-    def heal(self) -> None:
-        self._responding.set()
-
-    # Answers.
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in self.group_versions:
@@ -269,45 +141,24 @@ class FakeApiServer:
             return _json({"kind": "APIResourceList", "groupVersion": version, "resources": [{"name": "pods"}]})
         try:
             place, watch = parse_path(request.path), request.query.get("watch") in ("1", "true")
-            verb = _verb(request.method, place, watch)
-            asked = await _recorded_request(verb, request)
-            self.requests.append(asked)
-            await asyncio.sleep(self.slow_seconds)
-            await self._responding.wait()
-            self._authorize(request, place)
-            return await self._answered(asked, place, request)
+            asked = await _recorded_request(_verb(request.method, place, watch), request)
+            return await self.answer(asked, place, request)
         except ApiStatusError as refused:
             return _json(failure_status(refused.status, refused.reason, str(refused)), refused.status)
 
-    def _authorize(self, request: web.BaseRequest, place: ObjectPath) -> None:
-        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
-            raise ApiStatusError(401, "Unauthorized", "Unauthorized")
-        plural = place.collection.rpartition("/")[2]
-        if plural in self.not_served:
-            raise ApiStatusError(404, "NotFound", "404 page not found")
-        if plural in self._denied:
-            raise ApiStatusError(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
-
-    async def _answered(
-        self, asked: RecordedRequest, place: ObjectPath, request: web.BaseRequest
-    ) -> web.StreamResponse:
-        verb = asked.verb
-        failure = self._failures[verb].popleft() if self._failures[verb] else None
-        if failure and not failure.in_stream:
-            return web.Response(
-                status=failure.status, body=failure.body, headers=failure.headers, content_type="application/json"
-            )
-        if verb == "watch":
-            return await self._watch(place, request, failure)
-        if verb == "list":
-            return _json(self._list(place, request.query))
-        answer = self._write(verb, place, asked.body)
-        if verb != "get":
-            self._on_write(asked, answer)
+    async def answer(self, asked: RecordedRequest, place: ObjectPath, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to a request. ApiStatusError refuses it."""
+        if asked.verb == "watch":
+            return await self._watch(place, request)
+        if asked.verb == "list":
+            return _json(self.listed(place, request.query))
+        answer = self.write(asked, place)
         self._send_changes()
-        return _json(answer, 201 if verb == "create" else 200)
+        return _json(answer, 201 if asked.verb == "create" else 200)
 
-    def _write(self, verb: str, place: ObjectPath, body: Any) -> Object:
+    def write(self, asked: RecordedRequest, place: ObjectPath) -> Object:
+        """Reads or changes one object."""
+        verb, body = asked.verb, asked.body
         if place.subresource == "binding":
             return self._bind(place, body)
         if place.subresource == "eviction":
@@ -334,35 +185,23 @@ class FakeApiServer:
         self.objects.delete(place._replace(subresource=""), uid)
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 
-    def _list(self, place: ObjectPath, query: Mapping[str, str]) -> Object:
-        token = query.get("continue", "")
-        if token and token not in self._pages:
-            raise ApiStatusError(410, "Expired", "The provided continue parameter is too old")
-        items = self._pages[token] if token else self.objects.all(place, query_selector(query))
-        revision = token.partition("/")[0] or str(self.objects.revision)
-        limit = min(int(query["limit"]), self.page_items) if "limit" in query else len(items)
-        meta = {"resourceVersion": revision}
-        if len(items) > limit:
-            meta["continue"] = f"{revision}/{len(self._pages)}"
-            self._pages[meta["continue"]] = items[limit:]
-        return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items[:limit]}
+    def listed(self, place: ObjectPath, query: Mapping[str, str]) -> Object:
+        """All objects there, whole: no page has a limit."""
+        items, meta = self.objects.all(place, query_selector(query)), {"resourceVersion": str(self.objects.revision)}
+        return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items}
 
-    async def _watch(self, place: ObjectPath, request: web.BaseRequest, failure: _Failure | None) -> web.StreamResponse:
+    async def _watch(self, place: ObjectPath, request: web.BaseRequest) -> web.StreamResponse:
         began = int(request.query.get("resourceVersion") or self.objects.revision)
         stream = WatchStream(place, request, began)
-        if failure:
-            stream.send_line(event_line("ERROR", json.loads(failure.body)))
-            stream.end()
-        else:
-            stream.send_changes(self.objects.changes_since(began))
-        self._streams.append(stream)
+        stream.send_changes(self.objects.changes_since(began))
+        self.streams.append(stream)
         try:
-            return await stream.serve(self._responding)
+            return await stream.serve(self.speaking)
         finally:
-            self._streams.remove(stream)
+            self.streams.remove(stream)
 
     def _send_changes(self) -> None:
-        for stream in self._streams:
+        for stream in self.streams:
             stream.send_changes(self.objects.log)
 
 
@@ -391,22 +230,22 @@ def _json(body: Object, status: int = 200) -> web.Response:
 
 
 T = TypeVar("T")
+S = TypeVar("S", bound=FakeApiServer)
 
 _PATIENCE_SECONDS = 10.0
 
 
-class ApiServerThread:
-    """A FakeApiServer on a thread of its own, for callers that are not asynchronous. options: of FakeApiServer."""
+class ApiServerThread(Generic[S]):
+    """Runs a server on a thread of its own, for callers that are not asynchronous."""
 
-    def __init__(self, **options: Any) -> None:
-        self._options = options
-        self.url = ""
+    def __init__(self, server: S) -> None:
+        self._server, self.url = server, ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake API server", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._server = self._wait(self._started())
+        self._wait(self._server.__aenter__())
         self.url = self._server.url
         return self
 
@@ -422,14 +261,11 @@ class ApiServerThread:
     def delete(self, path: str) -> None:
         self.call(lambda server: server.delete(path))
 
-    def call(self, work: Callable[[FakeApiServer], T]) -> T:
+    def call(self, work: Callable[[S], T]) -> T:
         async def done() -> T:
             return work(self._server)
 
         return self._wait(done())
-
-    async def _started(self) -> FakeApiServer:
-        return await FakeApiServer(**self._options).__aenter__()
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_SECONDS)

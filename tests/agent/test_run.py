@@ -15,7 +15,7 @@ from agent.run import URGENT_REPORTS_BURST, AgentComponents, AgentSettings, Urge
 from leadsman.kube.access import ApiAccess
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, ProbeMethod
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -30,8 +30,8 @@ from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess as StoreAccess
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 60.0
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from leadsman.kube.client import ApiClient
     from leadsman.kube.events import EventWriter
     from leadsman.sources.cluster.cluster_follower import ClusterFollower
-    from leadsman.testbed.fake_api_server import FakeApiServer
     from tests.conftest import Until
+    from tests.testbed.scripted_api_server import FakeApiServer
 
 
 def tools(

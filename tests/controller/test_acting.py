@@ -11,7 +11,7 @@ import pytest
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -12,8 +12,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.resources import CORE_EVENTS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import listed, tools, waiting_pod
+from tests.testbed.scripted_api_server import FakeApiServer
 
 CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
 BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}

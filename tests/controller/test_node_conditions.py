@@ -15,8 +15,8 @@ from leadsman.planning.failover import verdicts
 from leadsman.planning.failover.node_verdict import NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

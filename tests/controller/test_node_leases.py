@@ -12,7 +12,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.planning.failover.node_verdict import LeaseView
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

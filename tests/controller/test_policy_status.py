@@ -15,8 +15,8 @@ from leadsman.sources.telemetry.telemetry_sources import (
     BoundedJson,
     TasPolicyObject,
 )
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.controller.conftest import Make

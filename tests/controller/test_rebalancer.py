@@ -21,8 +21,8 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import Told, followed, owned_pod, put_nodes, tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -19,8 +19,8 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import KnownHolds, followed, owned_pod, put_nodes, tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

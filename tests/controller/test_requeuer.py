@@ -7,9 +7,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
+from tests.testbed.scripted_api_server import FakeApiServer
 
 NODES = ("a", "b", "c")
 

@@ -16,7 +16,7 @@ from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

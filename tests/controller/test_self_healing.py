@@ -33,8 +33,8 @@ from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import owned_pod, put_nodes, tools
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -12,9 +12,9 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import tools
 from tests.leadsman.planning.measured import measured
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

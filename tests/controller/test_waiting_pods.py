@@ -9,9 +9,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.controller.followed import listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -9,7 +9,7 @@ import pytest
 
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.sources.delay.delay_sources import DelaySettings
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -20,9 +20,9 @@ from pathlib import Path
 import yaml
 
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
-from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.dockerfile import environ_of
 from tests.e2e.images import PYTHON_PACKAGES, ROOT, Images
+from tests.testbed.scripted_api_server import ApiServerThread
 
 UID = 10001
 READY_WITHIN_SECONDS = 60.0

@@ -13,8 +13,8 @@ from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
 from leadsman.state.records import BindFailure, decode_record
 from leadsman.state.store import Unavailable as Away
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.memory_store import MemoryStore
+from tests.testbed.scripted_api_server import FakeApiServer
 
 REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
 

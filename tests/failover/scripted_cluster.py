@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
+from tests.testbed.scripted_api_server import ApiServerThread
 
 
 class ScriptedCluster(AgentCluster):

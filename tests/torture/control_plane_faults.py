@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 from tests.torture.cluster import CALM_LOAD, HOT_LOAD, Cluster
 from tests.torture.etcd_faults import kill_etcd, start_etcd
 from tests.torture.log import LeaseWritten

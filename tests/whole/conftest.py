@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
+from tests.testbed.scripted_api_server import ApiServerThread
 
 QUICK = ["--push-interval-seconds", "1", "--call-timeout-seconds", "1", "--probe-interval-seconds", "0.2"]
 

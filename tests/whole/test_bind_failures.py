@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess

@@ -14,7 +14,7 @@ from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, en
 from leadsman.state.store import Put
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer, RecordedRequest
+from tests.testbed.scripted_api_server import ApiServerThread, FakeApiServer, RecordedRequest
 
 if TYPE_CHECKING:
     from tests.leadsman_process import LeadsmanProcess

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 from website.metrics_page import Family as Documented
 from website.metrics_page import metric_families
 

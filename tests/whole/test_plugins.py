@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

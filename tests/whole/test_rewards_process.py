@@ -5,7 +5,7 @@ import json
 from typing import TYPE_CHECKING
 
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

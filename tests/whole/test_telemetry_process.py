@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 BODY = {"Pod": {"metadata": {"name": "pod", "namespace": "default", "labels": {"telemetry-policy": "p"}}}}

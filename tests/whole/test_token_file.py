@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

@@ -18,7 +18,7 @@ from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say, why_onl
 from leadsman.cli.demo.simulated_cluster import LEASE_SECONDS, SimulatedCluster
 from leadsman.runtime.text_table import align_columns
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.fake_api_server import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer
 
 MEMORY_GIB = {"edge-1": 8, "edge-2": 8, "edge-3": 8, "cloud": 64}
 RTT_MS = {
@@ -49,7 +49,7 @@ def run(page: PageAddress) -> None:
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     if missing := why_only_loopback("failover"):
         raise DemoFailed(f"a node is killed by cutting its network, and this machine refuses namespaces: {missing}")
-    with ApiServerThread() as api, House(page, list(MEMORY_GIB), RTT_MS) as house:
+    with ApiServerThread(FakeApiServer()) as api, House(page, list(MEMORY_GIB), RTT_MS) as house:
         demo = FailoverDemo(api, house)
         demo.start(api.url)
         demo.place()
@@ -60,7 +60,7 @@ def run(page: PageAddress) -> None:
 class FailoverDemo:
     """The demo's parts, each with its screen."""
 
-    def __init__(self, api: ApiServerThread, demo: House) -> None:
+    def __init__(self, api: ApiServerThread[FakeApiServer], demo: House) -> None:
         self._house = demo
         self._cluster = SimulatedCluster(api, MEMORY_GIB, "cloud")
         self._controller = f"http://127.0.0.1:{free_ports(1)[0]}"

@@ -15,7 +15,7 @@ from leadsman.cli.demo import scheduler_request
 from leadsman.cli.demo.house import DemoFailed, House, PageAddress, say
 from leadsman.cli.demo.simulated_cluster import SimulatedCluster
 from leadsman.runtime.text_table import align_columns, unescaped
-from leadsman.testbed.fake_api_server import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer
 
 NODES = tuple(f"node-{number}" for number in range(1, 7))
 WORST_NODE, BAD_NODE = NODES[:2]
@@ -41,7 +41,7 @@ RECOVER_WITHIN_SECONDS, READY_WITHIN_SECONDS = 180.0, 60.0
 def run(page: PageAddress) -> None:
     """DemoFailed, or what testbed raises when this machine cannot do it."""
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
-    with ApiServerThread() as api, House(page, NODES, None) as demo:
+    with ApiServerThread(FakeApiServer()) as api, House(page, NODES, None) as demo:
         often = ("--probe-interval-seconds=1", "--window-seconds=10", "--health-summary-seconds=1")
         demo.start_agents("--kube-api", api.url, f"--half-life-seconds={HALF_LIFE_SECONDS}", *often)
         cluster = SimulatedCluster(api, dict.fromkeys(NODES, 64))

@@ -13,7 +13,7 @@ from typing import Any
 from leadsman.cli.demo import scheduler_request
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE, POD_TEMPLATE_HASH_LABEL
 from leadsman.testbed.api_objects import ObjectPath
-from leadsman.testbed.fake_api_server import ApiServerThread
+from leadsman.testbed.fake_api_server import ApiServerThread, FakeApiServer
 
 GIB = 1 << 30
 LEASE_SECONDS, RENEW_SECONDS = 8, 2.0
@@ -30,7 +30,7 @@ class SimulatedCluster:
     dead: nodes whose kubelet does not renew its Lease any more.
     """
 
-    def __init__(self, api: ApiServerThread, memory_gib: Mapping[str, int], cloud: str = "") -> None:
+    def __init__(self, api: ApiServerThread[FakeApiServer], memory_gib: Mapping[str, int], cloud: str = "") -> None:
         self.extender, self.faults, self.crashes, self.dead = "", dict[str, float](), Counter[str](), set[str]()
         self._api, self._memory_gib, self._rng = api, memory_gib, Random(1)
         self._deployments: dict[str, tuple[Mapping[str, str], int]] = {}

@@ -12,8 +12,8 @@ from agent.pods.monitor import PodMonitor, PodSettings
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
 from leadsman.state.records import Identity
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.memory_store import MemoryStore
+from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 

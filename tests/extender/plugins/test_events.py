@@ -9,8 +9,8 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.extender.plugins.conftest import NODES, policy
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

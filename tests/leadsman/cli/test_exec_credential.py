@@ -13,7 +13,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 
 @pytest.fixture

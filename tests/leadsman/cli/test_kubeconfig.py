@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import EXIT_FAILED, main
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 
 @pytest.fixture

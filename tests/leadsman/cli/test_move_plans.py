@@ -21,8 +21,8 @@ from leadsman.published.moves import MOVES, MoveProgress, MoverState, Outcome, P
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
-from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.installed_package import install_picky
+from tests.testbed.scripted_api_server import ApiServerThread
 
 GIB = 2**30
 OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
-from leadsman.testbed.fake_api_server import ApiServerThread
+from tests.testbed.scripted_api_server import ApiServerThread
 
 DEPLOYMENT = """
 kind: Deployment

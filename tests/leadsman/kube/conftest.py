@@ -14,8 +14,8 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.leadsman.kube.watched_pods import WEB, pod
+from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 

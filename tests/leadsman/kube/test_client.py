@@ -11,7 +11,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -12,8 +12,8 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

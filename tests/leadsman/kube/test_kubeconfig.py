@@ -12,8 +12,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.certificates import CertificateAuthority
+from tests.testbed.scripted_api_server import FakeApiServer
 
 
 def encoded(text):

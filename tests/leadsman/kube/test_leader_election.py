@@ -6,7 +6,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
 from leadsman.kube.resources import LEASES
 from leadsman.testbed.api_objects import parse_path
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 PATH = LEASES.path("leadsman", "c")
 

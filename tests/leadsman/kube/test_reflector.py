@@ -11,8 +11,8 @@ from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.leadsman.kube.watched_pods import NEW, WEB, pod
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -15,8 +15,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound, Unavailable
 from leadsman.kube.objects import Pod
 from leadsman.kube.resources import PODS
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.certificates import CertificateAuthority, PemPair
+from tests.testbed.scripted_api_server import FakeApiServer
 
 NOW = datetime.now(UTC)
 OLD, NEW = CertificateAuthority("old"), CertificateAuthority("new")

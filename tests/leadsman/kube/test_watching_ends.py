@@ -8,8 +8,8 @@ import pytest
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.leadsman.kube.watched_pods import NEW, WEB, pod, versions
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

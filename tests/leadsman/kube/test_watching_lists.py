@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.kube.object_changes import ChangeType
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.leadsman.kube.watched_pods import NEW, PODS_OF_DEFAULT, pod, versions
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

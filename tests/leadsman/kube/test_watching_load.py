@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.kube import client
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"

@@ -26,7 +26,7 @@ from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Re
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

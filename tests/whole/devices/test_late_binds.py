@@ -15,8 +15,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from leadsman.testbed.etcd import Etcd
-from leadsman.testbed.fake_api_server import ApiServerThread
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.scripted_api_server import ApiServerThread
 from tests.whole.devices.device_cluster import VF, Reports, link
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.sources.cluster.self_healing_follower import BackupFollower
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -15,8 +15,8 @@ from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess, access_from_url
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower, read_cluster
-from leadsman.testbed.fake_api_server import FakeApiServer
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

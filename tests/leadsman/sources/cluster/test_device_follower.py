@@ -11,7 +11,7 @@ from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.device_follower import DeviceFollower
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

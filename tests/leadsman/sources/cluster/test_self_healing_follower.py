@@ -12,7 +12,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until

@@ -15,7 +15,7 @@ from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.state.etcd_http import EtcdAccess as Etcd
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/namespaces/default/jobs"

@@ -10,7 +10,7 @@ import pytest
 from leadsman.decision.telemetry.taspolicy import PolicyKey
 from leadsman.kube.access import ApiAccess
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
-from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.testbed.scripted_api_server import FakeApiServer
 
 BASE = "/apis/telemetry.intel.com/v1alpha1/namespaces"
 P = PolicyKey("ns", "p")
