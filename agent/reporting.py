@@ -137,11 +137,10 @@ def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
     """Ignores which nodes are nearest: they change with every microsecond, and those written last are near enough."""
     if before.coordinate is None or after.coordinate is None:
         return before != after
-    where = (before.address, before.zone, before.rack) != (after.address, after.zone, after.rack)
     new = len(before.near) < len(after.near)
     band_ms = max(COORDINATE_BAND_MS, COORDINATE_BAND_REACHES * (after.reach_ms or 0.0))
     return (
-        where
+        before.address != after.address
         or new
         or _shift_ms(before.coordinate, after.coordinate) > band_ms
         or abs(before.coordinate.error - after.coordinate.error) > ERROR_BAND_RATIO

@@ -277,7 +277,7 @@ class AgentComponents:
             Latency: build_latency_record(self.prober.stats.latencies(now), first),
             Reachability: build_reachability_record(self.prober.stats.reachability(now)),
             Hardware: self.hardware.record(now),
-            RingEntry: self.peer_refresher.ring_entry(settings.address, settings.zone, settings.rack),
+            RingEntry: self.peer_refresher.ring_entry(settings.address),
         }
 
     def _pods(self) -> PodMonitor | None:

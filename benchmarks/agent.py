@@ -183,7 +183,7 @@ async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
     puts = []
     for number, address in enumerate(addresses):
         there = RingCoordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
-        entry = RingEntry(address, "zone-a", coordinate=there, reach_ms=5.0)
+        entry = RingEntry(address, coordinate=there, reach_ms=5.0)
         puts.append(Put(keys.record_key(f"node-{number:05}", RingEntry), encode_record(entry)))
     try:
         await store.write(puts)

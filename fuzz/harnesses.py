@@ -97,9 +97,6 @@ def _key(raw: bytes) -> None:
     parsed = keys.parse(key)
     assert parsed is None or str(parsed) == key
     keys.parse_ring_key(key)
-    keys.rewards_prefix_of(key)
-    for skip_rewards in (True, False):
-        assert keys.next_record_key(key, skip_rewards=skip_rewards) > key or not key.startswith(keys.NODES_PREFIX)
 
 
 def _etcd(data: bytes) -> None:

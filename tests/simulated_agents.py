@@ -279,9 +279,8 @@ class SimulatedAgent:
         self._world.schedule(self._world.now, self._report_once)
 
     def _records(self) -> NodeRecords:
-        place = self._world.network.zone(self.name)
         latency = Latency({name: self._window(name) for name in self.measured_peers()})
-        return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1", place, "")}
+        return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1")}
 
     async def _lost_claim(self, seconds: float) -> None:
         raise NodeAlreadyOwned(f"agent {self.name} lost its claim: two agents share one name")

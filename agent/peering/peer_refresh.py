@@ -65,8 +65,6 @@ class OwnCoordinate:
 
     def update(self, name: str, rtt_ms: float) -> None:
         """Moves the coordinate by a peer's reply."""
-        if not vivaldi.MIN_RTT_MS <= rtt_ms <= vivaldi.MAX_RTT_MS:
-            return
         replies = self._replies.setdefault(name, deque(maxlen=_MEDIAN_OF_REPLIES))
         replies.append(rtt_ms)
         used, there = self._uses.get(name, 0), self._peers.get(name)
@@ -264,7 +262,7 @@ class PeerRefresher:
         """Says how much rarer agents ask etcd than in a small cluster."""
         return self.timing().push_interval_seconds / self.settings.timing.push_interval_seconds
 
-    def ring_entry(self, address: str, zone: str, rack: str) -> RingEntry:
+    def ring_entry(self, address: str) -> RingEntry:
         """This node's entry on the ring."""
         here = self.own_coordinate.current
         nearest = self.selection.candidates.by_distance(here)[:REACH_RANK]
@@ -275,7 +273,7 @@ class PeerRefresher:
         )
         reach_ms = round(min(nearest[-1][0], vivaldi.MAX_RTT_MS), 3) if nearest else None
         near = sorted(name for _, name in nearest[:MAX_PUBLISHED_NEAR])  # so that the same set is the same entry
-        return RingEntry(address, zone, rack, coordinate, reach_ms, tuple(near))
+        return RingEntry(address, coordinate, reach_ms, tuple(near))
 
     def refresh_seconds(self) -> float:
         """Seconds to the next read. Fewer while there is no peer: where all start at once, the first read is early."""

@@ -43,7 +43,6 @@ _FIRST_BACKOFF_SECONDS = 0.2
 class ProbeRequestHandler:
     """Watches and serves this node's requests.
 
-    list: the requests in etcd, with how often they were too many.
     result_counts: requests by result, since the start, for metrics.
     """
 
@@ -64,7 +63,7 @@ class ProbeRequestHandler:
         self._clock, self._answer_seconds = clock, timeout_seconds + ANSWER_MARGIN_SECONDS
         self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
         self._prefix = keys.probes_prefix(peer_refresher.selection.own_name)
-        self.list = CappedList(store, self._prefix, MAX_LISTED)
+        self._list = CappedList(store, self._prefix, MAX_LISTED)
         self._problem = ProblemLog(
             log,
             "agent cannot watch probe requests in etcd; it tries again",
@@ -103,7 +102,7 @@ class ProbeRequestHandler:
 
     async def _follow(self) -> None:
         """Serves requests that stand already, as long as their leases last, and then new ones."""
-        listing = await self.list.read()
+        listing = await self._list.read()
         await self.serve(_targets(listing.items))
         async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster_id)) as batches:
             async for batch in batches:
@@ -138,9 +137,4 @@ def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
 
 
 def peering_metrics(requests: ProbeRequestHandler) -> Iterator[Metric]:
-    yield counter(
-        "leadsman_probe_request_lists_cut",
-        "Reads of this node's probe requests from etcd that left some out, because they are too many.",
-        requests.list.cuts,
-    )
     yield counter("leadsman_probe_requests", "Requests to probe a pair, by result.", requests.result_counts, "result")

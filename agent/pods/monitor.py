@@ -246,16 +246,6 @@ def pod_metrics(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator
     )
     yield counter("leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", persistence.writes)
     yield counter("leadsman_rewards_write_failures", "Writes of rewards that failed.", persistence.failures)
-    yield counter(
-        "leadsman_reward_lists_cut",
-        "Reads of this node's rewards from etcd that left some out, because they are too many.",
-        persistence.list.cuts,
-    )
-    yield counter(
-        "leadsman_bind_failure_lists_cut",
-        "Reads of this node's bind failures from etcd that left some out, because they are too many.",
-        monitor.bind_failures.list.cuts,
-    )
     yield gauge(
         "leadsman_reward_plugin_active",
         "1 while the last call of the reward plugin gave costs, 0 while it fails or rests.",

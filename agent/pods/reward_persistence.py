@@ -49,7 +49,6 @@ _RETRY_SECONDS = (1.0, 5.0)
 class RewardPersistence:
     """Writes what changed in a ledger, and reads back what an earlier agent wrote.
 
-    list: the rewards in etcd, with how often they were too many.
     writes, failures: since the start, for metrics.
     problem: why the last read or write failed.
     """
@@ -68,7 +67,7 @@ class RewardPersistence:
         """
         self.store, self._node, self._ownership, self._rng = store, node, ownership, rng
         self._fence = fence
-        self.list = CappedList(store, keys.rewards_prefix(node), NodeLimits().pod_types)
+        self._list = CappedList(store, keys.rewards_prefix(node), NodeLimits().pod_types)
         self._written: dict[str, Reward] = {}
         self._claim: NodeOwnership | None = None
         self.writes, self.failures = 0, 0
@@ -146,7 +145,7 @@ class RewardPersistence:
         """The shards of counted totals, by their names, and the rewards, at one revision."""
         shards = [keys.counted_totals_key(self._node, shard) for shard in keys.COUNTED_SHARDS]
         listings = await self.store.read_ranges([KeyRange.single_key(key) for key in shards])
-        rewards = await self.list.read(listings[0].revision)
+        rewards = await self._list.read(listings[0].revision)
         return [item for listing in listings for item in listing.items], rewards.items
 
     def _restored(
@@ -229,11 +228,10 @@ class BindFailureCounter:
     """Counts binds to this node that failed, from the records that the extender writes: pods that never came here.
 
     Each is counted once: its key is deleted in the transaction that saves the reward it changed.
-    list: the records, with how often they were too many.
     """
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
-        self.list, self._rng = CappedList(store, keys.bind_failures_prefix(node), MAX_LISTED), rng or Random()
+        self._list, self._rng = CappedList(store, keys.bind_failures_prefix(node), MAX_LISTED), rng or Random()
         self._problem = ProblemLog(
             log,
             "agent cannot read bind failures from etcd; it tries again",
@@ -254,7 +252,7 @@ class BindFailureCounter:
 
     async def poll(self, ledger: IncidentLedger) -> None:
         """Counts what is new and forgets what is gone from etcd."""
-        listing = await self.list.read()
+        listing = await self._list.read()
         for key in _gone(listing, ledger):
             del ledger.counted_bind_failures[key]
         room = MAX_UNSAVED - sum(not saved for saved in ledger.counted_bind_failures.values())

@@ -100,9 +100,9 @@ BYTES_PER_SECOND, BYTES_AT_ONCE = 8192.0, 1 << 20
 LEASES_PER_SECOND, LEASES_AT_ONCE = 0.1, 10
 """Of one agent, which has one lease, and takes another only when it lost that."""
 
-LASTING_KEYS = 1100
-"""That one agent may write without a lease, and with no more deleted since: rewards of 512 pod types, 16 shards of what
-was counted, and as many again that came while others went."""
+MOST_KEYS = 1100
+"""That one agent may have written and not deleted since: its node's few records, rewards of 512 pod types, 16 shards of
+what was counted, and as many again that came while others went."""
 
 STREAMS_AT_ONCE = 8
 _MOST_TOKENS, _MOST_ADDRESSES = 20_000, 10_000
@@ -117,7 +117,7 @@ class Client:
         self._requests = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE, clock)
         self._bytes = TokenBucket(BYTES_PER_SECOND, BYTES_AT_ONCE, clock)
         self._leases = TokenBucket(LEASES_PER_SECOND, LEASES_AT_ONCE, clock)
-        self._lasting: set[bytes] = set()
+        self._written: set[bytes] = set()
 
     def take_request(self) -> None:
         """Before its body is read. TooMuch."""
@@ -136,10 +136,10 @@ class Client:
             raise TooMuch(f"{self.role.name} sends more than {BYTES_PER_SECOND:g} bytes a second")
         if path == "/v3/lease/grant" and not self._leases.try_take():
             raise TooMuch(f"{self.role.name} takes more leases than one in {1 / LEASES_PER_SECOND:g} s")
-        lasting = (self._lasting - request.deleted) | request.lasting
-        if len(lasting) > LASTING_KEYS:
-            raise TooMuch(f"{self.role.name} writes more than {LASTING_KEYS} keys without a lease")
-        self._lasting = lasting
+        written = (self._written - request.deleted) | request.written
+        if len(written) > MOST_KEYS:
+            raise TooMuch(f"{self.role.name} writes more than {MOST_KEYS} keys")
+        self._written = written
 
 
 class Clients:

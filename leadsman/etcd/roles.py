@@ -201,10 +201,10 @@ class WatchBody(_Strict, frozen=True):
 
 
 class Authorised(Struct, frozen=True):
-    """A request that may be sent. lasting, deleted: keys that it writes without a lease, and that it deletes."""
+    """A request that may be sent. written, deleted: keys that it writes, and that it deletes."""
 
     body: bytes
-    lasting: frozenset[bytes] = frozenset()
+    written: frozenset[bytes] = frozenset()
     deleted: frozenset[bytes] = frozenset()
 
 
@@ -244,10 +244,9 @@ def _watch(role: Role, body: WatchBody) -> Authorised:
 def _transaction(role: Role, body: TransactionBody) -> Authorised:
     for compared in body.compare:
         _check_read(role, compared.key)
-    puts = list(_checked_puts(role, body))
-    lasting = frozenset(put.key for put in puts if put.lease == "0")
+    written = frozenset(put.key for put in _checked_puts(role, body))
     deletes = (each.request_delete_range for each in body.operations())
-    return _authorised(body, lasting, frozenset(each.key for each in deletes if each))
+    return _authorised(body, written, frozenset(each.key for each in deletes if each))
 
 
 def _checked_puts(role: Role, body: TransactionBody) -> Iterator[PutBody]:
@@ -291,9 +290,9 @@ def _check_lease(role: Role, lease: str) -> None:
 
 
 def _authorised(
-    body: _Strict, lasting: frozenset[bytes] = frozenset(), deleted: frozenset[bytes] = frozenset()
+    body: _Strict, written: frozenset[bytes] = frozenset(), deleted: frozenset[bytes] = frozenset()
 ) -> Authorised:
-    return Authorised(msgspec.json.encode(body), lasting, deleted)
+    return Authorised(msgspec.json.encode(body), written, deleted)
 
 
 def _text(key: bytes) -> str:

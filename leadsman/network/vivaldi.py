@@ -11,7 +11,7 @@ that an agent can afford it.
 """
 
 from collections.abc import Iterable, Sequence
-from math import dist, hypot, isfinite
+from math import dist, hypot
 from random import Random
 
 from msgspec import Struct
@@ -68,25 +68,14 @@ def estimate_ms(one: Coordinate, other: Coordinate) -> float:
     return adjusted if adjusted > 0 else plain
 
 
-def is_valid(one: Coordinate) -> bool:
-    """Tells whether the coordinate is finite, at most a minute from everything, and of our dimensions."""
-    numbers = (*one.point, one.height, one.adjustment, one.error)
-    return (
-        len(one.point) == DIMENSIONS
-        and all(isfinite(number) and abs(number) <= MAX_RTT_MS for number in numbers)
-        and one.height >= 0
-        and one.error >= 0
-    )
-
-
 def update(own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random) -> VivaldiState:
-    """`own` after one round trip to `peer`. An invalid sample moves nothing.
+    """Returns `own` after one round trip to `peer`. A round trip that makes no sense moves nothing.
 
     Whatever the peer claims, one update moves the point by at most MOVE_GAIN times the pull that MAX_PULL_RATIO
     allows, plus gravity; the other k - 1 peers outvote it. Before the window is full, it moves by at most MOVE_GAIN
     times the round trip.
     """
-    if not (MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer)):
+    if not MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS:
         return own
     residual = rtt_ms - _unadjusted_ms(own.coordinate, peer)
     weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms)

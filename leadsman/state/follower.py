@@ -21,50 +21,31 @@ from leadsman.state.store import (
     KeyRange,
     Listing,
     Store,
-    StoredItem,
     StoreError,
     Updated,
 )
 
-# Lists the records of all nodes page by page, and skips what no reader keeps instead of reading it.
 
-
-async def node_pages(store: Store, prefix: str, limits: NodeLimits) -> AsyncGenerator[Listing]:
-    """The nodes' records under `prefix`, page by page, all at the revision of the first. Raises StoreErrors; Compacted
+async def node_pages(store: Store, prefix: str) -> AsyncGenerator[Listing]:
+    """Lists the records under `prefix` page by page, all at the revision of the first. Raises StoreErrors; Compacted
     when it takes too long. Close it (`contextlib.aclosing`).
 
-    The store reads the next page while the caller works on this one. Of a node with too many rewards, one page more
-    than the limit is read at most.
+    The store reads the next page while the caller works on this one.
     """
-    end, rewards_seen = prefix_end(prefix.encode()).decode(), _RewardsSeen()
+    end = prefix_end(prefix.encode()).decode()
     next_page = asyncio.create_task(store.read_page(KeyRange(prefix, end, PAGE_KEYS)))
     try:
         while True:
             page = await next_page
             if page.more:
-                crowded = rewards_seen.count(page.items) > limits.pod_types
-                start = keys.next_record_key(page.items[-1].key, skip_rewards=crowded)
-                next_page = asyncio.create_task(store.read_page(KeyRange(start, end, PAGE_KEYS), page.revision))
+                rest = KeyRange(f"{page.items[-1].key}\0", end, PAGE_KEYS)
+                next_page = asyncio.create_task(store.read_page(rest, page.revision))
             yield page
             if not page.more:
                 return
     finally:
         next_page.cancel()
         await asyncio.gather(next_page, return_exceptions=True)
-
-
-class _RewardsSeen:
-    """Counts the keys under the rewards of the node that a page ends in, over the pages that it fills."""
-
-    def __init__(self) -> None:
-        self._prefix, self._keys = "", 0
-
-    def count(self, page: tuple[StoredItem, ...]) -> int:
-        prefix = keys.rewards_prefix_of(page[-1].key)
-        here = sum(item.key.startswith(prefix) for item in page) if prefix else 0
-        self._keys = here + (self._keys if prefix == self._prefix else 0)
-        self._prefix = prefix
-        return self._keys
 
 
 LONGEST_PAUSE_SECONDS = 4.0
@@ -143,7 +124,7 @@ class Follower:
     async def _list(self, store: Store) -> int:
         """Replaces the snapshot. A page is decoded while etcd reads the next one, in slices with turns for others."""
         listed = ListedSnapshot(self._limits)
-        async with aclosing(node_pages(store, self._prefix, self._limits)) as pages:
+        async with aclosing(node_pages(store, self._prefix)) as pages:
             async for page in pages:
                 for begin in range(0, len(page.items), SLICE_CHANGES):
                     listed.take(page.items[begin : begin + SLICE_CHANGES])

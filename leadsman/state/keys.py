@@ -161,27 +161,6 @@ def _parse_pod_type(text: str) -> str | None:
     return intern(text) if is_pod_type(text) else None
 
 
-def rewards_prefix_of(raw: str) -> str:
-    """The prefix of a node's rewards when the key is under one, even if it is no reward's; else ""."""
-    node, slash, rest = raw.removeprefix(NODES_PREFIX).partition("/")
-    under = raw.startswith(NODES_PREFIX) and slash and rest.startswith(f"{REWARDS_KIND}/")
-    return f"{NODES_PREFIX}{node}/{REWARDS_KIND}/" if under else ""
-
-
-def next_record_key(raw: str, *, skip_rewards: bool) -> str:
-    """Where to go on reading after `raw`: the next key, or, where `raw` is no record's, the next that may be one.
-
-    skip_rewards: no more rewards of this node.
-    """
-    node, slash, rest = raw.removeprefix(NODES_PREFIX).partition("/")
-    is_reward = rest.startswith(f"{REWARDS_KIND}/")
-    if not raw.startswith(NODES_PREFIX) or not slash or rest in RECORD_BY_KIND or (is_reward and not skip_rewards):
-        return f"{raw}\0"
-    kinds = (*sorted(RECORD_BY_KIND), f"{REWARDS_KIND}/") if is_node_name(node) else ()
-    later = next((f"/{kind}" for kind in kinds if kind > rest), "0")  # "0" is the character after "/".
-    return f"{NODES_PREFIX}{node}{later}"
-
-
 def ring_position(name: str) -> int:
     """A node's position on the ring, 0..RING_SIZE - 1."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")

@@ -172,8 +172,6 @@ class RingEntry(Record, frozen=True):
     """
 
     address: Annotated[str, Meta(min_length=1, max_length=253)]
-    zone: ShortText = ""
-    rack: ShortText = ""
     coordinate: RingCoordinate | None = None
     reach_ms: RttMs | None = None
     near: Annotated[tuple[ShortText, ...], Meta(max_length=8)] = ()

@@ -1,37 +1,16 @@
 """Whose a node is: one agent writes it, until its lease is over. On the verified memory store."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from agent.node_ownership import NodeAlreadyOwned, claim_node
 from leadsman.state import keys
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, RingEntry, decode_record, encode_record
+from leadsman.state.records import Identity, RingEntry, decode_record, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import PreconditionFailed, Put, StoredItem, StoreError
-from tests.agent.conftest import NODE
-
-if TYPE_CHECKING:
-    from tests.agent.conftest import World
+from tests.agent.conftest import NODE, World
 
 
-async def test_a_lost_lease_is_claimed_again_with_a_larger_epoch(world: "World") -> None:
-    reporter = world.reporter()
-    await reporter.report()
-    first = (await world.stored())[Identity]
-    world.now += 31
-    world.rounds += 1
-    with pytest.raises(StoreError):
-        await reporter.report()
-    await reporter.report()
-    stored = await world.stored()
-    assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
-    assert isinstance(first, Identity)
-    assert isinstance(stored[Identity], Identity)
-    assert stored[Identity].epoch > first.epoch
-
-
-async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: "World") -> None:
+async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: World) -> None:
     holder = world.reporter("uid-1")
     await holder.report()
 
@@ -46,7 +25,7 @@ async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: "World") 
     assert holder.ownership is not None
 
 
-async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(world: "World") -> None:
+async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(world: World) -> None:
     await world.reporter("uid-1").report()
     reporter = world.reporter("uid-2")
     await reporter.report()
@@ -56,7 +35,7 @@ async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(wor
     assert world.now <= ReportTiming().lease_seconds + 2
 
 
-async def test_two_agents_never_write_one_node(world: "World") -> None:
+async def test_two_agents_never_write_one_node(world: World) -> None:
     """A frozen agent that wakes after another has claimed its node writes nothing."""
     frozen = world.reporter("uid-1")
     await frozen.report()
@@ -69,7 +48,7 @@ async def test_two_agents_never_write_one_node(world: "World") -> None:
     assert await world.revisions() == before
 
 
-async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: "World") -> None:
+async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: World) -> None:
     reporter = world.reporter("uid-1")
     await reporter.report()
     await world.store.write([Put(keys.record_key(NODE, Identity), encode_record(Identity("uid-2", 9, "10.0.0.2")))])
@@ -80,9 +59,9 @@ async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives
 
 
 async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_goes_with_the_lease(
-    world: "World",
+    world: World,
 ) -> None:
-    entry = RingEntry("10.0.0.1", "zone-a")
+    entry = RingEntry("10.0.0.1")
     held = await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
     items = {item.key: item for prefix in (keys.RING_PREFIX, keys.NODES_PREFIX) for item in await listed(world, prefix)}
     ring, identity = items[keys.record_key(NODE, RingEntry)], items[keys.record_key(NODE, Identity)]
@@ -92,5 +71,5 @@ async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_
     assert await listed(world, keys.RING_PREFIX) == ()
 
 
-async def listed(world: "World", prefix: str) -> tuple[StoredItem, ...]:
+async def listed(world: World, prefix: str) -> tuple[StoredItem, ...]:
     return (await world.store.read_prefix(prefix)).items

@@ -55,7 +55,7 @@ def test_hardware_is_written_when_a_value_left_its_band(name: str, before: float
 
 def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> RingEntry:
     there = RingCoordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
-    return RingEntry("10.0.0.1", "z", "r", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
+    return RingEntry("10.0.0.1", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,7 @@ def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **m
         (entry(near=("a", "c")), False),
         (entry(near=("a", "b", "c")), True),
         (entry(coordinate=None), True),
-        (RingEntry("10.0.0.2", "z", "r", entry().coordinate, 4.0, ("a", "b")), True),
-        (RingEntry("10.0.0.1", "z", "s", entry().coordinate, 4.0, ("a", "b")), True),
+        (RingEntry("10.0.0.2", entry().coordinate, 4.0, ("a", "b")), True),
     ],
 )
 def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: RingEntry, written: bool) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from agent.reporting import MAX_BACKOFF_SECONDS, LoopLiveness
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable
-
-if TYPE_CHECKING:
-    from tests.agent.conftest import World
+from tests.agent.conftest import World
 
 
-async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(world: "World") -> None:
+async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(world: World) -> None:
     await world.reporter().report()
     stored, revisions = await world.stored(), await world.revisions()
     assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
@@ -25,7 +23,7 @@ async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(worl
     assert await world.stored() == {}
 
 
-async def test_unchanged_records_are_not_written_again_and_the_heartbeat_is(world: "World") -> None:
+async def test_unchanged_records_are_not_written_again_and_the_heartbeat_is(world: World) -> None:
     reporter = world.reporter()
     await reporter.report()
     before = await world.revisions()
@@ -38,7 +36,7 @@ async def test_unchanged_records_are_not_written_again_and_the_heartbeat_is(worl
     assert (await world.stored())[Hardware] == Hardware({"load1": 2.0})
 
 
-async def test_what_is_not_known_any_more_goes(world: "World") -> None:
+async def test_what_is_not_known_any_more_goes(world: World) -> None:
     reporter = world.reporter()
     await reporter.report()
     world.said[Hardware] = None
@@ -46,7 +44,7 @@ async def test_what_is_not_known_any_more_goes(world: "World") -> None:
     assert Hardware not in await world.stored()
 
 
-async def test_after_a_failed_write_everything_is_said_again(world: "World") -> None:
+async def test_after_a_failed_write_everything_is_said_again(world: World) -> None:
     """The write may have been done: comparing with what was said before it would keep a value that is not so."""
     reporter = world.reporter()
     await reporter.report()
@@ -60,7 +58,7 @@ async def test_after_a_failed_write_everything_is_said_again(world: "World") -> 
 
 
 async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
-    world: "World", monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A member of etcd that hangs keeps the request, and the next report goes to another member."""
     reporter = world.reporter()
@@ -83,7 +81,7 @@ async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
     assert await world.revisions() == newest
 
 
-async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") -> None:
+async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: World) -> None:
     reporter = world.reporter()
     world.rounds = 1
     await reporter.report()
@@ -97,7 +95,7 @@ async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: "World") 
 
 @pytest.mark.parametrize(("push", "reports_a_renewal"), [(5.0, 1), (10.0, 3), (30.0, 3)])
 async def test_a_lease_outlives_the_trust_in_the_last_report(
-    world: "World", monkeypatch: pytest.MonkeyPatch, push: float, reports_a_renewal: int
+    world: World, monkeypatch: pytest.MonkeyPatch, push: float, reports_a_renewal: int
 ) -> None:
     """A node is stale before it vanishes, whichever report was its last. At 5 s it has vanished after 20 s."""
     world.timing, renewed, keep_alive = ReportTiming(push), list[int](), world.store.keep_alive
@@ -121,19 +119,19 @@ async def test_a_lease_outlives_the_trust_in_the_last_report(
     assert ReportTiming().lease_seconds == 20
 
 
-async def test_failures_back_off_with_full_jitter(world: "World") -> None:
+async def test_failures_back_off_with_full_jitter(world: World) -> None:
     waits = await waits_after(Unavailable("down"), world)
     assert max(waits) <= MAX_BACKOFF_SECONDS
     assert max(waits) > 0.9 * MAX_BACKOFF_SECONDS
     assert min(waits) < 0.1 * MAX_BACKOFF_SECONDS
 
 
-async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: "World") -> None:
+async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: World) -> None:
     waits = await waits_after(Unavailable("down"), world, ReportTiming(push_interval_seconds=25.0))
     assert 0.9 * 5 * MAX_BACKOFF_SECONDS < max(waits) <= 5 * MAX_BACKOFF_SECONDS
 
 
-async def test_a_full_store_is_asked_at_the_rate_of_reports(world: "World") -> None:
+async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> None:
     """No storm while it is full, and within the promise once it has room: docs/troubleshooting.md."""
     waits = await waits_after(OutOfSpace("full"), world)
     push_interval_seconds = world.timing.push_interval_seconds
@@ -141,7 +139,7 @@ async def test_a_full_store_is_asked_at_the_rate_of_reports(world: "World") -> N
     assert max(waits) <= 1.1 * push_interval_seconds
 
 
-async def waits_after(failure: StoreError, world: "World", later: ReportTiming | None = None) -> list[float]:
+async def waits_after(failure: StoreError, world: World, later: ReportTiming | None = None) -> list[float]:
     async def sleep(seconds: float) -> None:
         await world.sleep(seconds)
         if len(world.slept) > 300:

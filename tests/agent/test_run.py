@@ -5,7 +5,6 @@ import logging
 import time
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +14,8 @@ from agent.run import URGENT_REPORTS_BURST, AgentComponents, AgentSettings, Urge
 from leadsman.kube.access import ApiAccess
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, ProbeMethod
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 
 async def test_a_peer_that_falls_silent_has_the_ring_read_soon_and_a_report_sent() -> None:
@@ -49,7 +46,7 @@ class Reports:
         self.count += 1
 
 
-async def test_requests_are_reports_until_the_burst_is_spent_and_then_wait_for_their_turn(until: "Until") -> None:
+async def test_requests_are_reports_until_the_burst_is_spent_and_then_wait_for_their_turn(until: Until) -> None:
     reports = Reports()
     task = asyncio.create_task(reports.urgent.run())
     for done in range(1, URGENT_REPORTS_BURST + 1):

@@ -6,7 +6,6 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,9 +19,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.report_timing import ReportTiming
 from leadsman.testbed.etcd import Etcd
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
+from tests.conftest import Until
 
 BACK_WITHIN_SECONDS = 20.0
 
@@ -33,7 +30,7 @@ async def stored_keys(store: EtcdStore) -> set[str]:
 
 @pytest.mark.slow
 async def test_records_and_rewards_are_back_and_nobody_is_accused_of_having_written(
-    tmp_path: Path, until: "Until", caplog: pytest.LogCaptureFixture
+    tmp_path: Path, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with Etcd(tmp_path / "data") as etcd:

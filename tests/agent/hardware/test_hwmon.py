@@ -1,10 +1,6 @@
-from typing import TYPE_CHECKING
-
 from agent.hardware import hwmon
 from agent.hardware.reading import Measured, run_collector
-
-if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import Tree
+from tests.agent.hardware.conftest import Tree
 
 
 def test_cores_are_kept_where_the_chip_has_no_package_sensor() -> None:
@@ -12,7 +8,7 @@ def test_cores_are_kept_where_the_chip_has_no_package_sensor() -> None:
     assert hwmon.redundant_sensors({"temp1": "Package id 0", "temp2": "Core 0"}) == {"temp2"}
 
 
-def test_one_broken_sensor_leaves_the_others(tree: "Tree") -> None:
+def test_one_broken_sensor_leaves_the_others(tree: Tree) -> None:
     chip = "sys/class/hwmon/hwmon0"
     roots = tree({f"{chip}/name": "x", f"{chip}/temp1_input": "??", f"{chip}/temp2_input": "41000"})
     outcome = run_collector(hwmon.collect_hwmon, roots, lambda: 0.0)

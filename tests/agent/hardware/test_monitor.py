@@ -95,29 +95,6 @@ async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor,
     assert isinstance((await monitor.run_round()).outcomes["hwmon4"], Measured)
 
 
-async def test_the_pause_doubles_while_it_stays_slow(clock, caplog: pytest.LogCaptureFixture) -> None:
-    """A collector that always finishes after its deadline, and overruns again."""
-    released = threading.Event()
-
-    def slow(roots):
-        released.wait(60)
-        return []
-
-    monitor = HardwareMonitor(HostRoots(), collectors={"slow": slow}, clock=clock, deadline_seconds=DEADLINE)
-
-    async def overruns_in_the_next_round() -> int:
-        found = (await monitor.run_round()).outcomes["slow"].overruns
-        released.set()
-        for thread in threads():
-            thread.join(60)
-        released.clear()
-        clock.offset += 5
-        return found
-
-    assert [await overruns_in_the_next_round() for _ in range(4)] == [1, 2, 2, 3]
-    assert len(caplog.records) == 1
-
-
 async def test_how_old_is_too_old_follows_the_interval(server: HostRoots, clock) -> None:
     monitor = HardwareMonitor(server, clock=clock, interval_seconds=30)
     await monitor.run_round()

@@ -42,17 +42,6 @@ def run(collector):
     return run_collector(collector, HostRoots(), lambda: 0.0)
 
 
-def test_without_the_package_it_is_absent() -> None:
-    def none():
-        raise ImportError("pynvml")
-
-    assert run(NvidiaCollector(none)) == Absent("nvidia-ml-py is not installed (the extra `gpu` brings it)")
-
-
-def test_another_error_at_the_start_is_a_failure() -> None:
-    assert isinstance(run(NvidiaCollector(lambda: Nvml(nvmlInit=Nvml.NVMLError("version mismatch")))), Failed)
-
-
 def test_after_a_driver_went_away_it_is_opened_anew() -> None:
     nvml = Nvml(nvmlDeviceGetCount=Nvml.NVMLError("uninitialized"))
     collector = NvidiaCollector(lambda: nvml)

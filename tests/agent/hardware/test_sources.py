@@ -2,7 +2,6 @@
 
 import errno
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -10,10 +9,7 @@ from msgspec import structs
 from agent.hardware import compute, disks, network
 from agent.hardware.kernel_files import MalformedFile
 from leadsman.plugin import HostRoots, NoData, SensorFault
-
-if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import Tree, Values
-
+from tests.agent.hardware.conftest import Tree, Values
 
 DISK = " 8 0 sda 10 1 4 20 30 2 6 40 0 1500 2500"
 CPU = "cpu  250 10 100 9000 40 0 7 3 99 0"
@@ -87,7 +83,7 @@ STALLS = "some avg10=4.50 avg60=1.2 avg300=0.8 total=2500000\nfull avg10=1.00 av
         ({"proc/diskstats": DISK}, disks.collect_disks, {disks.IO_SECONDS: {("sda",): 1.5}}),
     ],
 )
-def test_files_become_series(tree: "Tree", values: "Values", files, collect, expected) -> None:
+def test_files_become_series(tree: Tree, values: Values, files, collect, expected) -> None:
     roots = tree(files)
     assert {family: values(collect, roots, family) for family in expected} == expected
 
@@ -107,7 +103,7 @@ def test_files_become_series(tree: "Tree", values: "Values", files, collect, exp
         ({"sys/class/net/lo/operstate": "unknown"}, network.collect_links, "no physical network device"),
     ],
 )
-def test_what_a_host_has_not_is_no_data(tree: "Tree", files, collect, reason: str) -> None:
+def test_what_a_host_has_not_is_no_data(tree: Tree, files, collect, reason: str) -> None:
     with pytest.raises(NoData, match=reason):
         list(collect(tree(files)))
 
@@ -123,12 +119,12 @@ def test_what_a_host_has_not_is_no_data(tree: "Tree", files, collect, reason: st
         ({"proc/sys/net/netfilter/nf_conntrack_count": ""}, network.collect_conntrack, "nf_conntrack_count"),
     ],
 )
-def test_a_file_of_an_unknown_form_is_named(tree: "Tree", files, collect, reason: str) -> None:
+def test_a_file_of_an_unknown_form_is_named(tree: Tree, files, collect, reason: str) -> None:
     with pytest.raises(MalformedFile, match=reason):
         list(collect(tree(files)))
 
 
-def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(tree: "Tree") -> None:
+def test_a_kernel_without_diskstats_has_none_and_the_agents_own_sys_is_not_read(tree: Tree) -> None:
     with pytest.raises(FileNotFoundError):
         list(disks.collect_disks(tree({"proc/stat": "cpu 0"})))
 
@@ -151,7 +147,7 @@ def test_ends_of_pods_links_are_left_out_and_the_nodes_own_devices_kept(name: st
     assert bool(network.IGNORED_DEVICES.fullmatch(name)) is ignored
 
 
-def test_a_pods_own_network_is_not_the_nodes(server: HostRoots, values: "Values") -> None:
+def test_a_pods_own_network_is_not_the_nodes(server: HostRoots, values: Values) -> None:
     with pytest.raises(NoData, match="network namespace is not the node's"):
         list(network.collect_network(HostRoots(own_network=True)))
     with pytest.raises(NoData, match="hostNetwork"):
@@ -184,13 +180,13 @@ def test_mounts_that_count_and_whether_they_are_read_only(text: str, found: dict
     assert {mount.mountpoint: mount.read_only for mount in disks.parse(text)} == found
 
 
-def test_free_counts_what_is_kept_for_root(tree: "Tree") -> None:
+def test_free_counts_what_is_kept_for_root(tree: Tree) -> None:
     roots = tree({"proc/1/mounts": "/dev/sda / ext4 rw 0 0"})
     samples = [(sample.family, sample.value) for sample in disks.collect_filesystems(roots, space)]
     assert samples == [(disks.SIZE, 1000), (disks.AVAILABLE, 350), (disks.FREE, 400), (disks.READ_ONLY, 0)]
 
 
-def test_a_broken_filesystem_is_a_fault(tree: "Tree") -> None:
+def test_a_broken_filesystem_is_a_fault(tree: Tree) -> None:
     def broken(path):
         raise OSError(errno.EIO, "Input/output error")
 

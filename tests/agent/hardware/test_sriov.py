@@ -3,7 +3,6 @@
 import contextlib
 import struct
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,9 +11,7 @@ from hypothesis import strategies as st
 from agent.hardware import network
 from agent.hardware.network import BadDump, is_complete, physical_functions, read_link_dump
 from leadsman.plugin import HostRoots, NoData
-
-if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import Tree, Values
+from tests.agent.hardware.conftest import Tree, Values
 
 
 def attribute(kind: int, value: bytes) -> bytes:
@@ -47,13 +44,13 @@ def test_rates_are_read_function_by_function(old: bool) -> None:
     assert list(physical_functions(dump)) == [("ens1f0", [2000, 0, 500])]
 
 
-def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, values: "Values") -> None:
+def test_a_function_without_a_rate_is_not_counted_as_limited(server: HostRoots, values: Values) -> None:
     collector = partial(network.collect_sriov, read_dump=lambda: DUMP)
     assert values(collector, server, network.LIMITED_BITS) == {("ens1f0",): 2.5e9, ("ens1f1",): 0}
     assert values(collector, server, network.LIMITED) == {("ens1f0",): 2, ("ens1f1",): 0}
 
 
-def test_the_links_of_pods_are_not_dumped_where_no_driver_knows_virtual_functions(tree: "Tree") -> None:
+def test_the_links_of_pods_are_not_dumped_where_no_driver_knows_virtual_functions(tree: Tree) -> None:
     roots = tree({"sys/class/net/eth0/device/vendor": "0x1af4", "sys/class/net/veth1/operstate": "up"})
     with pytest.raises(NoData):
         list(network.collect_sriov(roots, lambda: pytest.fail("dumped")))

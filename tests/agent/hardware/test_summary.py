@@ -1,5 +1,4 @@
 import math
-from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -12,9 +11,7 @@ from agent.hardware.summary import MEASURES, summarize
 from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
-
-if TYPE_CHECKING:
-    from tests.agent.hardware.conftest import ReadingOf
+from tests.agent.hardware.conftest import ReadingOf
 
 FS = ("/dev/sda", "ext4", "/")
 
@@ -32,7 +29,7 @@ def cpus(busy, idle, iowait):
     return compute.SECONDS(busy, "user"), compute.SECONDS(idle, "idle"), compute.SECONDS(iowait, "iowait")
 
 
-def test_the_servers_values(server: HostRoots, reading_of: "ReadingOf") -> None:
+def test_the_servers_values(server: HostRoots, reading_of: ReadingOf) -> None:
     assert summarize(None, reading_of(server)) == {
         metric_names.CPU_PRESSURE: 0.0412,
         metric_names.MEMORY_PRESSURE: 0.002,

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Collection, Iterable
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +10,7 @@ from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.rtt.peer import Peer
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Unavailable
-
-if TYPE_CHECKING:
-    from tests.agent.peering.conftest import Ring
+from tests.agent.peering.conftest import Ring
 
 
 class Prober:
@@ -69,7 +66,7 @@ class World:
 
 
 @pytest.fixture
-def world(ring: "Ring") -> World:
+def world(ring: Ring) -> World:
     return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
 
 
@@ -109,21 +106,6 @@ async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world: World, m
         before = world.ring.now
         await world.neighbours._rest(15.0)
         assert world.ring.now - before == pytest.approx(15.0)
-
-
-async def test_a_rest_is_one_sleep_once_all_new_neighbours_have_answered(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await world.ring.fill(3)
-    await world.neighbours.refresh()
-    slept = clockwork(world, monkeypatch)
-    world.prober.answered = False
-    await world.neighbours._rest(2.0)
-    assert slept == [0.5] * 4
-    world.prober.answered = True
-    await world.neighbours._rest(15.0)
-    assert slept[4:] == [0.5, 14.5]
-    assert world.told == 1
 
 
 async def test_the_store_away_is_survived_and_logged_once(

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,9 +15,7 @@ from agent.peering.peer_selection import (
 )
 from leadsman.network import vivaldi
 from leadsman.state.records import RingCoordinate, RingEntry
-
-if TYPE_CHECKING:
-    from tests.agent.peering.conftest import Ring
+from tests.agent.peering.conftest import Ring
 
 HERE = vivaldi.Coordinate((0.0, 0.0, 0.0, 0.0), 0.01)
 
@@ -34,14 +31,14 @@ async def refresh(ring, one: PeerSelection) -> set[str]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 17])
-async def test_up_to_k_and_one_nodes_every_pair_is_measured(ring: "Ring", count: int) -> None:
+async def test_up_to_k_and_one_nodes_every_pair_is_measured(ring: Ring, count: int) -> None:
     names = await ring.fill(count)
     for own in names:
         assert await refresh(ring, neighbourhood(own)) == set(names) - {own}
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 16])
-async def test_beyond_there_are_k_peers_and_half_of_them_follow_on_the_ring(ring: "Ring", k: int) -> None:
+async def test_beyond_there_are_k_peers_and_half_of_them_follow_on_the_ring(ring: Ring, k: int) -> None:
     names = await ring.fill(100)
     one = neighbourhood(names[0], k)
     for _ in range(5):
@@ -52,7 +49,7 @@ async def test_beyond_there_are_k_peers_and_half_of_them_follow_on_the_ring(ring
         ring.now += 60
 
 
-async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_all(ring: "Ring") -> None:
+async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_all(ring: Ring) -> None:
     names = await ring.fill(300)
     every = {own: neighbourhood(own, seed=number) for number, own in enumerate(names)}
     by_ring: Counter[str] = Counter()
@@ -65,7 +62,7 @@ async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_a
     assert min(by_all.values()) >= 8
 
 
-async def test_a_node_that_joins_changes_one_ring_peer_of_those_before_it(ring: "Ring") -> None:
+async def test_a_node_that_joins_changes_one_ring_peer_of_those_before_it(ring: Ring) -> None:
     names = await ring.fill(200)
     every = [neighbourhood(own) for own in names]
     before = [set(one.ring_peers()) for one in every if await refresh(ring, one)]
@@ -75,7 +72,7 @@ async def test_a_node_that_joins_changes_one_ring_peer_of_those_before_it(ring: 
     assert changed == [1] * 8
 
 
-async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring: "Ring") -> None:
+async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring: Ring) -> None:
     names = await ring.fill(500)
     one = neighbourhood(names[0])
     await refresh(ring, one)
@@ -89,7 +86,7 @@ async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring: "Ring
     assert len(set(one._random) & kept) == 3
 
 
-async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring: "Ring") -> None:
+async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring: Ring) -> None:
     names = await ring.fill(100)
     for number in range(6):
         near = RingEntry("10.0.0.1", coordinate=RingCoordinate((0.1 * number, 0.0, 0.0, 0.0), 0.01), reach_ms=5.0)
@@ -103,7 +100,7 @@ async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring: "Ring")
     assert {"near-0", "near-1", "near-2"} <= peers
 
 
-async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring: "Ring") -> None:
+async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring: Ring) -> None:
     names = await ring.fill(100)
     one = neighbourhood(names[0])
     peers = await refresh(ring, one)
@@ -117,7 +114,7 @@ async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring:
     assert wanted not in {peer.name for peer in one.peers(ring.now)} - set(one._random)
 
 
-async def test_as_many_pairs_as_may_be_asked_for_and_asking_again_is_no_other(ring: "Ring") -> None:
+async def test_as_many_pairs_as_may_be_asked_for_and_asking_again_is_no_other(ring: Ring) -> None:
     one = neighbourhood("own")
     members = [RingMember(f"n{number}", RingEntry("10.0.0.1")) for number in range(MAX_REQUESTED + 1)]
     assert [one.add_requested(member, 0.0) for member in members] == [True] * MAX_REQUESTED + [False]
@@ -125,7 +122,7 @@ async def test_as_many_pairs_as_may_be_asked_for_and_asking_again_is_no_other(ri
     assert one.add_requested(members[-1], REQUESTED_SECONDS + 0.5)
 
 
-async def test_in_two_hours_of_rotation_the_names_that_a_metric_may_carry_stay_the_same(ring: "Ring") -> None:
+async def test_in_two_hours_of_rotation_the_names_that_a_metric_may_carry_stay_the_same(ring: Ring) -> None:
     names = await ring.fill(300)
     one, probed, labelled = neighbourhood(names[0]), set[str](), set[str]()
     for _ in range(120):
@@ -136,7 +133,7 @@ async def test_in_two_hours_of_rotation_the_names_that_a_metric_may_carry_stay_t
     assert labelled == set(ring.after(names[0], names)[:16])
 
 
-async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring: "Ring") -> None:
+async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring: Ring) -> None:
     names = await ring.fill(1000)
     one = neighbourhood(names[0])
     for _ in range(10):

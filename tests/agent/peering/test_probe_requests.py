@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -16,9 +16,7 @@ from leadsman.state import keys
 from leadsman.state.records import ProbeRequest, encode_record
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import ChangeBatch, Compacted, Put, Unavailable
-
-if TYPE_CHECKING:
-    from tests.agent.peering.conftest import Ring
+from tests.agent.peering.conftest import Ring
 
 
 class Prober:
@@ -57,7 +55,7 @@ class World:
 
 
 @pytest.fixture
-async def world(ring: "Ring", monkeypatch: pytest.MonkeyPatch) -> World:
+async def world(ring: Ring, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(module, "BURST_INTERVAL_SECONDS", 0.001)
     await ring.fill(50)
     return World(ring)
@@ -82,14 +80,6 @@ async def test_a_request_is_probed_at_once_reported_and_kept(running: World) -> 
     assert running.prober.probed == ["node-00007"] * BURST_PROBES
     assert "node-00007" in running.prober.peers
     assert running.requests.result_counts == {"accepted": 1}
-
-
-async def test_one_that_stood_there_before_the_agent_looked_is_served(world: World) -> None:
-    await world.ask("own", "node-00007")
-    task = asyncio.create_task(world.requests.run())
-    await reported(world)
-    task.cancel()
-    assert "node-00007" in world.prober.peers
 
 
 @pytest.mark.parametrize(

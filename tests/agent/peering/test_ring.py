@@ -2,7 +2,6 @@
 
 from random import Random
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,7 @@ from agent.peering.peer_selection import (
 from leadsman.state import keys
 from leadsman.state.records import RingEntry, encode_record
 from leadsman.state.store import Put
-
-if TYPE_CHECKING:
-    from tests.agent.peering.conftest import Ring
+from tests.agent.peering.conftest import Ring
 
 
 def member(name: str) -> RingMember:
@@ -31,7 +28,7 @@ async def arc(ring, own: str, size: int) -> Arc:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])
-async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring: "Ring", count: int) -> None:
+async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring: Ring, count: int) -> None:
     names = await ring.fill(count)
     for own in names:
         found = await arc(ring, own, 16)
@@ -41,7 +38,7 @@ async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring: "Ring"
         assert found.covers_ring is (count < 16)
 
 
-async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring: "Ring") -> None:
+async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring: Ring) -> None:
     names = await ring.fill(3)
     await ring.store.write([Put(keys.record_key(names[0], RingEntry), b"\xff")])
     await ring.store.write([Put(f"{keys.RING_PREFIX}{0:016x}/node-00007", encode_record(RingEntry("10.0.0.1")))])

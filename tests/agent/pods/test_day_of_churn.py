@@ -132,7 +132,7 @@ class Day:
         return {
             Latency: Latency(self.prober.stats.latencies(self.now)),
             Reachability: self.prober.stats.reachability(self.now),
-            RingEntry: self.refresher.ring_entry("10.0.0.1", "", ""),
+            RingEntry: self.refresher.ring_entry("10.0.0.1"),
         }
 
     async def _no_sleep(self, seconds: float) -> None:

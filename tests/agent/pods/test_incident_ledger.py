@@ -57,13 +57,6 @@ def world() -> World:
     return World()
 
 
-def test_a_restart_is_counted_once_however_often_it_is_seen(world: World) -> None:
-    for _ in range(3):
-        world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
-    assert world.incidents() == {"crash": 1}
-    assert 0.99 < world.reward().failed <= 1.0
-
-
 def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world: World) -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(60)

@@ -11,7 +11,7 @@ from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
 from leadsman.state import keys
 from leadsman.state.records import Identity, Reward, encode_record
-from leadsman.state.store import Delete, Put, Unavailable
+from leadsman.state.store import Put, Unavailable
 from tests.memory_store import MemoryStore
 
 NODE = "edge-1"
@@ -128,20 +128,7 @@ async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_
     await world.store.write([Put(f"{keys.counted_totals_prefix(NODE)}!{number:05}", b"x") for number in range(2_000)])
     after = RewardPersistence(world.store, NODE, lambda: world.ownership, Random(1))
     rewards, totals, first_start = await after.restore()
-    assert (after.list.cuts, len(rewards), len(totals), first_start) == (1, 512, 1, False)
-
-
-async def test_an_etcd_that_lost_its_data_gets_all_rewards_again(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
-    await persistence.save(ledger)
-    before = set(await world.stored())
-    await world.store.write([Delete(keys.node_prefix(NODE) + key) for key in before])
-    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
-    await persistence.save(ledger)
-    assert "rewards/shop" in await world.stored()
-    assert before <= set(await world.stored()), "the totals too, so that nothing is counted twice"
+    assert (len(rewards), len(totals), first_start) == (512, 1, False)
 
 
 async def test_a_new_claim_in_an_etcd_that_kept_its_data_writes_nothing_again(world: World) -> None:

@@ -20,7 +20,7 @@ def filled(*rtts_ms, span=30.0):
 @pytest.mark.parametrize(
     ("outcomes", "now", "known"),
     [
-        ([], 0, {"sent": 0, "received": 0, "p50_ms": None, "p95_ms": None, "last_reply_age_seconds": None}),
+        ([], 0, {"sent": 0, "received": 0, "p50_ms": None, "p95_ms": None, "loss_ratio": None}),
         # Percentiles are values that were measured.
         (range(1, 21), 19, {"min_ms": 1, "p50_ms": 10, "p95_ms": 19}),
         # A lost probe counts as sent and is no latency.

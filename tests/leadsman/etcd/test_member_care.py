@@ -5,7 +5,7 @@ import base64
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError, URLError
 
 import pytest
@@ -13,11 +13,9 @@ import pytest
 from leadsman.etcd import member_care
 from leadsman.etcd.member_care import MemberCare
 from leadsman.etcd.member_start import EtcdFlags
+from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.conftest import until
 from tests.leadsman.etcd.test_member_start import WITHIN_SECONDS, Members, members
-
-if TYPE_CHECKING:
-    from leadsman.testbed.etcd import Etcd
 
 __all__ = ["members"]
 pytestmark = pytest.mark.slow
@@ -59,7 +57,7 @@ async def cared(members: Members) -> AsyncIterator[Cared]:
         await care.close()
 
 
-async def values(member: "Etcd") -> list[str]:
+async def values(member: Etcd) -> list[str]:
     with suppress(HTTPError, URLError, OSError):
         found: Any = await asyncio.to_thread(member.post, "/v3/kv/range", {"key": KEY, "serializable": True})
         return [each["value"] for each in found.get("kvs", [])]
@@ -140,7 +138,7 @@ async def test_a_full_store_takes_writes_again_without_a_hand(cared: Cared) -> N
         task.cancel()
 
 
-def written(member: "Etcd") -> bool:
+def written(member: Etcd) -> bool:
     try:
         member.post("/v3/kv/put", {"key": KEY, "value": MINE})
     except (HTTPError, OSError):

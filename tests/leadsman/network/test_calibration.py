@@ -28,21 +28,11 @@ def learned() -> Calibration:
     return learn(*drawn(4_000, 0))
 
 
-def test_nine_of_ten_errors_to_come_are_within(learned: Calibration) -> None:
-    assert 0.88 < covered(learned, *drawn(20_000, 1)).mean() < 0.92
-
-
 @pytest.mark.parametrize(("low", "high"), [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)])
 def test_the_promise_holds_for_sure_and_for_unsure_pairs(learned: Calibration, low: float, high: float) -> None:
     signs, error = drawn(20_000, 1)
     some = (signs.spread >= np.quantile(signs.spread, low)) & (signs.spread <= np.quantile(signs.spread, high))
     assert 0.85 < covered(learned, signs, error)[some].mean() < 0.95
-
-
-def test_unsure_pairs_get_wider_intervals(learned: Calibration) -> None:
-    two = np.ones(2)
-    low, _, high = learned.offsets(ErrorPredictors(two * 4, np.array([0.01, 0.5]), two * 0.1, two * 0.2))
-    assert (high - low)[1] > 5 * (high - low)[0]
 
 
 def test_too_few_errors_promise_nothing() -> None:

@@ -4,10 +4,8 @@ import pytest
 from leadsman.network.embedding import (
     ENSEMBLE_SHAPES,
     LOSS_WIDTH,
-    DescentSchedule,
     EmbeddingShape,
     _gradient,
-    descend,
     member_log_ms,
     random_member,
 )
@@ -38,16 +36,3 @@ def test_the_slope_is_the_derivative_of_the_loss(plane: MeasuredPairs, shape: Em
         step = np.zeros_like(values)
         step[row, node] = 1e-5
         assert slope[row, node] == pytest.approx((loss(values + step) - loss(values - step)) / 2e-5, rel=1e-3, abs=1e-5)
-
-
-def test_a_plane_is_found_again(plane: MeasuredPairs) -> None:
-    member = descend(random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1)), plane, DescentSchedule(300))
-    error = np.abs(member_log_ms(member, plane.first, plane.second) - plane.log_ms)
-    assert np.median(error) < 0.02
-
-
-def test_one_pair_that_lies_does_not_pull_the_others(plane: MeasuredPairs) -> None:
-    wrong = plane._replace(log_ms=plane.log_ms + np.eye(1, len(plane.log_ms)).ravel() * 5)
-    member = descend(random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1)), wrong, DescentSchedule(300))
-    error = np.abs(member_log_ms(member, plane.first, plane.second) - plane.log_ms)
-    assert np.median(error) < 0.02

@@ -41,15 +41,6 @@ def test_an_interval_is_as_wide_as_pairs_that_are_still_measured_have_changed() 
     assert np.exp(found.high) == pytest.approx(np.full(109, 10.0 * factors[-5]), rel=1e-4)
 
 
-def test_older_measurements_never_have_the_narrower_interval() -> None:
-    newest = ring(50, 1, 10.0 * np.geomspace(0.5, 2.0, 50)).union(ring(50, 2))
-    oldest = ring(50, 1).union(ring(50, 3))
-    found = former_pairs([newest, oldest], ring(50, 1))
-    of_newest = newest.find_pairs(found.pairs.first, found.pairs.second)[1]
-    width = found.high - found.low
-    assert width[of_newest] == pytest.approx(np.full(50, width[~of_newest][0]), rel=1e-4)
-
-
 def one_way(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
     """Each node with the one so many places further, which does not measure it."""
     one: Indices = np.arange(nodes)
@@ -67,17 +58,6 @@ def test_a_pair_measured_in_one_direction_may_be_as_far_off_as_the_other_directi
 
 def test_of_pairs_measured_in_one_direction_nothing_is_known_without_pairs_measured_in_both_now() -> None:
     assert np.isinf(former_pairs([one_way(50, 1).union(one_way(50, 2))], one_way(50, 1)).high).all()
-
-
-def test_a_value_that_was_low_for_its_network_may_have_grown_by_more() -> None:
-    """Of each value a tenth is drawn again."""
-    rng = np.random.default_rng(0)
-    then, again = np.exp(rng.normal(3, 1, (2, 4_000)))
-    now = np.where(rng.random(4_000) < 0.1, again, then)
-    found = former_pairs([ring(4_000, 1, then).union(ring(4_000, 2, then))], ring(4_000, 1, now))
-    order = np.argsort(found.pairs.log_ms)
-    growth = (found.high - found.pairs.log_ms)[order]
-    assert growth[:400].mean() > 2 * growth[-400:].mean()
 
 
 @given(

@@ -32,13 +32,6 @@ def test_too_few_measured_pairs_say_nothing() -> None:
     assert np.isnan(at(fit_group_medians(of, measured.where(few)), 0, 39))
 
 
-def test_without_measurements_a_level_is_infinitely_wrong() -> None:
-    measured, of = network()
-    found = fit_group_medians(of, measured.where(np.zeros(len(measured.log_ms), bool)))
-    assert found.error == np.inf
-    assert np.isnan(at(found, 0, 1))
-
-
 def test_each_pair_is_foretold_by_the_others_only() -> None:
     values = np.array([1.0, 2.0, 4.0, 8.0, 3.0, 5.0, 6.0])
     begin, count = np.array([0, 4]), np.array([4, 3])

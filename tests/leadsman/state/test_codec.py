@@ -59,7 +59,6 @@ COORDINATES = st.builds(
 RING_ENTRIES = st.builds(
     RingEntry,
     address=NAMES.filter(bool),
-    zone=NAMES,
     coordinate=st.none() | COORDINATES,
     reach_ms=st.none() | RTTS,
     near=st.lists(NAMES, max_size=8).map(tuple),
@@ -113,6 +112,9 @@ PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
         (Heartbeat, BEAT | {"push_interval_seconds": 121}, r"\$\.push_interval_seconds"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"p95_ms": 60_001}}}, r"p95_ms"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"sent": 1}}}, r"\$\.peers"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"received": 0}}}, r"with 0 replies"),
+        (Latency, {"v": 1, "peers": {"b": {"sent": 2, "received": 1, "p50_ms": 1.0}}}, r"with 1 replies"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"min_ms": 2.0}}}, r"min_ms 2.0 <= p50_ms"),
         (Latency, {"v": 1, "peers": {"b": PEER | {"method": "guess"}}}, r"method"),
         (Hardware, {"v": 1, "values": {"not a name": 1.0}}, r"values"),
         (Hardware, {"v": 1, "values": {"line_feed\n": 1.0}}, r"values"),

@@ -13,7 +13,6 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower, node_pages
 from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.snapshot_updates import DEFAULT_LIMITS
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.conftest import Until
@@ -69,7 +68,7 @@ async def test_values_of_700_kb_are_not_loaded_at_once(store: EtcdStore) -> None
         await store.write([Put(keys.reward_key("crowded", f"type-{number:05}"), b"x" * 700_000)])
     await beat(store, 1)
     assert LARGEST_RESPONSE_BYTES < 25 * 700_000
-    async with aclosing(node_pages(store, keys.NODES_PREFIX, DEFAULT_LIMITS)) as pages:
+    async with aclosing(node_pages(store, keys.NODES_PREFIX)) as pages:
         sizes = [[len(item.value) for item in page.items] async for page in pages]
     assert sum(map(len, sizes)) == 28
     assert max(map(sum, sizes)) < LARGEST_RESPONSE_BYTES

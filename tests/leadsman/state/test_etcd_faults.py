@@ -16,7 +16,7 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
-from leadsman.testbed.etcd import Etcd, create_members, free_ports
+from leadsman.testbed.etcd import Etcd, create_members
 from tests.testbed.tcp_proxy import TcpProxy
 
 CALL_SECONDS = 1.0
@@ -206,11 +206,6 @@ class TestMembers:
             assert follower.relists == 1
         await store.close()
         await left.close()
-
-    async def test_a_dead_first_endpoint_costs_no_call(self, own_etcd: Etcd) -> None:
-        store = opened(f"http://127.0.0.1:{free_ports(1)[0]}", own_etcd.client_url)
-        assert (await store.read_prefix("/")).revision == 1
-        await store.close()
 
     async def test_a_frozen_endpoint_costs_the_calls_under_way_and_no_more(
         self, own_etcd: Etcd, tmp_path: Path

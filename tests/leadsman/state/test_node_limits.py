@@ -11,8 +11,8 @@ from leadsman.state import keys
 from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower, node_pages, slices_by_revision
 from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import NodeLimits, Snapshot
-from leadsman.state.snapshot_updates import DEFAULT_LIMITS, apply_changes
-from leadsman.state.store import PAGE_KEYS, Delete, Deleted, KeyRange, Listing, Put, Store, Updated
+from leadsman.state.snapshot_updates import apply_changes
+from leadsman.state.store import Delete, Deleted, Listing, Put, Store, Updated
 from tests.conftest import Until
 from tests.leadsman.state.listed import snapshot_from_listing
 from tests.memory_store import MemoryStore
@@ -89,65 +89,16 @@ def test_usage_is_what_is_there_and_within_the_limits(writes: list[tuple[str, in
     assert len(snapshot.usage) <= LIMITS.nodes
 
 
-@pytest.mark.parametrize(
-    ("last", "skip_rewards", "following"),
-    [
-        ("a/heartbeat", False, "a/heartbeat\0"),
-        ("a/aaa/7", False, "a/hardware"),
-        ("a/counted/f", False, "a/hardware"),
-        ("a/hardware/x", False, "a/heartbeat"),
-        ("a/identity/x", False, "a/latency"),
-        ("a/latency-junk", False, "a/reachability"),
-        ("a/reachability-junk", False, "a/rewards/"),
-        ("a/rewards/web", False, "a/rewards/web\0"),
-        ("a/rewards/web", True, "a0"),
-        ("a/zzz", False, "a0"),
-        ("Not a node/x", False, "Not a node0"),
-        ("stray", False, "stray\0"),
-    ],
-)
-def test_reading_goes_on_at_the_next_key_that_may_be_a_record(last: str, skip_rewards: bool, following: str) -> None:
-    assert keys.next_record_key(keys.NODES_PREFIX + last, skip_rewards=skip_rewards) == keys.NODES_PREFIX + following
-
-
 def test_slices_never_split_a_transaction() -> None:
     changes = [beat(revision) for revision in (1, 1, 1, 2, 3, 3, 4)]
     assert [[c.mod_revision for c in each] for each in slices_by_revision(changes, 2)] == [[1, 1, 1], [2, 3, 3], [4]]
 
 
-class CountingPages(MemoryStore):
-    """Counts the items that were read."""
-
-    items_read = 0
-
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        page = await super().read_page(keys, revision)
-        self.items_read += len(page.items)
-        return page
-
-
-@pytest.fixture
-async def crowded() -> CountingPages:
-    """Two nodes, of which one has 5,000 rewards, 5,000 junk keys before its records and 5,000 among its rewards."""
-    store = CountingPages()
-    await store.write([Put(beat(1, node).key, beat(1, node).value) for node in ("a", "b")])
-    await store.write([Put(f"{keys.node_prefix('a')}aaa/{number}", b"") for number in range(5_000)])
-    await store.write([Put(f"{keys.rewards_prefix('a')}//{number}", b"") for number in range(5_000)])
-    await store.write([Put(keys.reward_key("a", f"type-{number}"), REWARD) for number in range(5_000)])
-    return store
-
-
 async def listed(store: Store) -> Listing:
     """All pages as one listing."""
-    async with aclosing(node_pages(store, keys.NODES_PREFIX, DEFAULT_LIMITS)) as pages:
+    async with aclosing(node_pages(store, keys.NODES_PREFIX)) as pages:
         read = [page async for page in pages]
     return Listing(tuple(item for page in read for item in page.items), read[-1].revision, read[-1].cluster_id)
-
-
-async def test_a_listing_skips_what_no_reader_keeps(crowded: CountingPages) -> None:
-    listing = await listed(crowded)
-    assert [keys.record_key(node, Heartbeat) in {item.key for item in listing.items} for node in "ab"] == [True, True]
-    assert crowded.items_read <= DEFAULT_LIMITS.pod_types + 2 * PAGE_KEYS
 
 
 async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:

@@ -11,7 +11,6 @@ from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 from tests.leadsman.state.listed import snapshot_from_listing
 
-TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
 TRIALS = st.floats(0, 1_000_000)
 QUALITIES = st.builds(Quality, log_cost=st.floats(-1_000, 1_000), samples=st.floats(0.001, 1_000_000))
 REWARDS = st.builds(
@@ -42,14 +41,6 @@ def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
 @given(REWARDS)
 def test_a_reward_survives_its_bytes(record: Reward) -> None:
     assert decode_record(Reward, encode_record(record)) == record
-
-
-@given(TYPES)
-def test_parsing_a_key_is_the_inverse_of_building_it(pod_type: str) -> None:
-    raw = keys.reward_key("edge-1", pod_type)
-    assert keys.parse(raw) == ("edge-1", "rewards", pod_type)
-    assert str(keys.parse(raw)) == raw
-    assert raw.startswith(keys.node_prefix("edge-1"))
 
 
 @pytest.mark.parametrize("pod_type", ["", "a/b", "..", "a b", "-a", "a.", "a\n", "ä", "a" * 254])
@@ -84,21 +75,3 @@ def test_a_new_listing_keeps_the_age_of_what_is_known() -> None:
     before = apply_changes(Snapshot(), [changed(1, reward()), changed(1, reward(), "b")], 5.0)
     after = snapshot_from_listing(before, listing(9, changed(8, reward()), changed(8, reward(1.0), "b")), 50.0)
     assert {node: kept.seen_at for node, kept in after.rewards["web"].items()} == {"a": 5.0, "b": 50.0}
-
-
-WRITES = st.tuples(st.sampled_from("ab"), st.sampled_from(["web", "db"]), st.sampled_from([0.0, 1.0, None]))
-
-
-@given(st.lists(WRITES, max_size=20))
-def test_changes_one_by_one_equal_a_fresh_listing(writes: list[tuple[str, str, float | None]]) -> None:
-    snapshot, table = Snapshot(cluster_id="one"), dict[str, Updated]()
-    for revision, (node, pod_type, failed) in enumerate(writes, 1):
-        key = keys.reward_key(node, pod_type)
-        table.pop(key, None)
-        if failed is None:
-            snapshot = apply_changes(snapshot, [Deleted(key, revision)], None)
-        else:
-            table[key] = changed(revision, reward(failed), node, pod_type)
-            snapshot = apply_changes(snapshot, [table[key]], None)
-    fresh = snapshot_from_listing(Snapshot(), listing(len(writes), *table.values()))
-    assert snapshot == fresh

@@ -94,18 +94,19 @@ WRITES = st.tuples(
     st.one_of(
         st.builds(beat, st.integers(0, 3)),
         st.builds(Hardware, st.just({"x": 1.0})),
-        st.sampled_from([Heartbeat, Hardware]),
+        st.builds(lambda failed: Reward(1.0, failed=failed), st.sampled_from([0.0, 1.0])),
+        st.sampled_from([Heartbeat, Hardware, Reward]),
         st.just(b"bad"),
     ),
 )
 
 
 def as_change(revision: int, node: str, what: Any) -> Updated | Deleted:
-    if isinstance(what, bytes):
-        return Updated(keys.record_key(node, Hardware), what, revision)
+    kind = Hardware if isinstance(what, bytes) else what if isinstance(what, type) else type(what)
+    key = keys.reward_key(node, "web") if kind is Reward else keys.record_key(node, kind)
     if isinstance(what, type):
-        return Deleted(keys.record_key(node, what), revision)
-    return changed(revision, what, node)
+        return Deleted(key, revision)
+    return Updated(key, what if isinstance(what, bytes) else encode_record(what), revision)
 
 
 @given(st.lists(WRITES, max_size=30), st.data())
