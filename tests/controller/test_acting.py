@@ -1,6 +1,5 @@
 """Loop, writer and recorder against a fake API server, with everything that it can do wrong on the way."""
 
-import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable
@@ -24,20 +23,6 @@ COOL = {"heat": {"n1": 10, "n2": 10}}
 @pytest.fixture
 def mark(make: "Make") -> TasPolicy:
     return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
-
-
-async def test_each_action_is_told_in_an_event_with_its_reason(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, until: "Until"
-) -> None:
-    async with acting(["n1", "n2"]) as controller:
-        await controller.step([mark], HOT)
-        await until(lambda: "create" in api.verbs())
-    (event,) = [asked.body for asked in api.requests if asked.verb == "create"]
-    assert event["reason"] == "NodeMarked"
-    assert event["note"].startswith("hot=violating (policy ns/hot: ")
-    assert "heat GreaterThan 80" in event["note"]
-    assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("Node", "n1")
-    assert event["regarding"]["uid"]
 
 
 async def test_labels_of_others_stay(
@@ -107,20 +92,6 @@ async def test_a_node_with_too_many_labels_is_left_alone_and_named(
         plan = await controller.step([mark], HOT)
         assert "hot" not in labels("n1")
         assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
-
-
-async def test_who_leads_no_longer_writes_no_more(
-    acting: "Act", make: "Make", api: FakeApiServer, until: "Until"
-) -> None:
-    """Not even the rest of a plan that was begun."""
-    every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
-    nodes = [f"n{number}" for number in range(100)]
-    async with acting(nodes, per_second=100) as controller:
-        step = asyncio.create_task(controller.step([every], {"heat": dict.fromkeys(nodes, 9)}))
-        await until(lambda: api.verbs().count("patch") >= 20)
-        controller.leads = False
-        await step
-        assert 20 <= api.verbs().count("patch") < 90
 
 
 async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(

@@ -83,11 +83,3 @@ async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_mis
         "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
         " the pod is scheduled without a policy; correct the policy; its status names the field"
     )
-
-
-async def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:
-    (first,) = await looked([pod()])
-    looked.missing.forget()
-    await looked([pod()])
-    assert first.name == (await looked([]))[-1].name
-    assert first.name.startswith("p.")

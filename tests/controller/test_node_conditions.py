@@ -86,12 +86,6 @@ async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, unti
     assert publisher.condition["status"] == "False"
 
 
-async def test_where_nothing_is_known_the_condition_stays(publisher: Publisher) -> None:
-    await publisher.publish(DEAD)
-    await publisher.publish(NO_EVIDENCE)
-    assert publisher.condition["status"] == "True"
-
-
 async def test_the_next_leader_goes_on_from_the_condition(publisher: Publisher, api: FakeApiServer) -> None:
     await publisher.publish(DEAD)
     successor = Publisher(api)

@@ -60,12 +60,6 @@ async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
     assert followed.view == LeaseView(40.0, 110.0)
 
 
-async def test_a_direct_read_of_the_same_version_confirms_it_as_of_its_beginning(followed: Followed) -> None:
-    followed.now = 113.0
-    await followed.leases.confirm(["n1", "of no Lease"])
-    assert followed.view == LeaseView(40.0, 100.0, 113.0, is_new=True)
-
-
 async def test_a_direct_read_of_a_newer_version_confirms_nothing(
     followed: Followed, api: FakeApiServer, until: "Until"
 ) -> None:

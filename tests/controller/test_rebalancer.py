@@ -16,7 +16,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
 from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
-from leadsman.published.moves import Departure, MoverState, PlanProgress, RunState
+from leadsman.published.moves import Departure, MoverState
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
@@ -89,13 +89,6 @@ async def test_a_plan_is_handed_over_once_the_first_interval_is_over(balanced: B
     assert given.plan.taken_at == 5000.0 + Rebalancer.every_seconds
     assert [(move.name, move.to_node) for move in given.plan.moves] == [("web", "edge-2")]
     assert balanced.rebalancer.page()["moves"] == {"shop/web": given.plan.moves[0].reason}
-
-
-@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.PAUSED])
-async def test_a_plan_that_is_carried_out_is_left_alone(balanced: Balanced, state: RunState) -> None:
-    balanced.carrier.plan = last_plan(progress=PlanProgress("x", state))
-    await balanced.after_a_while()
-    assert await balanced.object.read() is None
 
 
 async def test_what_was_moved_before_counts(balanced: Balanced) -> None:

@@ -14,7 +14,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
-from leadsman.published.moves import MOVES, MoveStep
+from leadsman.published.moves import MOVES
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
@@ -131,25 +131,6 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     return start
 
 
-async def test_a_move_holds_room_then_evicts_then_releases(started: Start, until: "Until") -> None:
-    async with started() as one:
-        await one.held(until)
-        [hold] = one.holds()
-        assert hold["metadata"]["labels"]["leadsman.dev/held-for"] == "web-uid"
-        assert hold["spec"]["activeDeadlineSeconds"] == 600
-        await one.step()
-        [eviction] = [each for each in one.api.requests if each.path.endswith("/web-1/eviction")]
-        assert eviction.body["deleteOptions"] == {"preconditions": {"uid": "web-uid"}}
-        assert eviction.body["apiVersion"] == "policy/v1"
-        assert one.replacement.actions.results["EvictPod", "done"] == 1
-        one.api.put(f"{PODS}/web-2", pod("edge-3", "new-uid"))
-        await until(lambda: one.model("shop") == {"web-2": "edge-3"})
-        await one.step()
-        assert not one.holds()
-        assert one.replacement.ended == {MoveResult.REPLACED: 1}
-        assert "web-2 took its place on node edge-3" in one.events()["Replaced"]
-
-
 async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(started: Start, until: "Until") -> None:
     async with started() as one:
         await one.held(until)
@@ -194,25 +175,6 @@ async def test_nothing_is_done_before_the_state_is_written(started: Start) -> No
         assert one.writes() == ["create namespaces/leadsman/configmaps"]
         await one.step()
         assert len(one.holds()) == 1
-
-
-async def test_the_next_leader_goes_on_with_a_move(started: Start, until: "Until") -> None:
-    async with started() as one:
-        await one.held(until)
-        one.replacement = one.start()
-        await one.step()
-        assert any(each.path.endswith("/web-1/eviction") for each in one.api.requests)
-        assert len(one.holds()) == 1
-
-
-async def test_a_dry_run_shows_the_move_and_writes_nothing(started: Start) -> None:
-    async with started(dry_run=True) as one:
-        await one.step()
-        await one.step()
-        [move] = one.replacement.page()["would_move"]
-        assert (move["pod"], move["from"], move["to"]) == ("shop/web-1", "edge-2", "edge-3")
-        assert move["step"] == MoveStep.HOLDING
-        assert one.writes() == []
 
 
 async def test_no_fix_is_an_event_once_for_each_reason(started: Start) -> None:

@@ -40,13 +40,6 @@ def touched(api: FakeApiServer) -> list[str]:
     ]
 
 
-async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: FakeApiServer) -> None:
-    one, *_ = requeuer
-    await one.turn()
-    assert touched(api) == ["a"]
-    assert set(api.requests[-1].body["metadata"]) == {"annotations"}
-
-
 async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
     one, state, _ = requeuer
     await one.turn()
@@ -56,14 +49,3 @@ async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
     one._rate = TokenBucket(1e9, 1)
     await one.turn()
     assert touched(api) == ["a", "b"]
-
-
-async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -> None:
-    one, *_ = requeuer
-    api.fail("patch", 503)
-    await one.turn()
-    assert one.touched == 0
-    one._rate = TokenBucket(1e9, 1)
-    await one.turn()
-    assert touched(api) == ["a", "a"]
-    assert one.touched == 1

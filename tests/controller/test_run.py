@@ -97,13 +97,3 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
         patches, renewals = api.verbs().count("patch"), api.verbs().count("update")
         await until(lambda: api.verbs().count("update") == renewals + 1)
         assert api.verbs().count("patch") == patches, "what is settled is not written again"
-
-
-async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, running: "Run", until: "Until") -> None:
-    api.fail("list", 503, times=100)
-    async with running() as port:
-        await until(lambda: len(api.requests) > 3)
-        status, text = await page(port, "/readyz")
-        assert status == 503
-        assert "nodes are not listed" in text
-        assert (await page(port, "/healthz"))[0] == 200

@@ -158,23 +158,6 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     return start
 
 
-async def test_a_dead_node_is_refused_then_tainted_then_its_pod_deleted(started: Start, until: "Until") -> None:
-    async with started() as cluster:
-        await cluster.cover(until)
-        cluster.die("edge-1")
-        await cluster.step()
-        state = await cluster.published.read()
-        assert state.recovery.refused == {"edge-1": "node edge-1 is dead"}
-        assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
-        assert "delete" not in cluster.api.verbs()
-        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
-        await cluster.step()
-        deleted = [asked.path for asked in cluster.api.requests if asked.verb == "delete"]
-        assert deleted[0].startswith(PLACEHOLDERS)
-        assert deleted[-1] == POD
-        assert "FailedOver" in cluster.events()
-
-
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(
     started: Start, until: "Until"
 ) -> None:
@@ -204,20 +187,6 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
         assert len(next_leader.healing.recovery.state.spent) == 1
 
 
-async def test_of_two_dead_nodes_one_is_withheld_with_an_event(started: Start, until: "Until") -> None:
-    async with started(RecoveryBudget(fresh_ratio=0.0)) as cluster:
-        await cluster.cover(until)
-        cluster.die("edge-1", "edge-2")
-        await cluster.step()
-        assert [bool(cluster.taints(name)) for name in ("edge-1", "edge-2")] == [True, False]
-        assert "1 may be" in cluster.events()["FailoverWithheld"]
-        families = cluster.healing.recovery.families()
-        samples = {sample.name: sample.labels for each in families for sample in each.samples}
-        assert samples["leadsman_withheld_failover"]["node"] == "edge-2"
-        assert "1 may be" in samples["leadsman_withheld_failover"]["reason"]
-        assert samples["leadsman_failover_step_seconds"]["node"] == "edge-1"
-
-
 async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_another_node_holds_its_room(
     started: Start, until: "Until"
 ) -> None:
@@ -232,22 +201,6 @@ async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_anothe
         await until(lambda: any(pod.node == "edge-3" for pod in cluster._model_placeholders()))
         await cluster.step()
         assert cluster.api.requests[-1].path == POD
-
-
-async def test_a_node_that_returns_loses_our_taint_and_no_other(started: Start, until: "Until") -> None:
-    async with started(RecoveryBudget(return_seconds=0.0)) as cluster:
-        await cluster.cover(until)
-        cluster.die("edge-1")
-        await cluster.step()
-        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
-        node = cluster.api.objects.get(ObjectPath("/api/v1/nodes", name="edge-1"))
-        node["spec"]["taints"].append({"key": "example.com/mine", "effect": "NoSchedule"})
-        cluster.api.put("/api/v1/nodes/edge-1", node)
-        await until(lambda: len(cluster.healing.cluster.current.nodes["edge-1"].taints) == 2)
-        cluster.verdicts["edge-1"] = verdict("edge-1")
-        await cluster.step()
-        await cluster.step()
-        assert cluster.taints("edge-1") == ["example.com/mine"]
 
 
 async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(started: Start, until: "Until") -> None:
@@ -272,17 +225,6 @@ async def test_nothing_is_done_before_the_state_is_written(started: Start, until
         assert cluster.taints("edge-1") == []
         await cluster.healing.recovery.turn()
         assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
-
-
-async def test_a_placeholder_that_others_deleted_is_counted_and_made_again(started: Start, until: "Until") -> None:
-    async with started() as cluster:
-        await cluster.cover(until)
-        [pod] = cluster.placeholders()
-        cluster.api.delete(f"{PLACEHOLDERS}/{pod['metadata']['name']}")
-        await until(lambda: not cluster._model_placeholders())
-        await cluster.step()
-        assert cluster.healing.backups.lost == 1
-        assert len(cluster.placeholders()) == 1
 
 
 async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(started: Start) -> None:

@@ -51,9 +51,6 @@ class Waiting:
     def events(self) -> list[dict[str, Any]]:
         return list(self.api.objects.all(parse_path(EVENTS)))
 
-    def metrics(self) -> dict[str, float]:
-        return {family.name: family.samples[0].value for family in self.reporter.families()}
-
 
 async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
     api: FakeApiServer, recorder: EventWriter, until: "Until"
@@ -84,18 +81,3 @@ async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_n
     queued = len(recorder._pending)
     await waiting.after(REPEAT_SECONDS)
     assert len(recorder._pending) == queued + 1, "said again when API servers have forgotten it"
-
-
-async def test_metrics_count_bounded_pods_that_wait_and_the_longest_wait(api: FakeApiServer) -> None:
-    waiting = Waiting(api, None)
-    assert waiting.metrics() == {}
-    await waiting.after(0.0)
-    assert waiting.metrics() == {
-        "leadsman_bounded_pods_waiting": 1,
-        "leadsman_bounded_pods_longest_wait_seconds": 60,
-    }
-    waiting.pods = [pending("cart", {"delay_edge-1": "10"}, reason="SchedulerError")]
-    await waiting.after(1.0)
-    assert set(waiting.metrics().values()) == {0}
-    waiting.reporter.forget()
-    assert waiting.metrics() == {}

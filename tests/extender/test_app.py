@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from tests.extender.conftest import Args, Captured, Labelled, Starter
 
 BOUND = {"delay_node-00000": "25"}
-NAMES = ["node-00001", "node-00002", "node-00000"]
 
 
 @pytest.mark.parametrize("prefix", ["", "/scheduler"])
@@ -60,17 +59,6 @@ async def test_a_refused_node_has_its_reason_and_is_never_a_candidate_for_preemp
     assert "node-00000" in answer["FailedAndUnresolvableNodes"]["node-00002"]
 
 
-async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(
-    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
-) -> None:
-    """Neither NodeNames nor Nodes would reject every node with no reason shown."""
-    body = labelled(captured("names-3-filter"), {"delay_nowhere": "25"})
-    async with starts(measured) as extender:
-        answer = await extender.asked("/filter", body)
-    assert (answer["NodeNames"], answer["Nodes"]) == ([], None)
-    assert sorted(answer["FailedAndUnresolvableNodes"]) == sorted(NAMES)
-
-
 @pytest.mark.parametrize("capture", ["names-3-prioritize", "nodes-3-prioritize", "names-1000-prioritize"])
 async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(
     starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, capture: str
@@ -106,12 +94,6 @@ async def test_a_bad_body_gets_400_with_the_path(starts: "Starter", args: "Args"
     async with starts() as extender:
         body = args(["a"], delay_x="5").replace(b'"5"', b"5")
         assert await extender.post("/filter", body) == (400, b"$.Pod.metadata.labels.delay_x: expected str, got int\n")
-
-
-@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/filter/", 404), ("/state", 404)])
-async def test_an_unknown_path_or_method_is_refused_cleanly(starts: "Starter", path: str, status: int) -> None:
-    async with starts() as extender:
-        assert (await extender.post(path, b"{}"))[0] == status
 
 
 async def test_a_compressed_body_is_refused_unread(starts: "Starter") -> None:

@@ -1,7 +1,5 @@
 """Binds that failed: which of them blame the node, and what the store is told."""
 
-import asyncio
-
 import pytest
 
 from extender.record_queues import BindFailureQueue, blamed_cause
@@ -12,7 +10,6 @@ from leadsman.kube.resources import PODS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import keys
 from leadsman.state.records import BindFailure, decode_record
-from leadsman.state.store import Unavailable as Away
 from tests.memory_store import MemoryStore
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -49,15 +46,6 @@ async def stored(store: MemoryStore) -> dict[str, BindFailure]:
     return {item.key: decode_record(BindFailure, item.value) for item in items}
 
 
-async def test_the_node_s_agent_is_told_type_and_cause_once_a_pod() -> None:
-    store = MemoryStore()
-    failures = BindFailureQueue(store)
-    for _ in range(3):
-        failures.report("edge-1", "uid-1", "web", REFUSED)
-    await failures.write()
-    assert await stored(store) == {"/leadsman/v1/binds/edge-1/uid-1": BindFailure("web", "bind_refused")}
-
-
 async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None:
     store = MemoryStore()
     failures = BindFailureQueue(store)
@@ -68,19 +56,3 @@ async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None
     await failures.write()
     assert await stored(store) == {}
     assert failures.dropped == 3
-
-
-async def test_what_could_not_be_written_waits_for_the_store() -> None:
-    store = MemoryStore()
-    failures = BindFailureQueue(store)
-    store.fail(Away("down"))
-    failures.report("edge-1", "uid-1", "web", REFUSED)
-    task = asyncio.create_task(failures.run())
-    async with asyncio.timeout(60):
-        while not failures.failures:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-        store.heal()
-        while not await stored(store):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)

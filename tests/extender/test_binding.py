@@ -93,12 +93,6 @@ async def test_without_a_binding_the_answer_is_an_error(
         assert await extender.asked("/bind", captured("bind")) == {"Error": error}
 
 
-async def test_an_api_server_that_does_not_answer_is_an_error(starts: "Starter", captured: "Captured") -> None:
-    async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
-        answer = await extender.asked("/bind", captured("bind"))
-    assert answer["Error"].endswith("no response within 0.1 s")
-
-
 async def test_an_error_that_kube_scheduler_is_answered_shows_no_credentials_of_the_url(
     starts: "Starter", captured: "Captured", unused_port
 ) -> None:

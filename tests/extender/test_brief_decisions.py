@@ -1,22 +1,15 @@
 """What is decided on the event loop, and what has a worker."""
 
 import logging
-import threading
 from typing import TYPE_CHECKING, Any
-
-import pytest
-from msgspec import structs
 
 from extender.decider import (
     SNAPSHOT_SECONDS_PER_NODE,
     Decider,
-    DecisionCore,
 )
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
-from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.runtime.problem_log import ProblemLog
@@ -25,30 +18,10 @@ from leadsman.sources.input_sources import InputSources
 from leadsman.state.snapshot import NodeState, Snapshot
 
 if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Starter
+    pass
 
 NODES = ("a", "b")
 PLAIN = PodInfo("default", "p")
-INPUTS = DecisionInputs(Snapshot(), Policy(), 0.0)
-
-
-def bounds(number: int) -> PodInfo:
-    return structs.replace(PLAIN, labels={f"delay_n{at}": "5" for at in range(number)})
-
-
-@pytest.mark.parametrize("brief", [True, False])
-async def test_a_brief_decision_is_made_on_the_thread_of_the_event_loop(
-    starts: "Starter", args: "Args", brief: bool
-) -> None:
-    threads = []
-
-    def recorded(pod, nodes, inputs):
-        threads.append(threading.current_thread())
-        return filter_nodes(pod, nodes, inputs)
-
-    async with starts(core=DecisionCore(recorded, score_nodes, lambda *_: brief)) as extender:
-        await extender.asked("/filter", args(NODES))
-    assert (threads == [threading.current_thread()]) is brief
 
 
 class _Replaced:

@@ -139,7 +139,7 @@ async def is_cut(port, body, reads_bytes=0):
     with contextlib.closing(sock):
         await loop.sock_connect(sock, ("127.0.0.1", port))
         await loop.sock_sendall(sock, request(body))
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(60):
             with contextlib.suppress(ConnectionError):
                 while True:
                     await asyncio.sleep(0.02)
@@ -150,7 +150,10 @@ async def is_cut(port, body, reads_bytes=0):
     return True
 
 
-async def test_a_client_that_does_not_read_is_cut(starts: "Starter", captured: "Captured") -> None:
+async def test_a_client_that_does_not_read_is_cut(
+    starts: "Starter", captured: "Captured", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 600)
     async with starts(limits=QUICK) as extender:
         assert await is_cut(extender.port, captured("nodes-1000-filter"))
 

@@ -69,14 +69,6 @@ async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(
     assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
 
 
-async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(
-    starts: "Starter", captured: "Captured", labelled: "Labelled"
-) -> None:
-    async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
-        answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
-    assert answer == {"NodeNameToMetaVictims": {}}
-
-
 async def test_a_preemption_without_a_filter_call_here_can_be_explained(
     starts: "Starter", captured: "Captured", labelled: "Labelled"
 ) -> None:
@@ -135,16 +127,6 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
     assert seen[0].now < seen[1].now
-
-
-async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(
-    starts: "Starter", args: "Args", measured: Snapshot, facts_seen
-) -> None:
-    seen, core = facts_seen
-    async with starts(_Moving(measured), core=core) as extender:
-        await extender.asked("/filter", args(["a"]))
-        await extender.asked("/prioritize", args(["a"]).replace(b'"uid": "u"', b'"uid": "v"'))
-    assert seen[0].snapshot is not seen[1].snapshot
 
 
 class _Moving:

@@ -1,12 +1,10 @@
 """What an extender that answers kube-scheduler says of its decisions in its API, as `leadsman explain` prints it."""
 
 import json
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from extender.decider import DecisionCore
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.state.snapshot import Snapshot
 
@@ -27,28 +25,6 @@ async def decided(starts: "Starter", captured: "Captured", labelled: "Labelled",
                             json.dumps(answer["NodeNames"]).encode())  # fmt: skip
         await extender.asked("/prioritize", kept)
         yield extender
-
-
-async def test_an_explanation_names_every_node_with_score_or_reason(decided) -> None:
-    page = await decided.told(POD)
-    assert page.startswith("decided 0.")
-    assert all(node in page for node in ("node-00000", "node-00001", "node-00002"))
-    assert "over 25 ms" in page
-
-
-async def test_a_neutral_answer_says_so(starts: "Starter", captured: "Captured", labelled: "Labelled") -> None:
-    answered = threading.Event()
-
-    def slow(*_):
-        answered.wait()
-
-    body = labelled(captured("names-3-filter"), BOUND)
-    async with starts(core=DecisionCore(filter_nodes=slow, score_nodes=slow)) as extender:
-        await extender.asked("/filter", body)
-        await extender.asked("/prioritize", captured("names-3-filter"))
-        answered.set()
-        page = await extender.told(POD)
-    assert "decision exceeded its deadline of 200 ms" in page
 
 
 def broken(*_):

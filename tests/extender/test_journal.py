@@ -109,26 +109,9 @@ def test_what_a_node_counts_is_what_its_records_take(windows):
     assert taken < counted < 1.1 * taken + 1_400
 
 
-def test_25_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
-    """Two pods a second, and 16 windows a node; the bound is that of a running extender."""
-    journal, rng = Journal(), random.Random(1)
-    now = DecisionInputs(Snapshot({f"n{number}": report(16) for number in range(5_000)}), Policy(), 0.0)
-    names = tuple(now.snapshot.nodes)
-    for number in range(40):
-        now = later(now, *rng.sample(names, 100))
-        journal.record_filter(pod(f"p{number}"), names, FilterResult(names, {}), now)
-    assert len(journal) >= 25
-
-
 def test_labels_and_annotations_of_pods_count_and_push_out_the_oldest():
     journal, labels = Journal(max_bytes=100_000), {f"delay_n{number}": "25" for number in range(100)}
     for number in range(30):
         journal.record_filter(structs.replace(pod(f"p{number}"), labels=labels), NODES, JUDGED, facts())
     assert 2 <= len(journal) <= 4
     assert journal.held_bytes <= 100_000
-
-
-def test_a_decision_larger_than_the_bound_is_kept_alone(journal):
-    journal.record_filter(pod("small"), NODES, JUDGED, facts())
-    journal.record_filter(pod("large"), ("a",) * 2_000, JUDGED, facts(nodes=400))
-    assert [entry.pod.name for entry in journal.newest(9)] == ["large"]

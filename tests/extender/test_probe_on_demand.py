@@ -1,7 +1,5 @@
 """What a decision turned on is asked for, after the answer and never at its cost."""
 
-import asyncio
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,12 +44,6 @@ async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(
     assert told == [(("a", "ref"), ("b", "ref"))]
 
 
-async def test_a_pod_without_a_bound_asks_nothing(workers) -> None:
-    told = []
-    await asked(ProbeOnDemand(told.append, workers), PodInfo("ns", "p"), facts())
-    assert told == []
-
-
 async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers) -> None:
     told = []
     asking, kept = ProbeOnDemand(told.append, workers), FilterResult(("a",), {})
@@ -62,20 +54,6 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
     assert told == [(("a", "ref"),)] * 2
     await asked(asking, BOUND, facts(100.1))
     assert len(told) == 3
-
-
-async def test_one_at_a_time(workers) -> None:
-    told, go = [], threading.Event()
-    asking = ProbeOnDemand(told.append, workers)
-    occupied = [asyncio.create_task(workers.run(go.wait, 5.0)) for _ in range(16)]
-    await asyncio.sleep(0)
-    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
-    first = asking._task
-    assert first is not None
-    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
-    assert asking._task is first
-    go.set()
-    await asyncio.gather(first, *occupied)
 
 
 async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog: pytest.LogCaptureFixture) -> None:

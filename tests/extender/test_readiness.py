@@ -34,12 +34,6 @@ def test_it_is_ready_as_soon_as_all_is_listed() -> None:
     assert readiness.check(100.2) == (True, "ok")
 
 
-def test_a_source_whose_listing_fails_is_waited_for_until_the_grace_ends() -> None:
-    sources = {"etcd": Listed("no route to host")}
-    assert not ready(sources, FAILED_LISTING_GRACE_SECONDS - 0.1)
-    assert ready(sources, FAILED_LISTING_GRACE_SECONDS)
-
-
 def test_a_source_that_lists_without_an_error_is_waited_for_longer() -> None:
     sources = {"etcd": Listed(), "pods": Listed("forbidden")}
     assert not ready(sources, FAILED_LISTING_GRACE_SECONDS)

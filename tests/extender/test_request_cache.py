@@ -20,14 +20,6 @@ def body(names: Any, **fields: Any) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names} | fields).encode()
 
 
-def test_the_same_list_is_the_same_object_for_another_pod() -> None:
-    reader = CachedArgsReader()
-    first = reader.read_args(body(["a", "b", "a"]))
-    other = reader.read_args(body(["a", "b", "a"], Pod={"metadata": {"name": "q", "labels": {"app": "y"}}}))
-    assert other.node_names is first.node_names == ("a", "b")
-    assert (first.pod.name, other.pod.name, other.pod.labels) == ("p", "q", {"app": "y"})
-
-
 @pytest.mark.parametrize("nodes", [3, 100, 1000, 5000])
 def test_what_kube_scheduler_asks_after_a_filter_call_that_refused_nothing_is_not_decoded_again(
     captured: Callable[[str], bytes], nodes: int

@@ -9,19 +9,7 @@ from msgspec import Raw
 
 from extender import handlers
 
-NAMES = st.lists(st.text(max_size=9), unique=True, max_size=9)
 REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20) | st.just('"here the nodes"'), max_size=5)
-
-
-@given(NAMES, REASONS)
-def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names, reasons) -> None:
-    assert json.loads(handlers.filtered_names(names, reasons)) == {
-        "Nodes": None,
-        "NodeNames": names,
-        "FailedNodes": {},
-        "FailedAndUnresolvableNodes": reasons,
-        "Error": "",
-    }
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 23, 24, 25, 48, 49, 500])

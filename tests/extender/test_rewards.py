@@ -13,7 +13,7 @@ from leadsman.state.records import Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
 
 if TYPE_CHECKING:
-    from tests.extender.conftest import Captured, Labelled, Starter
+    from tests.extender.conftest import Starter
 
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
@@ -38,13 +38,6 @@ async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(extende
     assert (worst["incidents"], worst["last_cause"]) == ({"crash": 6}, "crash")
     assert worst["blame_ratio"] > 0.9
     assert all(cell is None for cell in found["cells"][0][1:]), "db ran on one node alone"
-
-
-async def test_the_placement_turns_on_it(extender, captured: "Captured", labelled: "Labelled") -> None:
-    """The captured pod, made of type web: the node that crashed six pods comes last."""
-    body = labelled(captured("names-3-filter"), {"podtype": "web"})
-    found = {each["Host"]: each["Score"] for each in await extender.asked("/prioritize", body)}
-    assert found["node-00001"] < min(found["node-00000"], found["node-00002"])
 
 
 def gauges(types: int) -> dict[str, list[float]]:

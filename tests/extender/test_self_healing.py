@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from msgspec.structs import replace
 
 from extender.decider import DecisionCore
 from extender.wire.verbs import read_preemption
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.inputs import CRITICAL_PRIORITY, LastRoundTrips, RoomHold, SelfHealing
+from leadsman.decision.inputs import LastRoundTrips, RoomHold, SelfHealing
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -77,20 +76,6 @@ async def test_placeholders_stay_when_a_plugin_fails(starts: "Starter", captured
 
 
 @pytest.mark.parametrize(
-    ("priority", "owner", "kind"),
-    [(CRITICAL_PRIORITY, "", ""), (0, "ds-proxy", "DaemonSet")],
-    ids=["a critical pod", "a DaemonSet's pod"],
-)
-async def test_a_placeholder_is_never_withheld(
-    starts: "Starter", captured: "Captured", priority: int, owner: str, kind: str
-) -> None:
-    body = preempting(captured("preempt-names"), priority, owner, kind)
-    async with starts(self_healing=healing(body)) as extender:
-        assert list((await extender.asked("/preempt", body))["NodeNameToMetaVictims"]) == NAMES
-        assert extender.count("leadsman_extender_protected_placeholders_total") == 0
-
-
-@pytest.mark.parametrize(
     "stated",
     [
         {"backup_owners": {"node-00001": frozenset({OWNER})}},
@@ -119,22 +104,3 @@ async def test_a_dead_node_is_refused_in_filter_and_preempt(
     assert "4 of 4 peers lost it" in refused["FailedAndUnresolvableNodes"]["node-00001"]
     assert "node-00001" not in kept["NodeNameToMetaVictims"]
     assert sorted(plain["NodeNames"]) == NAMES
-
-
-async def test_held_room_refuses_a_stranger_by_filter_and_by_preempt(starts: "Starter", captured: "Captured") -> None:
-    held = Followed(SelfHealing(holds={"node-00001": (RoomHold(OWNER, time.monotonic() + 3600.0),)}))
-    async with starts(self_healing=held) as extender:
-        refused = await extender.asked("/filter", captured("names-3-filter"))
-        stranger = await extender.asked("/preempt", captured("preempt-names"))
-        returning = await extender.asked("/preempt", preempting(captured("preempt-names"), 0, OWNER))
-    assert list(refused["FailedAndUnresolvableNodes"]) == ["node-00001"]
-    assert "node-00001" not in stranger["NodeNameToMetaVictims"]
-    assert "node-00001" in returning["NodeNameToMetaVictims"]
-
-
-def test_a_pod_is_read_with_the_uid_of_its_controller(captured: "Captured") -> None:
-    body = preempting(captured("preempt-names"), -10, OWNER)
-    pod = read_preemption(body).pod
-    assert (pod.owner_uid, pod.priority, pod.workload) == (OWNER, -10, "replicaset/web-5d")
-    other = body.replace(b'"controller": true', b'"controller": false')
-    assert read_preemption(other).pod == replace(pod, owner_uid="", workload="pod/hi-00000")

@@ -100,12 +100,6 @@ def _spin(pool: WorkerPool, ended: threading.Event) -> None:
         ended.set()
 
 
-async def test_running_work_ends_at_its_next_checkpoint_once_its_caller_has_left(patient):
-    ended = threading.Event()
-    await left(patient.run(lambda: _spin(patient, ended)))
-    assert await asyncio.to_thread(ended.wait, 10)
-
-
 async def test_running_work_ends_at_its_next_checkpoint_past_its_deadline(workers):
     ended = threading.Event()
     with pytest.raises(DeadlineExceeded):
@@ -122,17 +116,6 @@ async def test_callers_that_come_and_go_fill_neither_threads_nor_turns(patient, 
     assert await patient.run(lambda: 7, namespace="other") == 7
     gate.set()
     assert await patient.run(lambda: 7) == 7
-
-
-async def test_a_caller_that_leaves_once_its_work_is_overdue_is_counted_once(workers, gate):
-    task = asyncio.create_task(workers.run(gate.wait))
-    await until(lambda: workers.overdue == 1)
-    task.cancel()
-    await asyncio.wait([task])
-    gate.set()
-    await until(lambda: workers.overdue == 0)
-    await workers.run(lambda: None)
-    assert workers.overdue == 0
 
 
 class Computed:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import gzip
-import re
 from typing import Any
 
 import aiohttp
@@ -130,16 +129,6 @@ async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> N
     assert 0 < len(passes) < len(api.cluster.names)
 
 
-async def test_a_node_of_a_decision_is_searched_by_name_and_says_by_how_much_it_misses(api: Api) -> None:
-    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
-    _, decision = await api.get("/pods/shop/cart-1?search=E-0006")
-    assert decision["decision"]["asked"] == len(api.cluster.names)
-    (node,) = decision["explanation"]["nodes"]
-    assert (node["node"], node["verdict"], decision["total"]) == ("edge-e-0006", "refused", 1)
-    delay = r"[\d.]+ ms from edge-a-0000 \(.+\), bound 12 ms"
-    assert re.fullmatch(f"delay to edge-a-0000 over 12 ms: {delay}", node["reason"])
-
-
 async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywhere(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,14 +143,6 @@ async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywher
     problems = [each["text"] for each in (await api.get("/overview"))[1]["problems"]]
     assert f"edge-a-0000: {why}" in problems
     assert not any("edge-e-0006" in each for each in problems)
-
-
-async def test_what_if_decides_and_keeps_nothing(api: Api) -> None:
-    status, decision = await api.post("/what-if", {"yaml": POD})
-    assert status == 200
-    assert 0 < decision["decision"]["passed"] < decision["decision"]["asked"] == len(api.cluster.names)
-    assert "private" not in str(decision), "a pod's spec is never shown"
-    assert not len(api.live.sources.journal)
 
 
 async def test_measure_asks_for_the_pair(api: Api) -> None:

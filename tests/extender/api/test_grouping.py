@@ -66,16 +66,6 @@ def test_the_slow_node_stands_out_in_its_group(cluster: InventedCluster, table: 
     assert excess[slow] == pytest.approx(35, abs=3)
 
 
-def test_the_cells_count_what_was_measured_and_lost(cluster: InventedCluster, table: DelayTable) -> None:
-    grouping = group_by_zone(cluster.zones)
-    assert grouping is not None
-    matrix = group_matrix(table, grouping)
-    assert matrix.measured.sum() + matrix.lost.sum() == len(table.source)
-    assert matrix.lost.sum() == table.is_lost.sum() > 0
-    assert (matrix.low_ms <= matrix.median_ms)[matrix.measured > 0].all()
-    assert (np.isnan(matrix.median_ms) == (matrix.measured == 0)).all()
-
-
 def test_the_pairs_of_a_slow_node_hide_no_other_outlier(cluster: InventedCluster, table: DelayTable) -> None:
     grouping = group_by_zone(cluster.zones)
     assert grouping is not None

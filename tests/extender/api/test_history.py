@@ -36,20 +36,6 @@ def test_a_node_that_moved_is_named_with_when_it_did() -> None:
     assert history.steady == {f"edge-{at}" for at in range(1, 20)}
 
 
-def test_a_node_that_came_back_has_not_moved() -> None:
-    history = DelayHistory(BEGAN)
-    for minute in range(10):
-        history.add(BEGAN + 60 * minute, table(20, 8, 35.0 * (3 <= minute < 6)))
-    assert not history.shifts
-
-
-def test_peers_that_change_hide_no_shift_within_their_time() -> None:
-    history = DelayHistory(BEGAN)
-    for minute in range(20):
-        history.add(BEGAN + 60 * minute, table(20, 8, 35.0 * (minute >= 15), step=1 + (minute >= 8) * 2))
-    assert [shift.node for shift in history.shifts] == ["edge-0"]
-
-
 def test_an_hour_is_kept_and_its_last_quarter_minute_by_minute() -> None:
     history = DelayHistory(BEGAN)
     for minute in range(200):

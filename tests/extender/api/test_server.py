@@ -12,12 +12,6 @@ from leadsman.state.snapshot import Snapshot
 from tests.extender.api.conftest import Api, Fixed
 
 
-async def test_the_page_comes_with_its_policy(api: Api) -> None:
-    async with api.session.get("/") as response:
-        assert response.content_type == "text/html"
-        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-
-
 async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api: Api) -> None:
     """At 5,000 nodes it takes 25 MiB, and a third of a second each minute."""
     running = asyncio.create_task(api.live.run())

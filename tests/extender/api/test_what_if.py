@@ -6,15 +6,6 @@ from extender.api.what_if import MAX_YAML_BYTES, read_pod
 from extender.body_limits import RequestRefused
 from leadsman.kube.quantity import NANO
 
-TEMPLATE = "template: {metadata: {labels: {delay_edge-1: '5'}}, spec: {priority: 7}}"
-
-
-@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"])
-def test_a_workload_is_read_as_one_of_its_pods(kind: str) -> None:
-    pod = read_pod(f"kind: {kind}\nmetadata: {{name: web, namespace: shop}}\nspec: {{{TEMPLATE}}}")
-    assert (pod.namespace, pod.name, pod.labels["delay_edge-1"], pod.priority) == ("shop", "web", "5", 7)
-    assert pod.workload
-
 
 def test_what_has_a_limit_and_no_request_is_requested_as_the_api_server_does() -> None:
     resources = "{limits: {nvidia.com/gpu: 2, cpu: 2}, requests: {cpu: 1}}"

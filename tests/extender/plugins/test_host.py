@@ -16,7 +16,7 @@ from leadsman.decision.decide import FilterResult, ScoreResult
 from leadsman.decision.model import CandidateNodes, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
 from leadsman.state.records import Hardware
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import Fixed
 from tests.extender.plugins.conftest import NODES, Hosted, policy
 
@@ -59,14 +59,6 @@ async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: "H
         assert (await good_score(hosted)).values["node-0"] == 1.0
 
 
-async def test_a_node_that_no_longer_reports_has_no_metrics_there(hosts: "Hosts"):
-    async with hosts(policy(scores="good")) as hosted:
-        await good_score(hosted)
-        silent: NodeState = structs.replace(hosted.snapshot.nodes["node-0"], changed_at=None)
-        hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": silent})
-        assert "node-0" in (await good_score(hosted)).unknown
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_hostile_score_is_neutral_and_then_off(hosts: "Hosts", name: str):
     async with hosts(policy(scores=name)) as hosted:
@@ -75,13 +67,6 @@ async def test_a_hostile_score_is_neutral_and_then_off(hosts: "Hosts", name: str
             assert (await score_of(hosted, name)).neutral
         assert hosted.plugins[name].is_off
         assert (await score_of(hosted, name)).neutral.startswith(f"{name}: it is off: ")
-
-
-async def test_while_one_loops_the_others_count(hosts: "Hosts"):
-    async with hosts(policy(scores="loops good")) as hosted:
-        score = await good_score(hosted)
-        assert score.values["node-100"] == 0.5
-        await hosted.until_answer(lambda: scored(hosted), lambda _: hosted.plugins["loops"].failures)
 
 
 async def test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_is_its_own(hosts: "Hosts"):
@@ -134,12 +119,6 @@ async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: "Hosts", nam
         await hosted.until_active()
         result = await filtered(hosted)
         assert len(result.kept) == kept
-
-
-async def test_the_policy_may_close_a_filter_that_cannot_be_loaded(hosts: "Hosts"):
-    async with hosts(policy(filters="absent", more=", on_failure: refuse")) as hosted:
-        await hosted.until(lambda: hosted.plugins and hosted.plugins["absent"].failures)
-        assert (await filtered(hosted)).kept == ()
 
 
 async def test_a_plugin_of_another_api_version_is_off(hosts: "Hosts"):

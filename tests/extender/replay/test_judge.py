@@ -100,12 +100,6 @@ def judged(judge: Judge, inputs: DecisionInputs, pod: PodInfo = POD) -> list[Jud
     return [judge.judge(each) for each in scheduled(pod, CANDIDATES, inputs)]
 
 
-def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) -> None:
-    *_, judgement = judged(Judge(parse("scores: {nearest: {weight: 0}}")), inputs)
-    assert judgement.why.startswith("nearest: weight 2, 67% of the score")
-    assert judgement.why.endswith("; now does not count")
-
-
 def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
     window = PeerLatency(9, 9, p50_ms=2.0, p95_ms=25.0)
     here = structs.replace(inputs.snapshot.nodes["here"], latency=Latency(dict.fromkeys(CANDIDATES, window)))
@@ -116,25 +110,6 @@ def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: Decis
     assert prioritized.result is Result.OTHER_NODE
     assert prioritized.first_after == ()
     assert prioritized.why.startswith("other nodes pass filter: ")
-
-
-def test_a_pod_that_found_no_node_and_would_now_says_where_it_would_go(inputs: DecisionInputs) -> None:
-    pod = structs.replace(POD, labels={"delay_gone": "20"})
-    unmeasured = structs.replace(POD, labels={"delay_too-far": "20"})
-    assert judged(Judge(Policy()), inputs, pod)[0].result is Result.AGREE, "no policy knows a node that is not there"
-    (filtered,) = judged(Judge(parse("delay: {estimate: accept}")), inputs, unmeasured)
-    assert filtered.result is Result.NEWLY_ACCEPTED
-    assert filtered.first_before == ("too-far",), "a node is 0 ms from itself"
-    assert filtered.first_after != ("too-far",)
-    assert filtered.accepted.keys() == {NEAR_AND_BUSY, FAR_AND_IDLE}
-
-
-def test_an_answer_without_a_decision_is_not_compared(inputs: DecisionInputs) -> None:
-    late = DecidedRequest(
-        "filter", POD, CANDIDATES, inputs, FilterResult(CANDIDATES, {}), "decision exceeded its deadline"
-    )
-    judgement = Judge(Policy()).judge(late)
-    assert (judgement.result, judgement.why) == (Result.UNDECIDED, "decision exceeded its deadline")
 
 
 def test_behind_a_damaged_block_only_what_still_gives_its_own_answer_counts(inputs: DecisionInputs) -> None:

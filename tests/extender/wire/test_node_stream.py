@@ -1,6 +1,5 @@
 """Nodes taken out of a body while it comes are those that the decoder of whole bodies reads."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -121,21 +120,6 @@ def test_a_node_met_before_is_the_same_object_also_in_another_place() -> None:
     assert first.raw_nodes
     assert other.raw_nodes
     assert all(other.raw_nodes[name] is first.raw_nodes[name] for name in "ac")
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        body_of(A, A),
-        body_of(A, B, end=b"]}}"),
-        body_of(),
-        b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (POD, A),
-        json.dumps({"Pod": {"metadata": {"name": "p"}}, "NodeNames": ["a"]}).encode(),
-    ],
-    ids=["a name twice", "another end", "no node", "another beginning", "names"],
-)
-def test_a_body_of_another_shape_is_decoded_whole(body: bytes) -> None:
-    assert isinstance(streamed(body, known_nodes(), range(0, len(body), 7)), NodeStream)
 
 
 def test_a_node_without_an_end_is_not_searched_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

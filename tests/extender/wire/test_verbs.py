@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from extender.wire.arguments import BadRequest
-from extender.wire.verbs import read_args, read_binding, read_preemption
+from extender.wire.verbs import read_args, read_binding
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Captured
@@ -22,16 +22,6 @@ def refusal(data: bytes, read: Any = read_args) -> str:
     with pytest.raises(BadRequest) as caught:
         read(data)
     return str(caught.value)
-
-
-@pytest.mark.parametrize("nodes", [3, 100, 1000])
-@pytest.mark.parametrize("form", ["names", "nodes"])
-def test_captured_nodes_are_read_each_once_in_order(captured: "Captured", form: str, nodes: int) -> None:
-    data = captured(f"{form}-{nodes}-filter")
-    raw = json.loads(data)
-    want = raw["NodeNames"] or [node["metadata"]["name"] for node in raw["Nodes"]["items"]]
-    asked = read_args(data)
-    assert (list(asked.node_names), len(asked.node_names)) == (want, nodes)
 
 
 @pytest.mark.parametrize("keys", [("Pod", "NodeNames"), ("pod", "nodenames"), ("pod", "nodeNames")])
@@ -68,30 +58,6 @@ def test_a_node_item_given_twice_is_the_first() -> None:
 )  # fmt: skip
 def test_a_bad_body_is_refused_by_path(data, words: str) -> None:
     assert refusal(data).startswith(words)
-
-
-def test_preempt_in_the_names_form_is_read(captured: "Captured") -> None:
-    asked = read_preemption(captured("preempt-names"))
-    assert list(asked.victims) == ["node-00000", "node-00001", "node-00002"]
-    pods = asked.victims["node-00001"].pods
-    assert pods is not None
-    assert pods[0].uid == "748f8bb0-3f46-4cfa-be50-b9e572599262"
-
-
-def test_preempt_in_the_node_form_is_reduced_to_uids(captured: "Captured") -> None:
-    data = captured("preempt-nodes")
-    want = {
-        node: [pod["metadata"]["uid"] for pod in victims["Pods"]]
-        for node, victims in json.loads(data)["NodeNameToVictims"].items()
-    }
-    got = read_preemption(data).victims
-    assert {node: [pod.uid for pod in victims.pods or []] for node, victims in got.items()} == want
-
-
-def test_a_captured_binding_is_read(captured: "Captured") -> None:
-    binding = read_binding(captured("bind"))
-    assert (binding.namespace, binding.name, binding.node) == ("default", "cap-00000", "node-00001")
-    assert binding.uid == "a686c154-8437-4411-b677-3eb67eda336f"
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "A", "a?b", None, "x" * 254])

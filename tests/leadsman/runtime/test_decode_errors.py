@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax, explain_value
+from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_value
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,19 +44,6 @@ def test_the_place_comes_first_and_then_what_stands_there(body: bytes, said: str
 def test_bytes_that_are_no_text_and_nesting_without_an_end_are_explained_too() -> None:
     assert fault(b'"\xff"', str).startswith("$: 'utf-8' codec can't decode byte 0xff")
     assert fault(b"[" * 100_000, Any).startswith("$: ")
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        (b'{"name":\n "n",\n  x}', "line 3, column 3: JSON is malformed: object keys must be strings"),
-        (b'{"name":\n', "line 2, column 1: Input data was truncated"),
-    ],
-)
-def test_a_fault_of_the_syntax_has_its_line(body: bytes, said: str) -> None:
-    with pytest.raises(UNREADABLE) as caught:
-        msgspec.json.decode(body)
-    assert explain_syntax(caught.value, body) == said
 
 
 @pytest.mark.parametrize(

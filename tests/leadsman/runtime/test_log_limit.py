@@ -34,13 +34,3 @@ def test_a_flood_is_ten_lines_and_then_one_a_minute(
         for number in range(10):
             logger.warning("refused %s", number)
     assert len(caplog.messages) == LINES_BURST + 10
-
-
-def test_the_next_line_says_how_many_were_left_out(
-    logger: logging.Logger, clock: Clock, caplog: pytest.LogCaptureFixture
-) -> None:
-    for _ in range(LINES_BURST + 7):
-        logger.warning("refused %s", "a")
-    clock.now = 60.0
-    logger.warning("refused %s", "b")
-    assert caplog.messages[LINES_BURST:] == ["refused b (7 more lines like this were left out)"]

@@ -29,15 +29,3 @@ def test_a_problem_that_lasts_is_logged_once_and_its_end_once(
         ("WARNING", "cannot read the list: OSError: port 40001"),
         ("INFO", "the list is read again"),
     ]
-
-
-def test_another_text_is_another_problem_unless_its_kind_is_the_same(
-    problem: ProblemLog, caplog: pytest.LogCaptureFixture
-) -> None:
-    problem.report("line 1")
-    problem.report("line 1")
-    problem.report("line 2")
-    problem.report("silent for 5 s", kind="silent")
-    problem.report("silent for 6 s", kind="silent")
-    assert [line.partition(": ")[2] for _, line in lines(caplog)] == ["line 1", "line 2", "silent for 5 s"]
-    assert problem.text == "silent for 6 s"

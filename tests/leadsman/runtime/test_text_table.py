@@ -13,10 +13,6 @@ def test_a_reason_that_is_too_long_goes_on_below_its_row() -> None:
     assert text_table.align_with_reason(rows, brief=False, width=20) == [head, *whole, *below]
 
 
-def test_counts_read_as_in_an_event() -> None:
-    assert text_table.format_counts({"too far": 3, "no such node x": 1}) == "3 too far, 1 no such node x"
-
-
 @pytest.mark.parametrize(
     ("value", "said"), [(0.0, "0"), (12.125, "12.12"), (0.0543, "0.0543"), (999.96, "1000"), (59_999.6, "60000")]
 )

@@ -29,14 +29,6 @@ def watch(paths: Sequence[Path], max_bytes: int = 100) -> WatchedFiles[tuple[int
     return WatchedFiles(paths, parse, problem, max_bytes)
 
 
-def test_a_poll_tells_a_new_value_from_an_old_one(paths: tuple[Path, Path]) -> None:
-    files = watch(paths)
-    assert not files.poll()
-    paths[1].write_text("30")
-    assert files.poll()
-    assert (files.current, files.poll()) == ((1, 30), False)
-
-
 def test_a_link_swapped_to_a_file_of_the_same_size_and_time_is_read(paths: tuple[Path, Path], tmp_path: Path) -> None:
     for path in paths:
         os.utime(path, (1, 1))
