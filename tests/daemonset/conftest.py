@@ -1,11 +1,10 @@
-"""The manifests as objects: as they stand in the files, and as kustomize builds them with each component."""
+"""The manifests as objects: as kustomize builds them with each component."""
 
 import json
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -38,7 +37,6 @@ def _build(component: str) -> list[str]:
 
 
 BUILDS = {"base": [], **{name: _build(name) for name in COMPONENTS}, "everything": EVERYTHING}
-NOT_OBJECTS = ("kustomization.yaml", "policy.yaml", "scheduler.yaml")
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 
 Objects = list[dict[str, Any]]
@@ -48,8 +46,8 @@ Template = Callable[..., Objects]
 
 
 def builds_with(component: str) -> frozenset[str]:
-    """The builds that have a component's objects: those that choose it, and the files, where no patch is applied."""
-    return frozenset({name for name, components in BUILDS.items() if component in components} | {"files"})
+    """The builds that choose a component."""
+    return frozenset(name for name, components in BUILDS.items() if component in components)
 
 
 @pytest.fixture(scope="session")
@@ -64,13 +62,6 @@ def objects_named(objects: Objects, kind: str, name: str) -> Objects:
 
 def load(path: Path) -> Objects:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
-
-
-@cache
-def files() -> Objects:
-    """Every object that is written out in the base or in a component, before kustomize."""
-    paths = sorted(p for p in MANIFESTS.glob("**/*.yaml") if p.name not in NOT_OBJECTS)
-    return [document for path in paths if path.parent.name != "scheduler" for document in load(path)]
 
 
 @pytest.fixture(scope="session")
@@ -99,14 +90,14 @@ def kustomize(folder: Path, components: list[str]) -> Objects:
     return list(yaml.safe_load_all(done.stdout))
 
 
-@pytest.fixture(params=["files", *(pytest.param(name, marks=pytest.mark.integration) for name in BUILDS)])
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.integration) for name in BUILDS])
 def build_name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def objects(build_name: str, request: pytest.FixtureRequest) -> Objects:
-    return files() if build_name == "files" else request.getfixturevalue("render")(build_name)
+def objects(build_name: str, render: Render) -> Objects:
+    return render(build_name)
 
 
 @pytest.fixture

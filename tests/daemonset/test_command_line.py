@@ -10,6 +10,7 @@ import pytest
 from leadsman.cli.certificates import MEMBER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.main import build_parser
 from leadsman.etcd.clients import AUDIENCE, TRUSTED_WITHOUT_REVIEW_SECONDS
+from tests.daemonset.conftest import builds_with
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
@@ -25,7 +26,7 @@ WORKLOADS = {
 
 @pytest.fixture(params=sorted(WORKLOADS))
 def command(request: pytest.FixtureRequest, build_name: str) -> str:
-    if request.param == "controller" and build_name not in ("files", "controller", "everything"):
+    if request.param == "controller" and build_name not in builds_with("controller"):
         return "extender"
     return request.param
 
@@ -37,10 +38,9 @@ def container(command: str, find: "Find") -> dict[str, Any]:
 
 
 @pytest.fixture
-def settings(objects: "Objects", root: Path) -> dict[str, str]:
-    made = [o["data"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
-    lines = (root / "daemonset/base/settings.env").read_text().split()
-    return made[0] if made else dict(line.split("=", 1) for line in lines)
+def settings(objects: "Objects") -> dict[str, str]:
+    (made,) = [o["data"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
+    return made
 
 
 def on_this_machine(argument: str, root: Path) -> str:
@@ -85,7 +85,7 @@ def test_etcd_s_gateways_are_called_by_tls_with_a_token_for_them(
     assert (settings["LEADSMAN_ETCD_CA"], trust) == (f"{mount['mountPath']}/ca.crt", TRUST_CONFIG_MAP)
 
 
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+@pytest.mark.parametrize("build_name", ["base"], indirect=True)
 def test_the_member_s_sidecar_takes_its_arguments(find: "Find", root: Path) -> None:
     (sidecar,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
     own, flags = split_at(sidecar["args"], "--")

@@ -54,7 +54,7 @@ def etcd(initial: dict[str, Any], tmp_path: Path) -> Iterator[Etcd]:
     member.clean()
 
 
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+@pytest.mark.parametrize("build_name", ["base"], indirect=True)
 def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd, find: "Find") -> None:
     etcd.start()
     with urlopen(f"{etcd.metrics_url}/metrics", timeout=5) as answer:
@@ -66,7 +66,7 @@ def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd,
     assert quota == 1024**3
 
 
-@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+@pytest.mark.parametrize("build_name", ["base"], indirect=True)
 def test_members_show_each_other_the_certificate_of_their_names(initial: dict[str, Any]) -> None:
     args = [argument.replace("$(POD_NAME)", "leadsman-etcd-0") for argument in initial["args"]]
     flags = EtcdFlags.parse(args[args.index("--") + 1 :])

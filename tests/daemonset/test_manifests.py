@@ -36,9 +36,7 @@ def validate(document: str, version: str) -> None:
     kubernetes_validate.validate(json.loads(document), version, strict=True)
 
 
-def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_name: str) -> None:
-    if build_name == "files":
-        return
+def test_objects_carry_the_recommended_labels(objects: "Objects") -> None:
     for found in objects:
         labels, name = found["metadata"]["labels"], found["metadata"]["name"]
         assert set(labels) >= LABELS, name

@@ -26,7 +26,7 @@ def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
 def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(find: "Find", build_name: str) -> None:
     policy = find("NetworkPolicy", "leadsman-etcd")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
-    on_host = nodes if build_name in builds_with("hostnetwork") - {"files"} else set()
+    on_host = nodes if build_name in builds_with("hostnetwork") else set()
     assert open_to(policy, "https") == {"agent", "etcd", "extender", "controller"} | on_host
     assert open_to(policy, "peer") == {"etcd"}
 

@@ -1,12 +1,9 @@
 """One port number, wherever it is named."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects
+    from tests.daemonset.conftest import Objects
 
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "member": "https"},
@@ -38,18 +35,6 @@ def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
 
 
-@pytest.fixture
-def member(find: "Find", build_name: str) -> dict[str, Any]:
-    """The workload that etcd's members are pods of."""
-    return find("Deployment" if build_name == "etcd-single" else "StatefulSet", "leadsman-etcd")
-
-
-def initial_arguments(member: dict[str, Any]) -> dict[str, str]:
-    """Those of the init container, from which etcd's configuration file is made."""
-    (initial,) = member["spec"]["template"]["spec"]["initContainers"]
-    return arguments(initial)
-
-
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
@@ -58,25 +43,12 @@ def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Obje
         assert asked <= set(ports(container))
 
 
-def test_services_lead_to_declared_ports_under_the_same_number(
-    objects: "Objects", workloads: "Objects", build_name: str
-) -> None:
+def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects", workloads: "Objects") -> None:
     behind = declared_ports(workloads)
     for service in (o for o in objects if o["kind"] == "Service"):
         declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
         for port in service["spec"]["ports"]:
-            # In the files alone, a port that a component's patch declares is not there yet; its build has it.
-            if build_name != "files" or port["targetPort"] in declared:
-                assert declared[port["targetPort"]] == port["port"]
-
-
-def test_settings_name_each_member_of_etcd(objects: "Objects", member: dict[str, Any], root: Path) -> None:
-    in_file = (root / "daemonset/base/settings.env").read_text().split()[0].partition("=")[2]
-    made = [o["data"]["LEADSMAN_ETCD"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
-    given = initial_arguments(member)
-    names = [f"leadsman-etcd-{n}" for n in range(member["spec"]["replicas"])]
-    assert (made or [in_file]) == [given["--etcd"]]
-    assert given["--etcd"].split(",") == [given["--advertise-client-urls"].replace("$(POD_NAME)", n) for n in names]
+            assert declared[port["targetPort"]] == port["port"]
 
 
 def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
