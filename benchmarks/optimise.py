@@ -1,7 +1,7 @@
 """Reserved capacity of the greedy plan and of the search.
 
-Needs leadsman[plan]. Nodes of planetlab_1 with 16 GiB, pods of ¼ to 4 GiB, none placed, each with the 2 to 8 nodes
-nearest to one of them as candidates; in units of 256 MiB. Seconds in the table are of the CPU.
+Needs leadsman[plan]. Nodes of planetlab_1 with 64 GiB, pods of 1 to 16 GiB, none placed, each with the 2 to 8 nodes
+nearest to one of them as candidates; in GiB. Seconds in the table are of the CPU.
 
     python -m benchmarks.optimise --work 24 --sizes 20x100,50x250 --seed 0
 """
@@ -19,7 +19,7 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.simulator import solver
 
 PLANETLAB = Path(__file__).parents[1] / "tests" / "data" / "rtt" / "planetlab_1.txt.gz"
-NODE_UNITS, POD_UNITS = 64, (1, 2, 4, 8, 16)
+NODE_GIB, POD_GIB = 64, (1, 2, 4, 8, 16)
 CANDIDATES = (2, 8)
 CAP_SECONDS = 1800.0
 
@@ -35,11 +35,11 @@ def planetlab_problem(nodes: int, pods: int, seed: int) -> Problem:
     for _ in range(pods):
         reference, count = int(rng.integers(nodes)), int(rng.integers(CANDIDATES[0], CANDIDATES[1] + 1))
         near = tuple(sorted(np.argsort(rtt_ms[reference], kind="stable")[:count].tolist()))
-        made.append(PodOptions((int(rng.choice(POD_UNITS)),), None, False, near, near, 1))
+        made.append(PodOptions((int(rng.choice(POD_GIB)),), None, False, near, near, 1))
     names = tuple(f"node-{number}" for number in range(nodes))
     domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in names)
-    room = Room(names, ("memory",), np.full((nodes, 1), NODE_UNITS, np.int64), domains)
-    return Problem(room, units=(256 << 20,), weights=(1,), pods=tuple(made))
+    room = Room(names, ("memory",), np.full((nodes, 1), NODE_GIB, np.int64), domains)
+    return Problem(room, units=(1 << 30,), weights=(1,), pods=tuple(made))
 
 
 def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:

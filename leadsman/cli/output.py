@@ -2,8 +2,11 @@
 
 import argparse
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -48,11 +51,33 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(align_columns([[printable(cell).replace("\n", "\\n") for cell in row] for row in rows])) + "\n"
 
 
-def show_progress(text: str) -> None:
-    """Shows how far a long command is, on a terminal alone; the next text, "" at last, takes its place."""
+PROGRESS_SECONDS = 1.0
+"""Between two looks at what a command does; one that is done sooner says nothing."""
+
+
+@contextmanager
+def progress(doing: str) -> Iterator[Callable[[str], None]]:
+    """Shows each second, on a terminal alone, what a long command is doing and for how long; then clears the line.
+
+    Yields a function that says what it does next. Planners compute without a break, so a thread shows it.
+    """
+    began, now, ended = time.monotonic(), deque([doing], 1), threading.Event()
+
+    def show() -> None:
+        while not ended.wait(PROGRESS_SECONDS):
+            unescaped(sys.stderr).write(f"\r\x1b[K{time.monotonic() - began:.0f} s: {printable(now[-1])}")
+            sys.stderr.flush()
+        unescaped(sys.stderr).write("\r\x1b[K")
+
+    shower = threading.Thread(target=show, name="progress", daemon=True)
     if sys.stderr.isatty():
-        unescaped(sys.stderr).write(f"\r\x1b[K{printable(text)}")
-        sys.stderr.flush()
+        shower.start()
+    try:
+        yield now.append
+    finally:
+        ended.set()
+        if shower.ident is not None:
+            shower.join()
 
 
 def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], str]) -> None:

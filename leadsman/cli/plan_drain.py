@@ -18,6 +18,7 @@ from leadsman.cli.move_plans import (
     time_text,
     write_plan,
 )
+from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.moves.drain import MAX_NODES_TRIED, DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.moves.plan_run import MovePlanLimits
@@ -54,16 +55,18 @@ def main(args: argparse.Namespace) -> int:
     """ValueError when the input cannot be used, names no such node, or the maintenance has begun."""
     if args.at is not None and args.at <= time.time():
         raise ValueError(f"--at {time_text(args.at)} is in the past: no move would begin; leave it out to begin now")
-    given = read_input_with_plugins(args)
-    until = time.monotonic() + args.seconds
-    drain = plan_drain(
-        given.situation,
-        args.node,
-        backup_settings(args),
-        given.taken_at,
-        args.at,
-        lambda: time.monotonic() < until,
-    )
+    with progress("reads the cluster") as say:
+        given = read_input_with_plugins(args)
+        say(f"plans how pods leave {', '.join(args.node)}")
+        until = time.monotonic() + args.seconds
+        drain = plan_drain(
+            given.situation,
+            args.node,
+            backup_settings(args),
+            given.taken_at,
+            args.at,
+            lambda: time.monotonic() < until,
+        )
     write_plan(drain.plan, args)
     if not args.json:
         print("\n".join(_remarks(drain, args)))

@@ -6,11 +6,13 @@ Exit code: 0: the sets that were asked for fit; 1: they do not, or it is not pro
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
+from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.resources import Resources
@@ -48,11 +50,12 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used."""
     began, cpu_began = time.monotonic(), time.process_time()
-    given = read_input_with_plugins(args)
-    templates = read_templates(args.filename, given.cluster)
-    if args.nodes is not None:
-        templates = [_memory_only(each) for each in templates]
-    report = _report(given, templates, args)
+    with progress("reads the cluster") as say:
+        given = read_input_with_plugins(args)
+        templates = read_templates(args.filename, given.cluster)
+        if args.nodes is not None:
+            templates = [_memory_only(each) for each in templates]
+        report = _report(given, templates, args, say)
     sys.stdout.write(as_json(report) if args.json else as_text(report))
     spent = time.process_time() - cpu_began
     print(f"{time.monotonic() - began:.1f} s, of them {spent:.1f} s of CPU", file=sys.stderr)
@@ -65,12 +68,21 @@ def _memory_only(template: PodTemplate) -> PodTemplate:
     return replace(template, pod=replace(template.pod, requests=requests))
 
 
-def _report(given: PlanInput, templates: list[PodTemplate], args: argparse.Namespace) -> FitReport:
+def _report(
+    given: PlanInput, templates: list[PodTemplate], args: argparse.Namespace, say: Callable[[str], None]
+) -> FitReport:
+    say(f"plans the backups of what runs on {len(given.cluster.nodes)} nodes")
     settings = BackupSettings(rack_label=args.rack_label)
     model = model_capacity(given.situation, templates, settings, backups=not args.no_backups)
     exactly = solver.packing_solver()
+    say("counts what fits")
     report = report_of(model, count_together(model, exactly), given.source, args.sets)
-    report = replace(report, failures=tuple(losses(model)))
+    failures = []
+    for loss in losses(model):
+        failures.append(loss)
+        say(f"{report.fits} fit; looks at failure {len(failures)}, of {loss.failure}")
+    report = replace(report, failures=tuple(failures))
     if report.at_most >= args.sets:
         return report
+    say(f"{report.fits} fit; looks for what to add")
     return replace(report, additions=tuple(additions(model, args.sets, exactly)))

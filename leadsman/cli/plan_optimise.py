@@ -6,10 +6,11 @@ Exit code: 0: every pod has a place that keeps its bounds, and the backup that i
 import argparse
 import sys
 import time
+from collections.abc import Callable
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
-from leadsman.cli.output import show_progress
+from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves
@@ -55,52 +56,61 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be used."""
     began = time.monotonic()
-    given = read_input_with_plugins(args)
-    settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
-    modelled = model_cluster(given.situation, settings)
-    start = greedy_choices(modelled.problem, modelled.start)
-    greedy = score(modelled.problem, start)
-    if greedy is None:
-        raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
-    # What follows the search judges every pod again, as what came before it did, and takes about as long.
-    found = _found(modelled.problem, start, greedy, args, args.seconds - 2 * (time.monotonic() - began))
-    plan = plan_of_choices(modelled, found.choices)
-    if wrong := _wrong(plan, modelled, settings):
-        raise RuntimeError(f"the plan fails its own check, so it is not shown: {wrong}; please report this")
+    with progress("reads the cluster") as say:
+        given = read_input_with_plugins(args)
+        say(f"plans greedily for {len(given.cluster.pods)} pods")
+        settings = BackupSettings(rack_label=args.rack_label, max_improvements=len(given.cluster.pods))
+        modelled = model_cluster(given.situation, settings)
+        start = greedy_choices(modelled.problem, modelled.start)
+        greedy = score(modelled.problem, start)
+        if greedy is None:
+            raise RuntimeError("the greedy plan does not fit on the nodes; please report this")
+        # What follows the search judges every pod again, as what came before it did, and takes about as long.
+        found = _found(modelled.problem, start, greedy, args, args.seconds - 2 * (time.monotonic() - began), say)
+        say("checks the plan")
+        plan = plan_of_choices(modelled, found.choices)
+        if wrong := _wrong(plan, modelled, settings):
+            raise RuntimeError(f"the plan fails its own check, so it is not shown: {wrong}; please report this")
+        moves = None if args.output is None else _moves(given, plan, settings)
+    if modelled.problem.pods and not args.greedy and not solver.is_installed():
+        print(NO_SOLVER, file=sys.stderr)
     report = report_of(modelled, plan, greedy, found)
     sys.stdout.write(as_json(report) if args.json else as_text(report))
-    if args.output is not None:
-        args.output.write_bytes(encode(_moves(given, plan, settings)) + b"\n")
+    if moves is not None:
+        for each in moves.left_out:
+            print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
+        args.output.write_bytes(encode(moves) + b"\n")
     print(f"{time.monotonic() - began:.1f} s", file=sys.stderr)
     return EXIT_COMPLETE if _complete(report) else EXIT_INCOMPLETE
 
 
-def _found(problem: Problem, start: Choices, at: Score, args: argparse.Namespace, seconds: float) -> Found:
+def _found(
+    problem: Problem,
+    start: Choices,
+    at: Score,
+    args: argparse.Namespace,
+    seconds: float,
+    say: Callable[[str], None],
+) -> Found:
     if not problem.pods or args.greedy or not solver.is_installed():
-        if not args.greedy and problem.pods:
-            print(NO_SOLVER, file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
     if seconds <= 0:
         return Found(start, at, 0, 0.0, Ended.SECONDS)
-    began = time.monotonic()
 
-    def progress(found: Found) -> None:
-        elapsed, share = time.monotonic() - began, found.score.reserved / max(at.reserved, 1)
-        show_progress(f"{elapsed:.0f} s: reserves {share:.1%} of what the greedy plan does")
+    def tell(found: Found) -> None:
+        share = found.score.reserved / max(at.reserved, 1)
+        say(f"searches; the best plan reserves {share:.1%} of what the greedy one does")
 
-    found = solver.optimise(problem, start, args.seed, args.work, seconds, progress)
-    show_progress("")
-    return found
+    say("searches; what no plan can save is proven first")
+    return solver.optimise(problem, start, args.seed, args.work, seconds, tell)
 
 
 def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> MovePlan:
-    """How the pods that have a node get to their new ones. What is left out is said."""
+    """Returns how the pods that have a node get to their new ones."""
     before, after = given.cluster.pods, plan.situation.cluster.pods
     leaving = [uid for uid, pod in before.items() if pod.node and uid in after and after[uid].node != pod.node]
     wishes = [Wish(uid, after[uid].node, "so that less room is reserved") for uid in leaving]
     ordered = order_moves(given.situation, wishes, settings)
-    for each in ordered.left_out:
-        print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
     return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=ordered.moves, left_out=ordered.left_out)
 
 

@@ -6,6 +6,7 @@ import time
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int, positive_number
 from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
+from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import plan_input_options, read_input_with_plugins
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.published.documents import BadDocument
@@ -35,10 +36,12 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the input cannot be used."""
-    given = read_input_with_plugins(args)
-    now = time.time() if given.taken_at is None else given.taken_at
     settings = RebalanceSettings(threshold=args.threshold, max_moves=args.max_moves)
-    plan = plan_rebalance(given.situation, _departures(args), settings, backup_settings(args), given.taken_at, now)
+    with progress("reads the cluster") as say:
+        given = read_input_with_plugins(args)
+        say(f"compares {len(given.cluster.nodes)} nodes for {len(given.cluster.pods)} pods")
+        now = time.time() if given.taken_at is None else given.taken_at
+        plan = plan_rebalance(given.situation, _departures(args), settings, backup_settings(args), given.taken_at, now)
     write_plan(plan, args)
     return 0
 

@@ -59,16 +59,16 @@ def main(args: argparse.Namespace) -> int:
         "edge-clusters": EdgeRule(clustering=True),
     }
     outcomes: dict[str, list[Outcome]] = {name: [] for name in args.policies}
-    for run, given in enumerate(_inputs(args), start=1):
-        output.show_progress(f"run {run} of {args.runs}: {', '.join(args.policies)}")
-        cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
-        if not cluster.unbound_pods:
-            raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
-        policies = {name: known[name] for name in args.policies}
-        found = compare(policies, cluster, given.inputs, _cpu_seconds)
-        for name, (_, outcome) in found.items():
-            outcomes[name].append(outcome)
-    output.show_progress("")
+    with output.progress("reads the cluster") as say:
+        for run, given in enumerate(_inputs(args), start=1):
+            say(f"run {run} of {args.runs}: {', '.join(args.policies)}")
+            cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
+            if not cluster.unbound_pods:
+                raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
+            policies = {name: known[name] for name in args.policies}
+            found = compare(policies, cluster, given.inputs, _cpu_seconds)
+            for name, (_, outcome) in found.items():
+                outcomes[name].append(outcome)
     if args.json:
         plain = {
             name: {**_shares_of(runs), "runs": [asdict(run) for run in runs], "places": _places_of(found[name][0])}

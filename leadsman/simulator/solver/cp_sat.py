@@ -74,6 +74,7 @@ class PartModel:
     model: all its constraints are linear or an exactly-one.
     reserved: what each node reserves of each resource that costs something, with its weight.
     unplaced, uncovered: 1 where a pod of the part has no place, or lacks its backup.
+    choosing: indices of the variables of pods, places and backups.
     constant: what pods outside of the part, and nodes that it cannot change, add to the objective.
     """
 
@@ -82,6 +83,7 @@ class PartModel:
         self.reserved: list[tuple[int, cp_model.IntVar]] = []
         self.unplaced: list[cp_model.IntVar] = []
         self.uncovered: list[cp_model.IntVar] = []
+        self.choosing: set[int] = set()
         self._problem, self._choices = problem, choices
         self._staying, self._weights = Load(problem, choices), objective_weights(problem)
         self._options: dict[int, list[tuple[Choice, cp_model.IntVar]]] = {}
@@ -115,6 +117,7 @@ class PartModel:
         for choice in self._problem.options(pod):
             var = self.model.new_bool_var("")
             mine.append((choice, var))
+            self.choosing.add(var.index)
             self.model.add_hint(var, choice == self._choices[number])
             if cost := self._weights.of(pod, choice):
                 self._terms.append(cost * var)

@@ -1,10 +1,13 @@
 """`leadsman plan fit`, as a user calls it."""
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from leadsman.cli import output
 from leadsman.cli.main import main
 from leadsman.planning.capacity.report import FitReport, as_text
 
@@ -58,3 +61,24 @@ def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> N
     text = as_text(FitReport("a cluster", "1 web", 1, 0, 1, "room on nodes", {}, (), {}))
     assert "Whether 1 fit is not known: at least 0 and at most 1 do" in text
     assert "No number of copies" not in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_a_long_command_does_is_shown_on_a_terminal_and_not_in_a_pipe(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(output, "PROGRESS_SECONDS", 0.001)
+    with output.progress("reads the cluster") as say:
+        for what in ("reads the cluster", "counts what fits"):
+            say(what)
+            while terminal and f"0 s: {what}" not in stream.getvalue():
+                pass
+    assert bool(stream.getvalue()) is terminal
+    assert not terminal or stream.getvalue().endswith("\r\x1b[K"), "the line is left empty"
