@@ -19,12 +19,10 @@ from pathlib import Path
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT, Images
 from tests.e2e.needs import Missing, find_binaries
-from tests.e2e.report import COLUMNS, Report
+from tests.e2e.report import COLUMNS, total
 from tests.e2e.rollout import Rollout
 from tests.e2e.rows import NAMES
 from tests.e2e.table import Table, say
-
-REPORT = "table.json"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -40,18 +38,14 @@ def main(arguments: Sequence[str]) -> int:
     _build_images(binaries, images)
     began = time.monotonic()
     with Cluster(binaries, folder / "cluster", images) as cluster:
-        say(f"{len(cluster.nodes)} nodes Ready in {time.monotonic() - began:.0f} s\n\n{COLUMNS}")
-        report = Report(
-            date=datetime.now(UTC).isoformat(timespec="minutes"),
-            machine=f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the start",
-            kubernetes=cluster.kubernetes_version,
-            command=f'make e2e ARGS="{" ".join(arguments)}"',
-            results=[],
-        )
-        rollout = Rollout(cluster, folder / "operator")
-        Table(cluster, rollout, args.rate, report, folder / REPORT).run(args.rows, args.rounds)
-        say(f"{report.total}\nthe table as JSON: {folder / REPORT}")
-    return 0 if report.total.kept else 1
+        say(f"{len(cluster.nodes)} nodes Ready in {time.monotonic() - began:.0f} s\n")
+        machine = f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the start"
+        ran = f'`make e2e ARGS="{" ".join(arguments)}"`, {datetime.now(UTC):%F}'
+        say(f"{ran}, Kubernetes {cluster.kubernetes_version}, {machine}:\n\n{COLUMNS}")
+        table = Table(cluster, Rollout(cluster, folder / "operator"), args.rate)
+        table.run(args.rows, args.rounds)
+        say(str(total(table.results)))
+    return 0 if total(table.results).kept else 1
 
 
 def _build_images(binaries: Path, folder: Path) -> None:

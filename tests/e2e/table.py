@@ -5,12 +5,11 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Set
-from pathlib import Path
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.disturbances import Skipped
 from tests.e2e.leaving import everything, kinds
-from tests.e2e.report import Report, Result
+from tests.e2e.report import Result
 from tests.e2e.rollout import Rollout
 from tests.e2e.rows import INSTALLATIONS, REMOVAL, Demo, Installation, Row
 from tests.e2e.state_watch import StateWatch
@@ -21,11 +20,11 @@ WHOLE_WITHIN_SECONDS = 60.0
 
 
 class Table:
-    """rate: pods a second. file: the report, written after each row."""
+    """rate: pods a second."""
 
-    def __init__(self, cluster: Cluster, rollout: Rollout, rate: float, report: Report, file: Path) -> None:
+    def __init__(self, cluster: Cluster, rollout: Rollout, rate: float) -> None:
         self._cluster, self._rollout, self._rate = cluster, rollout, rate
-        self._report, self._file = report, file
+        self.results: list[Result] = []
 
     def run(self, names: Set[str], rounds: int) -> None:
         """Installs what the rows of these names need, runs them, and removes it."""
@@ -120,8 +119,7 @@ class Table:
         return ""
 
     def _note(self, result: Result) -> None:
-        self._report.results.append(result)
-        self._report.save(self._file)
+        self.results.append(result)
         say(str(result))
 
 

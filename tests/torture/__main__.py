@@ -124,9 +124,8 @@ def main() -> int:
     parser.add_argument("--only", metavar="ROW[,ROW]", default="", help="these rows, in this order, and no overlaps")
     parser.add_argument("--list", action="store_true", help="list the rows and exit")
     args = parser.parse_args()
-    says = {row.name: row.says for row in ROWS.values()}
     if args.list:
-        print("\n".join(f"{name:32}{text}" for name, text in says.items()))
+        print("\n".join(f"{row.name:32}{row.says}" for row in ROWS.values()))
         return 0
     names = [name for name in args.only.split(",") if name]
     if unknown := [name for name in names if name not in ROWS]:
@@ -142,7 +141,7 @@ def main() -> int:
     finally:
         log.write(torn.folder / "log.jsonl", torn.log)
     run, violations = checker.RunLog(torn.log), checker.check(torn.log)
-    print(report.table(run, violations, says))
+    print(report.table(run, violations))
     print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))
     print(f"{len(run.rows)} rows, {len(run.answers)} pods scheduled, {len(violations)} violations; seed {seed}")
     print(f"etcd ended by itself {torn.etcd_panics} times; logs: {torn.folder}")

@@ -8,7 +8,7 @@ import json
 import resource
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -134,38 +134,6 @@ async def gzip_bombs(stage: Stage) -> AsyncIterator[None]:
         for _ in range(20):
             await _post(stage, "gzip-bombs", EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
     yield
-
-
-@row(1, EXTENDER_B)
-async def malformed_json(stage: Stage) -> AsyncIterator[None]:
-    """Bodies that are no JSON, no object, too deep, of wrong types, with keys twice."""
-    for kind, body in _malformed():
-        for verb in ("filter", "prioritize", "preempt", "scheduler/filter"):
-            await _post(stage, "malformed-json", EXTENDER_B, f"{verb}: {kind}", body, verb)
-    yield
-
-
-def _malformed() -> Iterator[tuple[str, bytes]]:
-    good = scheduler_request.captured_args(["edge-1"], {})
-    yield from {
-        "nothing": b"",
-        "null": b"null",
-        "a list": b"[]",
-        "half": json.dumps(good).encode()[:500],
-        "invalid UTF-8": b'{"Pod":{"metadata":{"name":"\xff\xfe"}},"NodeNames":["a"]}',
-        "invalid UTF-8 in a node": b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":["\xff"]}',
-        "NaN": b'{"Pod":{"metadata":{"name":"p","labels":{"delay_a":NaN}}},"NodeNames":["a"]}',
-        "100,000 brackets": b"[" * 100_000,
-        "a deep pod": b'{"Pod":' * 50_000 + b"1" + b"}" * 50_000,
-        "twice": b'{"NodeNames":["a"],"NodeNames":["b"],"Pod":{"metadata":{"name":"p"}}}',
-        "lower case": b'{"pod":{"metadata":{"name":"p"}},"nodenames":["a"]}',
-    }.items()
-    for path, value in (("Pod", 7), ("Pod", None), ("NodeNames", {}), ("NodeNames", [1]), ("NodeNames", None)):
-        yield f"{path} {value!r}", json.dumps(good | {path: value}).encode()
-    for labels in ([], "x", {"delay_edge-1": "1e999"}, {"delay_\u0000": "5"}, {"delay_" + "a" * 5000: "5"}, {"": ""}):
-        strange = json.loads(json.dumps(good))
-        strange["Pod"]["metadata"]["labels"] = labels
-        yield f"labels {str(labels)[:20]}", json.dumps(strange).encode()
 
 
 async def _post(
