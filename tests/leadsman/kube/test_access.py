@@ -65,15 +65,6 @@ async def test_a_server_of_another_ca_is_not_talked_to(account, authority) -> No
     assert api.requests == []
 
 
-async def test_a_client_shows_its_certificate(authority) -> None:
-    certificate, key = authority.issue("agent")
-    async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
-        await asked(ApiAccess(api.url, ca=authority.pem, certificate=certificate, key=key))
-        async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as stranger:
-            with pytest.raises(Unavailable):
-                await stranger.get(PODS.path(), Pod)
-
-
 async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeApiServer(tls=authority.server_context("127.0.0.1")) as api:
         await asked(ApiAccess(api.url, insecure=True))

@@ -12,8 +12,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Event, ObjectReference, PartialObjectMetadata
-from leadsman.kube.reflector import Reflector
-from leadsman.kube.resources import CORE_EVENTS, NODES, PODS, REPLICA_SETS
+from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -52,16 +51,6 @@ async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
         cluster.start()  # not in a thread: it would die with it
         await client.create(NODES.path(), {"metadata": {"name": "n1"}})
         await until(lambda: nodes.names == {"n1"})
-
-
-async def test_metadata_only(client, until: "Until") -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
-    spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    await client.create(REPLICA_SETS.path("default"), {"metadata": {"name": "web-5d"}, "spec": spec})
-    sets = Reflector(client, ListOptions(REPLICA_SETS, metadata_only=True), PartialObjectMetadata)
-    task = asyncio.create_task(sets.run())
-    await until(lambda: ("default", "web-5d") in sets.current)
-    task.cancel()
 
 
 async def test_a_version_that_was_compacted_is_listed_anew(

@@ -26,21 +26,6 @@ def decoded(**metadata: Any) -> Pod:
     return decode_json(json.dumps({"metadata": {"name": "p"} | metadata}).encode(), Pod)
 
 
-def test_of_too_many_labels_those_that_are_read_are_kept_and_the_others_counted() -> None:
-    labels = decoded(labels=MANY | {"app": "shop", "delay_n1": "25", "telemetry-policy": "p"}).metadata.labels
-    assert labels == {"app": "shop", "delay_n1": "25", "telemetry-policy": "p"}
-    assert (labels.cut, labels.excess) == (5_000, "")
-
-
-def test_labels_that_decide_and_do_not_fit_are_an_excess_with_the_first_of_them() -> None:
-    labels = decoded(labels={f"delay_n{number:05}": "25" for number in range(5_000)} | {"app": "shop"}).metadata.labels
-    assert labels["app"] == "shop"
-    assert labels.excess == (
-        "the labels that Leadsman reads have more than 16,384 bytes together; 3,831 of them are not read,"
-        " the first is delay_n01169; remove some"
-    )
-
-
 @pytest.mark.parametrize("wrong", [[1], {"a": 1}, "x"])
 def test_labels_that_are_no_texts_make_the_object_undecodable(wrong: Any) -> None:
     with pytest.raises(MalformedResponse, match=r"\$\.metadata\.labels"):

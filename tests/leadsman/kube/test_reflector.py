@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("web")
 
 
-async def test_what_is_there_is_listed_and_what_comes_is_watched(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    async with following() as pods:
-        assert pods.names == {"web-0"}
-        await until(lambda: api.watches)
-        api.put(NEW, pod())
-        await until(lambda: pods.names == {"web-0", "web-1"})
-        api.delete(WEB)
-        await until(lambda: pods.names == {"web-1"})
-
-
 async def test_a_change_has_the_object_and_the_one_before(
     api: FakeApiServer, following: "Follow", until: "Until"
 ) -> None:

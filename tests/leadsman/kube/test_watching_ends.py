@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
 from tests.leadsman.kube.watched_pods import NEW, WEB, pod, versions
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -102,19 +100,6 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(
         assert pods.relists == 1
         await until(lambda: pods.relists == 2)
         assert pods.errors["StreamSilent"] >= 2
-
-
-async def test_a_server_that_falls_silent_altogether_is_found_again(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    impatient = ApiClient(ApiAccess(api.url), deadline_seconds=0.2)
-    async with impatient, following(client=impatient, silence_seconds=0.2) as pods:
-        api.silence()
-        await until(lambda: pods.errors["Unavailable"] >= 2)
-        assert pods.names == {"web-0"}
-        api.heal()
-        api.put(NEW, pod())
-        await until(lambda: pods.names == {"web-0", "web-1"})
 
 
 async def test_after_a_long_loss_it_is_listed_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:

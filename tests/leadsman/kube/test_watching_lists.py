@@ -15,15 +15,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("web")
 
 
-async def test_a_list_is_read_in_pages(api: FakeApiServer, following: "Follow") -> None:
-    for number in range(7):
-        api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod())
-    api.page_items = 3
-    async with following() as pods:
-        assert len(pods.current) == 8
-    assert api.verbs().count("list") == 3
-
-
 async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
     api: FakeApiServer, following: "Follow"
 ) -> None:

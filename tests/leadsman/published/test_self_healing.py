@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.resources import Resources
+from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
 from leadsman.published.self_healing import (
     SELF_HEALING,
@@ -61,9 +62,14 @@ json_values = st.recursive(
 )
 
 
-@given(states)
-def test_a_state_that_was_written_is_read_the_same(state: SelfHealingState) -> None:
+rtts = st.dictionaries(names, st.floats(0, 1e6), max_size=3)
+backups = st.dictionaries(names, st.builds(RememberedBackup, names, names, rtts), max_size=5)
+
+
+@given(states, st.builds(BackupMemory, times, backups))
+def test_what_was_written_is_read_the_same(state: SelfHealingState, memory: BackupMemory) -> None:
     assert SELF_HEALING.decode(SELF_HEALING.encode(state)) == state
+    assert BACKUPS.decode(BACKUPS.encode(memory)) == memory
 
 
 @given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))

@@ -115,16 +115,6 @@ async def test_whichever_kept_node_is_taken_no_card_is_given_twice_however_many_
     assert len(waiting) == 5
 
 
-async def test_a_pod_counts_one_that_is_still_being_decided_on_elsewhere() -> None:
-    store = MemoryStore()
-    first, second = Replica(store), Replica(store)
-    asked = [pod_of(uid) for uid in ("a", "b")]
-    for replica, pod in zip((first, second), asked, strict=True):
-        _, order = await replica.reservations.reserve(pod, replica.inputs())
-        assert order
-    assert not await first.filter("c")
-
-
 async def test_a_reservation_counts_however_much_was_written_since() -> None:
     store = MemoryStore()
     one = Replica(store, MAX_NODES + 1)
@@ -147,17 +137,10 @@ async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
 
 async def test_a_pod_that_ended_is_released() -> None:
     one = Replica(MemoryStore())
-    await one.filter("a")
-    await one.filter("b")
+    for uid in "abb":
+        assert await one.filter(uid), "a pod that is asked about again does not stand in its own way"
     one.devices.ended = frozenset("a")
     assert await one.filter("c")
-
-
-async def test_a_pod_that_is_asked_about_again_does_not_stand_in_its_own_way() -> None:
-    one = Replica(MemoryStore())
-    await one.filter("a")
-    assert await one.filter("b")
-    assert await one.filter("b")
 
 
 async def test_a_reservation_ends_by_itself() -> None:

@@ -19,35 +19,29 @@ def tasks(gathering):
     return loops.keys()
 
 
-@pytest.mark.parametrize(
-    ("asked", "more"),
-    [
-        (SourceSettings(), set()),
-        (SourceSettings(api=API), {"watch workload pods", "watch labels of nodes"}),
-        (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"read delays from goldpinger"}),
-        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}),
-    ],
-    ids=["nothing", "api", "goldpinger", "telemetry"],
-)
-async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more) -> None:
-    always = {"watch the state", "reload the policy file", "fit estimates"}
-    assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
+GOLDPINGER = DelaySettings(goldpinger_url="http://gp")
+ON_API, WORKLOADS = {"watch workload pods", "watch labels of nodes"}, {"pods", "replicasets", "jobs", "nodes"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "more"),
+    ("asked", "loops", "waited_for"),
     [
-        (SourceSettings(), set()),
-        (SourceSettings(api=API), {"pods", "replicasets", "jobs", "nodes"}),
-        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"taspolicies"}),
+        (SourceSettings(), set(), set()),
+        (SourceSettings(api=API), ON_API, WORKLOADS),
+        (SourceSettings(delays=GOLDPINGER), {"read delays from goldpinger"}, set()),
+        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}, {"taspolicies"}),
         (
-            SourceSettings(
-                api=API, delays=DelaySettings(goldpinger_url="http://gp"), self_healing_namespace="leadsman"
-            ),
-            {"pods", "replicasets", "jobs", "nodes", "addresses", "configmaps", "placeholders"},
+            SourceSettings(api=API, delays=GOLDPINGER, self_healing_namespace="leadsman"),
+            {
+                *ON_API,
+                *("read delays from goldpinger", "watch node addresses", "watch self-healing", "watch backups"),
+            },
+            {*WORKLOADS, "addresses", "configmaps", "placeholders"},
         ),
     ],
-    ids=["nothing", "api", "telemetry", "all of the API server"],
+    ids=["nothing", "api", "goldpinger", "telemetry", "all of the API server"],
 )
-async def test_each_source_that_is_followed_is_one_to_wait_for(asked, more) -> None:
-    assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | more
+async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, loops, waited_for) -> None:
+    always = {"watch the state", "reload the policy file", "fit estimates"}
+    assert tasks(FollowedSources(MemoryStore(), asked)) == always | loops
+    assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | waited_for

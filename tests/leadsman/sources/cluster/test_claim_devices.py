@@ -69,15 +69,6 @@ def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> N
     assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 5)}}
 
 
-def test_access_for_administration_takes_no_device() -> None:
-    given = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
-    results = [{**given, "adminAccess": True}, {**given, "device": "gpu-1", "adminAccess": False}]
-    status = {"allocation": {"devices": {"results": results}}}
-    one = decode_json(encoded({"metadata": {"name": "monitor"}, "status": status}), ResourceClaimObject)
-    found = drivers([resource_slice("edge-1", 8)], [one])
-    assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 7)}}
-
-
 def divided(node: str = "edge-1") -> list[ResourceSliceObject]:
     """A card of 40 GiB as a whole, as two halves and as one quarter, of which what fits beside each other is free."""
 

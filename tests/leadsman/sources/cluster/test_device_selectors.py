@@ -4,7 +4,7 @@ import pytest
 
 from leadsman.sources.cluster import device_selectors
 from leadsman.sources.cluster.device_objects import CapacityFields, DeviceAttribute, DeviceFields
-from leadsman.sources.cluster.device_selectors import BadSelector, Selector, version_key
+from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 
 GPU = "gpu.example.com"
 ATTRIBUTES = {
@@ -34,6 +34,8 @@ def selects(expression: str) -> bool:
         "device.attributes['gpu.example.com'].driverVersion.isGreaterThan(semver('550.54.15-rc.2'))",
         "device.attributes['gpu.example.com'].driverVersion.major() in [535, 550]",
         "device.attributes['gpu.example.com'].driverVersion == semver('550.54.15+build.5')",
+        "semver('1.0.0-2').isLessThan(semver('1.0.0-alpha')) && semver('1.0.0-rc.1').isLessThan(semver('1.0.0'))",
+        "isSemver('1.0.0-alpha.1') && !isSemver('1.0') && !isSemver('01.0.0') && !isSemver('1.0.0-')",
         "device.attributes['node.example.com'].rack == 'r7'",
         "'gpu.example.com' in device.attributes && 'model' in device.attributes['gpu.example.com']",
         "!('other.com' in device.attributes) && !has(device.attributes['other.com'].colour)",
@@ -109,28 +111,3 @@ def test_without_the_extra_a_selector_is_not_evaluated_and_says_what_to_install(
     monkeypatch.setattr(device_selectors, "library", lambda: None)
     with pytest.raises(BadSelector, match=r"leadsman\[dra\]"):
         Selector("device.driver == 'gpu.example.com'")
-
-
-VERSIONS = [
-    "1.0.0-2",
-    "1.0.0-alpha",
-    "1.0.0-alpha.1",
-    "1.0.0-alpha.beta",
-    "1.0.0-rc.1",
-    "1.0.0",
-    "1.0.1",
-    "1.1.0",
-    "2.0.0",
-]
-
-
-def test_versions_sort_as_semver_says() -> None:
-    keys = [key for version in VERSIONS if (key := version_key(version))]
-    assert keys == sorted(keys)
-    assert len(keys) == len(VERSIONS)
-    assert version_key("1.0.0+build.5") == version_key("1.0.0")
-
-
-@pytest.mark.parametrize("text", ["1.0", "v1.0.0", "01.0.0", "1.0.0-", "", "1.0.0.0"])
-def test_what_is_no_version_has_no_key(text: str) -> None:
-    assert version_key(text) is None

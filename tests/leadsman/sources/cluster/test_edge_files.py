@@ -55,40 +55,25 @@ def test_a_bad_value_of_the_matrix_is_named_with_file_row_and_column(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("nodes", "reason"),
+    ("nodes", "pods", "reason"),
     [
-        ('[{"name": "a"}]', r"n\.json: node 0: .*allocatable_memory"),
-        ('[{"name": "a", "allocatable_memory": "16Gi"}, {"name": 3}]', r"n\.json: node 1: .*name"),
-        ('{"name": "a", "allocatable_memory": "much"}', r"n\.json: node 0, allocatable_memory: .*much"),
-        ('{"name": "a", "allocatable_memory": "1Gi", "cpu": 2}', r"n\.json: node 0: .*cpu"),
-        ("[\n{]", r"n\.json: line 2, column 2: .*must be a node or a list"),
-        ('{"name": 7, "allocatable_memory": "1Gi"}', r"n\.json: node 0: \$\.name: got 7; expected str, got int"),
-        (json.dumps([NODES[0], NODES[0]]), r'n\.json: node "edge-1" is there twice'),
+        ('[{"name": "a"}]', DEPLOYMENT, r"n\.json: node 0: .*allocatable_memory"),
+        ('[{"name": "a", "allocatable_memory": "16Gi"}, {"name": 3}]', DEPLOYMENT, r"n\.json: node 1: .*name"),
+        ('{"name": "a", "allocatable_memory": "much"}', DEPLOYMENT, r"n\.json: node 0, allocatable_memory: .*much"),
+        ('{"name": "a", "allocatable_memory": "1Gi", "cpu": 2}', DEPLOYMENT, r"n\.json: node 0: .*cpu"),
+        ("[\n{]", DEPLOYMENT, r"n\.json: line 2, column 2: .*must be a node or a list"),
+        (json.dumps([NODES[0], NODES[0]]), DEPLOYMENT, r'n\.json: node "edge-1" is there twice'),
+        ("[]", "kind: Deployment", r"p\.yaml: document 0: .*metadata"),
+        ("[]", DEPLOYMENT.replace("Deployment", "Service"), r'p\.yaml: document 0: got kind "Service"'),
+        ("[]", DEPLOYMENT.replace("512Mi", "lots"), r"p\.yaml: document 0: .*lots"),
+        ("[]", DEPLOYMENT.replace("replicas: 2", "replicas: -1"), r"p\.yaml: document 0: got -1 replicas"),
+        ("[]", "a: [", r"p\.yaml: line"),
+        ("[]", DEPLOYMENT + "---\n" + DEPLOYMENT, r"p\.yaml: Deployment of pod default/web-0 is there twice"),
     ],
 )
-def test_bad_nodes_are_named(tmp_path: Path, nodes: str, reason: str) -> None:
+def test_bad_files_are_named_with_the_place(tmp_path: Path, nodes: str, pods: str, reason: str) -> None:
     with pytest.raises(BadEdgeFile, match=reason):
-        read_edge_cluster(written(tmp_path / "n.json", nodes), written(tmp_path / "p.yaml", DEPLOYMENT))
-
-
-@pytest.mark.parametrize(
-    ("pods", "reason"),
-    [
-        ("kind: Deployment", r"p\.yaml: document 0: .*metadata"),
-        (DEPLOYMENT.replace("Deployment", "Service"), r'p\.yaml: document 0: got kind "Service"'),
-        (DEPLOYMENT.replace("512Mi", "lots"), r"p\.yaml: document 0: .*lots"),
-        (DEPLOYMENT.replace("replicas: 2", "replicas: -1"), r"p\.yaml: document 0: got -1 replicas"),
-        ("a: [", r"p\.yaml: line"),
-        (
-            DEPLOYMENT.replace("replicas: 2", "replicas: two"),
-            r'p\.yaml: document 0: \$\.spec\.replicas: got "two"; expected',
-        ),
-        (DEPLOYMENT + "---\n" + DEPLOYMENT, r"p\.yaml: Deployment of pod default/web-0 is there twice"),
-    ],
-)
-def test_bad_deployments_are_named(tmp_path: Path, pods: str, reason: str) -> None:
-    with pytest.raises(BadEdgeFile, match=reason):
-        read_edge_cluster(written(tmp_path / "n.json", json.dumps(NODES)), written(tmp_path / "p.yaml", pods))
+        read_edge_cluster(written(tmp_path / "n.json", nodes), written(tmp_path / "p.yaml", pods))
 
 
 def test_a_fault_in_what_a_pipe_brings_is_named_by_its_place(tmp_path: Path) -> None:

@@ -23,18 +23,10 @@ def followed(*changes):
     return dict(nodes.current)
 
 
-def test_a_changed_address_replaces_the_old() -> None:
-    before, after = node("a", "10.0.0.1"), node("a", "10.0.0.2")
-    assert followed((ChangeType.ADDED, before), (ChangeType.MODIFIED, after, before)) == {"10.0.0.2": "a"}
-
-
-def test_a_node_that_left_is_forgotten() -> None:
-    gone = node("a", "10.0.0.1")
-    assert followed((ChangeType.ADDED, gone), (ChangeType.DELETED, gone, gone)) == {}
-
-
-def test_an_address_that_another_node_has_by_now_stays_the_others() -> None:
-    old, new = node("a", "10.0.0.1"), node("b", "10.0.0.1")
-    assert followed((ChangeType.ADDED, old), (ChangeType.ADDED, new), (ChangeType.DELETED, old, old)) == {
-        "10.0.0.1": "b"
-    }
+def test_addresses_follow_their_nodes() -> None:
+    """An address that another node has by now stays the other's."""
+    before, after, other = node("a", "10.0.0.1"), node("a", "10.0.0.2"), node("b", "10.0.0.1")
+    added = (ChangeType.ADDED, before)
+    assert followed(added, (ChangeType.MODIFIED, after, before)) == {"10.0.0.2": "a"}
+    assert followed(added, (ChangeType.DELETED, before, before)) == {}
+    assert followed(added, (ChangeType.ADDED, other), (ChangeType.DELETED, before, before)) == {"10.0.0.1": "b"}

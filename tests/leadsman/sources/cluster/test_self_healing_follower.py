@@ -1,6 +1,7 @@
 """What the extender knows of self-healing, from a fake API server on a real socket."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import pytest
 from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
-from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
+from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -126,3 +128,32 @@ async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
         assert samples(one)["leadsman_extender_unreadable_states_total"] == 1
         publish(api, SelfHealingState())
         await until(lambda: one.current.refused == {})
+
+
+async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer, until: "Until") -> None:
+    """What cannot be read leaves what was read before."""
+    reasons = {"uid-b": "node edge-3 does not hold its room yet", "uid-c": "3 delay to edge-1 over 25 ms"}
+    backups = {f"uid-{pod}": RememberedBackup(node, "rs") for pod, node in (("a", "edge-2"), ("b", "edge-3"))}
+
+    def publish(data: bytes) -> str:
+        text = b64encode(data).decode()
+        api.put(STATE.replace("self-healing", "backups"), {"binaryData": {"backups.json.gz": text}})
+        return text
+
+    publish(BACKUPS.encode(BackupMemory(1.0, backups, reasons)))
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+        one = BackupFollower(client, "leadsman")
+        task = asyncio.create_task(one.reflector.run())
+        await until(lambda: one.reflector.loaded.is_set())
+        told = [
+            "covered by node edge-2",
+            "not covered by node edge-3 yet: node edge-3 does not hold its room yet",
+            "uncovered: 3 delay to edge-1 over 25 ms",
+            "None",
+        ]
+        assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
+        damaged = publish(b"no gzip")
+        await until(lambda: one._published == damaged)
+        assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,20 +1,15 @@
 """Where workloads' pods run, from a fake API server on a real socket."""
 
 import asyncio
-import json
 from contextlib import asynccontextmanager
 
-import aiohttp
 import pytest
 
-from extender.run import ExtenderSettings, run
 from leadsman.decision.inputs import PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
-from leadsman.state.etcd_http import EtcdAccess as Etcd
-from leadsman.testbed.etcd import free_ports
 from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
@@ -184,52 +179,3 @@ async def test_labels_change_only_with_them_and_are_unknown_where_some_were_cut(
         assert nodes.labels is first
         node("a", pool="cpu")
         await until(lambda: nodes.labels == {"a": {"pool": "cpu"}})
-
-
-@asynccontextmanager
-async def extender(**settings):
-    """A whole one, without an etcd; the URLs of its two ports."""
-    ports, stop = free_ports(3), asyncio.Event()
-    wanted = ExtenderSettings(
-        Etcd((f"http://127.0.0.1:{ports[0]}",)), ("127.0.0.1", ports[1]), ("127.0.0.1", ports[2]), **settings
-    )
-    task = asyncio.create_task(run(wanted, stop))
-    try:
-        yield f"http://127.0.0.1:{ports[1]}", f"http://127.0.0.1:{ports[2]}"
-    finally:
-        stop.set()
-        await asyncio.wait_for(task, WITHIN_SECONDS)
-
-
-async def reasons(session, url, label):
-    meta = {"name": "p", "namespace": "default", "uid": "u", "labels": {label: "5"}}
-    body = json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": ["n1"]})
-    async with session.post(f"{url}/filter", data=body) as answer:
-        return (await answer.json())["FailedAndUnresolvableNodes"]["n1"]
-
-
-async def scraped(session, ops):
-    async with session.get(f"{ops}/metrics") as answer:
-        return await answer.text()
-
-
-async def reachable(session, url):
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while True:
-            try:
-                async with session.get(f"{url}/healthz"):
-                    return
-            except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.01)
-
-
-async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api) -> None:
-    pod(api, "db-0", "", "StatefulSet", "db")
-    async with extender(api=ApiAccess(api.url)) as (url, ops), aiohttp.ClientSession() as session:
-        await reachable(session, ops)
-        await until(lambda: api.watches == 4)
-        assert await reasons(session, url, "delay_db") == "workload statefulset/db has no placed pod"
-        metrics = await scraped(session, ops)
-    assert 'leadsman_apiserver_objects{resource="pods"} 1.0' in metrics
-    assert 'leadsman_apiserver_relists_total{resource="replicasets"} 1.0' in metrics
-    assert 'leadsman_apiserver_reconnects_total{resource="replicasets"} 0.0' in metrics

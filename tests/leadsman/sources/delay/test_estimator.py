@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct, structs
-from prometheus_client.core import Metric
 
 from leadsman.decision.policy import DelayPolicy, Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.delay import delay_sources
 from leadsman.sources.delay import estimator as module
 from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.matrix import parse_matrix
@@ -128,27 +126,3 @@ async def test_switched_off_it_makes_groups_only(world: World) -> None:
     assert estimator.current is None
     assert estimator.groups
     assert estimator.groups.named()["50 ms"]
-
-
-async def test_the_policys_layers_count_before_the_command_lines(world: World) -> None:
-    estimator = world.estimator(initial_layers_ms=[50.0])
-    world.policy.current = Policy(initial_layers=(5.0, 70.0))
-    await estimator.run_once()
-    assert estimator.groups
-    assert estimator.groups.named().keys() == {"5 ms", "70 ms"}
-
-
-def shown(found: list[Metric]) -> dict[str, float]:
-    return {sample.name: sample.value for metric in found for sample in metric.samples}
-
-
-async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
-    estimator = world.estimator()
-    await estimator.run_once()
-    found = shown(list(delay_sources.estimate_metrics(estimator, 31.0)))
-    assert found["leadsman_estimates_nodes"] == 20
-    assert found["leadsman_estimates_age_seconds"] == 30.0
-    assert found["leadsman_estimates_fits_total"] == 1
-    assert found["leadsman_estimates_failures_total"] == 0
-    assert 0 < found["leadsman_estimates_expected_error_ratio"] < 1
-    assert found["leadsman_estimates_pairs"] > 60

@@ -1,12 +1,13 @@
 """Static files: what numpy.loadtxt reads, and errors that name the place."""
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from leadsman.decision.inputs import SourceRow
-from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
+from leadsman.sources.delay.matrix import BadMatrix, MatrixFiles, parse_matrix
 
 TEXT = "0 12.5 40\n11 0 1e1\n# three nodes\n\n41\t9.5   0  # edge-3\n"
 NODES = '{"edge-1": 0, "edge-3": 2, "edge-2": 1}'
@@ -20,9 +21,6 @@ def test_a_row_is_what_its_node_measured_and_a_column_what_others_did() -> None:
     assert parse_matrix(TEXT, NODES).row("edge-1") == SourceRow(
         {"edge-2": 12.5, "edge-3": 40.0}, {"edge-2": 11.0, "edge-3": 41.0}
     )
-
-
-def test_nothing_is_known_from_a_node_without_a_row() -> None:
     assert parse_matrix(TEXT, NODES).row("edge") == SourceRow()
 
 
@@ -68,3 +66,17 @@ def test_bad_metadata_are_refused_by_field_and_value(metadata: str, said: str) -
     with pytest.raises(BadMatrix) as error:
         parse_matrix("0 1\n1 0", metadata)
     assert said in str(error.value)
+
+
+def test_two_files_that_change_one_after_the_other_are_used_when_both_fit(tmp_path: Path) -> None:
+    matrix, metadata = tmp_path / "matrix.txt", tmp_path / "nodes.json"
+    matrix.write_text("0 1\n1 0\n")
+    metadata.write_text('{"a": 0, "b": 1}')
+    source = MatrixFiles(matrix, metadata)
+    matrix.write_text("0 2 3\n2 0 3\n3 3 0\n")
+    source.poll()
+    assert "row 2 has no node" in source.problem.text
+    assert source.current.row("a").forward["b"] == 1
+    metadata.write_text('{"a": 0, "b": 1, "c": 2}')
+    source.poll()
+    assert (source.current.row("a").forward["b"], source.problem.text) == (2, "")

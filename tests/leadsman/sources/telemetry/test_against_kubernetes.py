@@ -56,12 +56,6 @@ def kubectl(cluster: KubeApiServer) -> Kubectl:
     return called
 
 
-async def until(true: Callable[[], Any], within_seconds: float = 60.0) -> None:
-    async with asyncio.timeout(within_seconds):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 def test_the_documented_policies_apply_unchanged(kubectl: Kubectl) -> None:
     done = kubectl("apply", "-f", str(DOCUMENTED))
     assert done.returncode == 0, done.stderr
@@ -86,7 +80,9 @@ def test_a_bad_rule_is_refused_by_the_api_server_by_its_path(kubectl: Kubectl, f
     assert f"spec.strategies.dontschedule.rules[0].{field}" in done.stderr
 
 
-async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServer, kubectl: Kubectl) -> None:
+async def test_the_extender_s_role_is_enough_to_follow_them(
+    cluster: KubeApiServer, kubectl: Kubectl, until: Any
+) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED)).returncode == 0
     key = PolicyKey(NAMESPACE, "scheduling-policy")
     async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file(READER))) as client:
@@ -107,7 +103,7 @@ async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServ
             task.cancel()
 
 
-async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: Kubectl) -> None:
+async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: Kubectl, until: Any) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED / "labels.yaml")).returncode == 0
     key = PolicyKey(NAMESPACE, "labels")
     async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as client:

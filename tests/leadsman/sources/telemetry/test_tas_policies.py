@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -22,12 +22,6 @@ def spec(operator: str = "GreaterThan", metric: str = "m") -> Any:
     }
 
 
-async def until(true: Callable[[], Any], within_seconds: float = 60.0) -> None:
-    async with asyncio.timeout(within_seconds):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture
 async def api() -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer() as one:
@@ -44,7 +38,9 @@ async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
             task.cancel()
 
 
-async def test_a_policy_comes_changes_and_goes_within_a_second(api: FakeApiServer, sources: TelemetrySources) -> None:
+async def test_a_policy_comes_changes_and_goes_within_a_second(
+    api: FakeApiServer, sources: TelemetrySources, until: Any
+) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used, 1.0)
@@ -55,7 +51,7 @@ async def test_a_policy_comes_changes_and_goes_within_a_second(api: FakeApiServe
 
 
 async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
-    api: FakeApiServer, sources: TelemetrySources
+    api: FakeApiServer, sources: TelemetrySources, until: Any
 ) -> None:
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used)
@@ -69,7 +65,9 @@ async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
     assert str(sources.current.policies.used[P].dontschedule) == "m Equals 1"
 
 
-async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, sources: TelemetrySources) -> None:
+async def test_a_new_policy_s_metric_is_asked_for_at_once(
+    api: FakeApiServer, sources: TelemetrySources, until: Any
+) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
     await until(lambda: "brand-new" in sources.pollers["custom-metrics"].errors, 1.0)
