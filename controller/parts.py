@@ -24,7 +24,7 @@ from controller.watched_pods import WatchedPod
 from extender.plugins.host import PluginHost
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.kube.leader_election import LeaderElector
+from leadsman.kube.leader_election import CALL_TIMEOUT_SECONDS, LeaderElector
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import PartialObjectMetadata
@@ -105,12 +105,12 @@ class ControllerParts:
             ),
         )
         self.client = ApiClient(api, may_write=self.may_write)
-        self.lease_client = ApiClient(api, deadline_seconds=settings.timing.call_timeout_seconds)
+        self.lease_client = ApiClient(api, deadline_seconds=CALL_TIMEOUT_SECONDS)
         self.health_client = ApiClient(api, deadline_seconds=NODE_HEALTH_DEADLINE_SECONDS, may_write=self.may_write)
         self.leader_elector: LeaderElector | None = None
         self.event_writer: EventWriter | None = None
         if not settings.dry_run:
-            self.leader_elector = LeaderElector(self.lease_client, *settings.lease, settings.identity, settings.timing)
+            self.leader_elector = LeaderElector(self.lease_client, *settings.lease, settings.identity)
             event_rate = TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST)
             self.event_writer = EventWriter(self.client, event_rate, settings.identity)
         sources = self.followed_sources.input_sources

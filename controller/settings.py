@@ -5,7 +5,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from leadsman.kube.leader_election import ElectionTiming
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.failover.node_verdict import DetectionRules
 from leadsman.planning.labels.label_plan import LabelLimits
@@ -79,7 +78,6 @@ class ControllerSettings(Struct, frozen=True):
     delays: DelaySettings = DelaySettings()
     limits: LabelLimits = LabelLimits()
     lease: tuple[str, str] = ("leadsman", "leadsman-controller")
-    timing: ElectionTiming = ElectionTiming()
     patches_per_second: float = DEFAULT_PATCHES_PER_SECOND
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False

@@ -1,7 +1,7 @@
 """Elects one active replica through a Lease of coordination.k8s.io/v1, by monotonic time.
 
 No clock of another machine counts: a waiting replica takes the Lease once it has not changed for its duration, by its
-own monotonic clock. The holder stops acting `renew_deadline_seconds` after it began the last call that renewed it. That
+own monotonic clock. The holder stops acting RENEW_DEADLINE_SECONDS after it began the last call that renewed it. That
 is less than the duration, so two replicas never begin an action at once. A Lease is not a fence: a call under way may
 still land, so every action must be harmless when done twice.
 """
@@ -24,31 +24,17 @@ from leadsman.runtime.problem_log import ProblemLog
 _log = logging.getLogger(__name__)
 
 
-class ElectionTiming(Struct, frozen=True):
-    """The timing of an election, in seconds. ValueError when one slow call would lose the Lease.
+LEASE_DURATION_SECONDS = 15
+"""The Lease must be unchanged for this before another replica takes it."""
 
-    lease_duration_seconds: the Lease must be unchanged for this before another replica takes it.
-    renew_deadline_seconds: the holder acts for this on one renewal.
-    retry_period_seconds: between attempts.
-    call_timeout_seconds: of one call, the client's deadline.
-    """
+RENEW_DEADLINE_SECONDS = 10.0
+"""The holder acts for this on one renewal: less than the duration, and longer than a pause and two calls, or one slow
+call would lose the Lease."""
 
-    lease_duration_seconds: int = 15
-    renew_deadline_seconds: float = 10.0
-    retry_period_seconds: float = 2.0
-    call_timeout_seconds: float = 3.0
+RETRY_PERIOD_SECONDS = 2.0
 
-    def __post_init__(self) -> None:
-        if (
-            not self.retry_period_seconds + 2 * self.call_timeout_seconds
-            <= self.renew_deadline_seconds
-            < self.lease_duration_seconds
-        ):
-            raise ValueError(
-                f"retry period of {self.retry_period_seconds:g} s and two calls of {self.call_timeout_seconds:g} s"
-                f" must fit into the renew deadline of {self.renew_deadline_seconds:g} s, which must be less than the"
-                f" lease duration of {self.lease_duration_seconds} s; otherwise one slow call loses the Lease"
-            )
+CALL_TIMEOUT_SECONDS = 3.0
+"""The deadline of the elector's own client."""
 
 
 class LeaseSpec(Struct, frozen=True, rename="camel"):
@@ -88,12 +74,9 @@ class LeaderElector:
         namespace: str,
         name: str,
         identity: str,
-        timing: ElectionTiming | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        rng: random.Random | None = None,
     ):
-        self.timing = timing or ElectionTiming()
         self.holder = ""
         self.problem = ProblemLog(
             _log,
@@ -102,7 +85,7 @@ class LeaderElector:
         )
         self._client, self._identity, self._path = client, identity, LEASES.path(namespace, name)
         self._collection_path, self._name, self._namespace = LEASES.path(namespace), name, namespace
-        self._clock, self._wall_clock, self._rng = clock, wall_clock, rng or random.Random()
+        self._clock, self._wall_clock = clock, wall_clock
         self._observed_version, self._observed_at = "", clock()
         self._leads_until = float("-inf")
         self._logged_leader = False
@@ -116,7 +99,7 @@ class LeaderElector:
         """Runs until cancelled. An ApiError is retried."""
         while True:
             await self.try_acquire_or_renew()
-            await asyncio.sleep(self.timing.retry_period_seconds * self._rng.uniform(0.8, 1.2))
+            await asyncio.sleep(RETRY_PERIOD_SECONDS * random.uniform(0.8, 1.2))
 
     async def try_acquire_or_renew(self) -> None:
         """Reads the Lease once, and writes it if it is ours or free. Logs a change of leadership."""
@@ -148,7 +131,7 @@ class LeaderElector:
         else:
             self.holder, self._leads_until = lease.holder, float("-inf")
             return
-        self.holder, self._leads_until = self._identity, began + self.timing.renew_deadline_seconds
+        self.holder, self._leads_until = self._identity, began + RENEW_DEADLINE_SECONDS
 
     async def _read(self) -> Lease | None:
         try:
@@ -160,7 +143,7 @@ class LeaderElector:
         return lease
 
     def _is_free(self, lease: Lease) -> bool:
-        duration = lease.spec.lease_duration_seconds or self.timing.lease_duration_seconds
+        duration = lease.spec.lease_duration_seconds or LEASE_DURATION_SECONDS
         return not lease.holder or self._clock() - self._observed_at >= duration
 
     def _body(self, lease: Lease | None, holder: str) -> object:
@@ -170,7 +153,7 @@ class LeaderElector:
         ours = old.holder_identity == holder
         spec = {
             "holderIdentity": holder,
-            "leaseDurationSeconds": self.timing.lease_duration_seconds if holder else 1,
+            "leaseDurationSeconds": LEASE_DURATION_SECONDS if holder else 1,
             "acquireTime": old.acquire_time if ours and old.acquire_time else now,
             "renewTime": now,
             "leaseTransitions": (old.lease_transitions or 0) + (0 if ours or not lease else 1),

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
@@ -21,28 +20,21 @@ NO_ETCD = "no etcd was named (--etcd), so the agents' delays, hardware metrics a
 _STEP_SECONDS = 0.05
 
 
-class LiveLimits(Struct, frozen=True):
-    """How long the sources are waited for.
+LISTING_SECONDS = 60.0
+"""A first listing that is under way is waited for this long."""
 
-    listing_seconds: for a first listing that is under way.
-    failing_seconds: for one that fails and is tried again.
-    optional_seconds: the same, for one without which there is a snapshot: a cluster may have no TASPolicies at all.
-    """
+FAILING_SECONDS = 10.0
+"""One that fails and is tried again."""
 
-    listing_seconds: float = 60.0
-    failing_seconds: float = 10.0
-    optional_seconds: float = 2.0
+OPTIONAL_SECONDS = 2.0
+"""One that fails, without which there is a snapshot: a cluster may have no TASPolicies at all."""
 
 
 class CannotRead(ValueError):
     """A part without which there is no snapshot could not be read. Says which, and why."""
 
 
-async def take_snapshot(
-    store: Store | None,
-    settings: SourceSettings,
-    limits: LiveLimits = LiveLimits(),  # noqa: B008 -- frozen
-) -> ClusterSnapshot:
+async def take_snapshot(store: Store | None, settings: SourceSettings) -> ClusterSnapshot:
     """The cluster, and the inputs of the extender's next decision, as they are now.
 
     store: etcd; None: the snapshot has no state, and says so.
@@ -60,7 +52,7 @@ async def take_snapshot(
             tasks = [group.create_task(loop, name=name) for name, loop in followed.tasks()]
             tasks.append(group.create_task(cluster.run(), name="watch the cluster"))
             try:
-                taken = await _taken(followed, cluster, store is not None, limits)
+                taken = await _taken(followed, cluster, store is not None)
             except CannotRead as error:
                 taken = error
             for task in tasks:
@@ -70,22 +62,20 @@ async def take_snapshot(
     return taken
 
 
-async def _taken(
-    followed: FollowedSources, cluster: ClusterFollower, has_store: bool, limits: LiveLimits
-) -> ClusterSnapshot:
+async def _taken(followed: FollowedSources, cluster: ClusterFollower, has_store: bool) -> ClusterSnapshot:
     required: dict[str, ListedSource] = {STATE: followed.state} if has_store else {}
     required |= {f"the cluster's {each.list_options.resource.plural}": each for each in cluster.reflectors.values()}
     optional = {name: each for name, each in followed.listed_sources.items() if name != STATE}
-    await _listed(required.values(), limits.failing_seconds, limits)
+    await _listed(required.values(), FAILING_SECONDS)
     if unread := _unread(required):
         raise CannotRead("; ".join(f"{name} could not be read: {why}" for name, why in unread.items()))
-    await _listed(optional.values(), limits.optional_seconds, limits)
+    await _listed(optional.values(), OPTIONAL_SECONDS)
     missing = _unread(optional)
     # What a listing shows may be of any age, so each agent must report once.
     beats = [state.heartbeat for state in followed.state.current.nodes.values() if state.heartbeat]
     longest = max((stale_seconds(each.push_interval_seconds) for each in beats), default=0.0)
     await _wait(lambda: not _count_provisional(followed), lambda: longest)
-    await _wait(lambda: not _unanswered(followed), lambda: limits.failing_seconds)
+    await _wait(lambda: not _unanswered(followed), lambda: FAILING_SECONDS)
     missing |= _not_polled(followed)
     if not has_store:
         missing[STATE] = NO_ETCD
@@ -102,15 +92,13 @@ async def _wait(is_done: Callable[[], bool], longest_seconds: Callable[[], float
         await asyncio.sleep(_STEP_SECONDS)
 
 
-async def _listed(sources: Iterable[ListedSource], failing_seconds: float, limits: LiveLimits) -> None:
+async def _listed(sources: Iterable[ListedSource], failing_seconds: float) -> None:
     """Until each is listed, or was waited for long enough."""
     waiting = list(sources)
     await _wait(
         lambda: all(each.loaded.is_set() for each in waiting),
         lambda: max(
-            failing_seconds if each.problem.text else limits.listing_seconds
-            for each in waiting
-            if not each.loaded.is_set()
+            failing_seconds if each.problem.text else LISTING_SECONDS for each in waiting if not each.loaded.is_set()
         ),
     )
 

@@ -24,7 +24,6 @@ from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange, object_key
-from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import (
     CSI_NODES,
@@ -68,7 +67,7 @@ OBJECT_TYPES: Mapping[str, type] = {
 """Kind → how it is decoded. Each has `model`, what the Cluster holds of it; a CSINode has `attach_limits`."""
 
 Changes = Sequence[ObjectChange[Any]]
-K = TypeVar("K")
+T = TypeVar("T", Cluster, Storage)
 
 
 class ClusterAssembly:
@@ -94,14 +93,10 @@ class ClusterAssembly:
                 self._change_nodes(changes)
             case "CSINode":
                 self._change_attach_limits(changes)
-            case "PodDisruptionBudget":
-                self.cluster = replace(self.cluster, budgets=_changed(self.cluster.budgets, changes, object_key))
-            case "ResourceQuota":
-                self.cluster = replace(self.cluster, quotas=_changed(self.cluster.quotas, changes, object_key))
-            case "Namespace":
-                self.cluster = replace(self.cluster, namespaces=_changed(self.cluster.namespaces, changes, _name))
+            case "PodDisruptionBudget" | "ResourceQuota" | "Namespace":
+                self.cluster = _changed(self.cluster, kind, changes)
             case _:
-                self.cluster = replace(self.cluster, storage=_changed_storage(self.cluster.storage, kind, changes))
+                self.cluster = replace(self.cluster, storage=_changed(self.cluster.storage, kind, changes))
 
     def _change_pods(self, changes: Sequence[ObjectChange[PodObject]]) -> None:
         pods: dict[str, ClusterPod | None] = {}
@@ -138,29 +133,27 @@ class ClusterAssembly:
             self.cluster = self.cluster.changed(nodes=nodes)
 
 
-def _changed_storage(storage: Storage, kind: str, changes: Changes) -> Storage:
-    match kind:
-        case "PersistentVolume":
-            return replace(storage, volumes=_changed(storage.volumes, changes, _name))
-        case "PersistentVolumeClaim":
-            return replace(storage, claims=_changed(storage.claims, changes, object_key))
-        case "StorageClass":
-            return replace(storage, classes=_changed(storage.classes, changes, _name))
-    raise KeyError(kind)
+_FIELDS: Mapping[str, tuple[str, bool]] = {
+    "PodDisruptionBudget": ("budgets", True),
+    "ResourceQuota": ("quotas", True),
+    "Namespace": ("namespaces", False),
+    "PersistentVolume": ("volumes", False),
+    "PersistentVolumeClaim": ("claims", True),
+    "StorageClass": ("classes", False),
+}
+"""Kind → its field of Cluster or Storage, and whether that is by namespace and name, or by name alone."""
 
 
-def _changed(before: Mapping[K, Any], changes: Changes, key: Callable[[ObjectIdentity], K]) -> dict[K, Any]:
-    """The mapping with the models of the objects that changed."""
-    after = dict(before)
+def _changed(before: T, kind: str, changes: Changes) -> T:
+    """The Cluster or Storage with the models of the objects that changed."""
+    field, is_namespaced = _FIELDS[kind]
+    after = dict(getattr(before, field))
     for change in changes:
-        after.pop(key(change.object.metadata), None)
+        key = object_key(change.object.metadata) if is_namespaced else change.object.metadata.name
+        after.pop(key, None)
         if change.kind is not ChangeType.DELETED:
-            after[key(change.object.metadata)] = change.object.model
-    return after
-
-
-def _name(metadata: ObjectIdentity) -> str:
-    return metadata.name
+            after[key] = change.object.model
+    return replace(before, **{field: after})
 
 
 LISTS: Mapping[str, ListOptions] = {

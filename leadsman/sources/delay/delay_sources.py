@@ -4,14 +4,11 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from leadsman.decision.inputs import DelayView
 from leadsman.decision.policy import Policy
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.estimator import DelayGroups, Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller
 from leadsman.sources.delay.matrix import MatrixFiles
@@ -21,18 +18,7 @@ from leadsman.state.snapshot import Snapshot
 # Metrics of the delay sources and of the estimates. A scrape reads memory only.
 
 
-class DelaySource(Protocol):
-    """Goldpinger or static files. problem: why the newest data are not the current ones."""
-
-    @property
-    def source(self) -> str: ...
-    @property
-    def problem(self) -> ProblemLog: ...
-    @property
-    def current(self) -> DelayView | None: ...
-
-
-def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metric]:
+def source_metrics(sources: Sequence[GoldpingerPoller | MatrixFiles], now: float) -> Iterator[Metric]:
     """Metrics of each source. now: monotonic seconds."""
     if not sources:
         return

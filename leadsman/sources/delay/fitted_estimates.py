@@ -238,19 +238,16 @@ def fit_estimates(
         suspected[:] = False
     trusted = measured.without(suspected)
     remembered = () if before is None else before.remembered
-    former = _former_pairs(remembered, trusted)
-    estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget, former)
-    plausibility = place_by_others(estimates.model.members, reports)
-    implausible = plausibility.implausible(reports)
-    trusted, discredited = measured.without(implausible), mostly(implausible & ~suspected, reports)
-    if discredited.any():
-        previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
-        start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
+    for is_last in (False, True):
         former = _former_pairs(remembered, trusted)
         estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget, former)
         plausibility = place_by_others(estimates.model.members, reports)
         implausible = plausibility.implausible(reports)
-        trusted = measured.without(implausible)
+        trusted, discredited = measured.without(implausible), mostly(implausible & ~suspected, reports)
+        if is_last or not discredited.any():
+            break
+        previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
+        start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
     levels = tuple(level.without_strangers(trusted.reports) for level in estimates.group_medians)
     estimates = estimates._replace(pairs=trusted.pairs, is_measured=trusted.pairs.degree > 0, group_medians=levels)
     return FittedEstimates(measured, implausible, estimates, plausibility, made_at, remembered)

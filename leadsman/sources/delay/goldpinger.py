@@ -26,11 +26,11 @@ from leadsman.runtime.problem_log import ProblemLog
 
 # Parses Goldpinger's response to GET /check_all into delays between nodes.
 #
-#     {"hosts": [{"podName", "podIP", "hostIP"}, …],
-#      "responses": {<reporter>: {"OK", "HostIP", "PodIP", "response": {"podResults": {<peer>:
-#          {"OK", "HostIP", "PodIP", "PingTime", "response-time-ms"}}}}}}
+#     {"hosts": [{"podName", "hostIP"}, …],
+#      "responses": {<reporter>: {"OK", "HostIP", "response": {"podResults": {<peer>:
+#          {"OK", "HostIP", "PingTime", "response-time-ms"}}}}}}
 #
-# After bloomberg/goldpinger's swagger.yml. Reporter and peer are pod names, in old versions pod IPs. The response
+# After bloomberg/goldpinger's swagger.yml. Reporter and peer are pod names. The response
 # time is in whole milliseconds, rounded down, and left out when it is 0: a reading of 3 is anything from 3 up to 4 ms
 # and counts as 4, because a bound must hold for what was rounded away. A pod that is missing or
 # cannot be read says nothing.
@@ -72,7 +72,6 @@ class CheckAllResponse(NamedTuple):
 class _Peer(Struct):
     ok: bool | None = field(name="OK", default=None)
     host_ip: str | None = field(name="HostIP", default=None)
-    pod_ip: str | None = field(name="PodIP", default=None)
     pinged_at: str | None = field(name="PingTime", default=None)
     ms: float | None = field(name="response-time-ms", default=None)
 
@@ -84,13 +83,11 @@ class _Response(Struct):
 class _Reporter(Struct):
     ok: bool | None = field(name="OK", default=None)
     host_ip: str | None = field(name="HostIP", default=None)
-    pod_ip: str | None = field(name="PodIP", default=None)
     response: _Response | None = None
 
 
 class _Host(Struct):
     pod: str | None = field(name="podName", default=None)
-    pod_ip: str | None = field(name="podIP", default=None)
     host_ip: str | None = field(name="hostIP", default=None)
 
 
@@ -105,7 +102,7 @@ _REPORTER = msgspec.json.Decoder(_Reporter)
 def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
     """Parses a body. BadCheckAll.
 
-    names: host IP, pod IP or pod name → node; a pod without a node here goes by its host's IP.
+    names: host IP → node; a pod without a node here goes by its host's IP, or by its own name.
     """
     try:
         response = msgspec.json.decode(body, type=_CheckAllBody)
@@ -115,7 +112,13 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
         ) from error
     if response.responses is None:
         raise BadCheckAll("not a response to GET /check_all (no `responses`); check the URL in --goldpinger")
-    node_of, unreadable = _NodeResolver(names, response.hosts or ()), dict[str, str]()
+    hosts = {host.pod: host.host_ip for host in response.hosts or () if host and host.pod}
+    unreadable = dict[str, str]()
+
+    def node_of(pod: str, fields: _Peer | _Reporter) -> str:
+        address = fields.host_ip or hosts.get(pod) or pod
+        return names.get(address, address)
+
     reports = defaultdict[str, list[GoldpingerReport]](list)
     for pod, raw in response.responses.items():
         try:
@@ -129,27 +132,7 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
     return CheckAllResponse({node: _merge_reports(each) for node, each in reports.items()}, unreadable)
 
 
-class _NodeResolver:
-    """Finds the node of a pod."""
-
-    def __init__(self, names: Mapping[str, str], hosts: "list[_Host | None] | tuple[()]") -> None:
-        self._names, self._hosts = names, dict[str, str]()
-        for host in hosts:
-            if host and host.host_ip:
-                self._hosts |= {each: host.host_ip for each in (host.pod, host.pod_ip) if each}
-
-    def __call__(self, pod: str, fields: _Peer | _Reporter) -> str:
-        identifiers = [each for each in self._identifiers(pod, fields) if each] or [pod]
-        return next((self._names[each] for each in identifiers if each in self._names), identifiers[0])
-
-    def _identifiers(self, pod: str, fields: _Peer | _Reporter) -> Iterator[str | None]:
-        """Returns what the pod goes by, the host's address first."""
-        yield fields.host_ip or self._hosts.get(pod) or self._hosts.get(fields.pod_ip or "")
-        yield pod
-        yield fields.pod_ip
-
-
-def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _NodeResolver) -> GoldpingerReport:
+def _report(node: str, peers: Mapping[str, _Peer | None], node_of: Callable[[str, _Peer], str]) -> GoldpingerReport:
     rtt_ms, no_reply, last_pinged = dict[str, float](), set[str](), ""
     for pod, peer in peers.items():
         if peer is None or (other := node_of(pod, peer)) == node:
@@ -217,7 +200,7 @@ class GoldpingerView(Struct, frozen=True, eq=False):
 class GoldpingerPoller:
     """Polls Goldpinger. `run` it as one task.
 
-    names: host IP, pod IP or pod name → node, called at each poll.
+    names: host IP → node, called at each poll.
     current: the newest data, which stay and age when polls fail; None before the first response.
     problem: why the last poll failed.
     """

@@ -10,13 +10,14 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence, Set
 from math import inf
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.inputs import SourceRow
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
 
@@ -111,44 +112,23 @@ def _number(value: str) -> float:
 
 
 def _named_rows(text: str, rows: int) -> dict[str, int]:
-    row_of: dict[str, int] = {}
-    node_of: dict[int, str] = {}
-    for node, row in _fields(text):
-        checked = _checked(node, row, rows)
-        if node in row_of or checked in node_of:
-            other = f"row {row_of[node]}" if node in row_of else f'row of "{node_of[checked]}"'
-            raise BadMatrix(
-                f'metadata field "{node}": got row {checked}, already the {other}; list each node and each row once'
-            )
-        row_of[node], node_of[checked] = checked, node
-    if len(node_of) < rows:
-        missing = next(row for row in range(rows) if row not in node_of)
-        raise BadMatrix(f"metadata: row {missing} has no node; name one for each of the {rows} rows of the matrix")
-    return dict(sorted(row_of.items()))
-
-
-class _Object(list[tuple[str, Any]]):
-    """A JSON object with its fields in order, a repeated one repeated."""
-
-
-def _fields(text: str) -> _Object:
     try:
-        fields = json.loads(text, object_pairs_hook=_Object)
-    except (ValueError, RecursionError) as error:
-        raise BadMatrix(f'metadata: {error}; must be {{"node": row}} in JSON') from error
-    if not isinstance(fields, _Object):
-        raise BadMatrix(f'metadata: got {json.dumps(fields)[:40]}; must be {{"node": row}}')
-    return fields
-
-
-def _checked(node: str, row: object, rows: int) -> int:
-    if not node or not node.isprintable():
-        raise BadMatrix(f"metadata field {json.dumps(node)}: must be a node's name")
-    if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < rows:
-        raise BadMatrix(
-            f'metadata field "{node}": got {json.dumps(row)[:40]}; must be a row of the matrix, 0 to {rows - 1}'
-        )
-    return row
+        row_of = msgspec.json.decode(text, type=dict[str, int])
+    except UNREADABLE as error:
+        raise BadMatrix(f'metadata: {explain(error)}; must be {{"node": row}} in JSON') from error
+    node_of: dict[int, str] = {}
+    for node, row in row_of.items():
+        field = f"metadata field {json.dumps(node)}"
+        if not node or not node.isprintable():
+            raise BadMatrix(f"{field}: must be a node's name")
+        if not 0 <= row < rows:
+            raise BadMatrix(f"{field}: got {row}; must be a row of the matrix, 0 to {rows - 1}")
+        if row in node_of:
+            raise BadMatrix(f'{field}: got row {row}, already the row of "{node_of[row]}"; list each row once')
+        node_of[row] = node
+    if missing := set(range(rows)) - node_of.keys():
+        raise BadMatrix(f"metadata: row {min(missing)} has no node; name one for each of the {rows} rows of the matrix")
+    return dict(sorted(row_of.items()))
 
 
 # Follows delays in two files, a matrix and its metadata, read again when they change.

@@ -14,9 +14,10 @@ from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.access import ApiAccess
+from leadsman.sources import live_snapshot
 from leadsman.sources.cluster_snapshot import read_snapshot, snapshot_chunks
 from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
-from leadsman.sources.live_snapshot import NO_ETCD, STATE, CannotRead, LiveLimits, take_snapshot
+from leadsman.sources.live_snapshot import NO_ETCD, STATE, CannotRead, take_snapshot
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import keys
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 NODES = ("n1", "n2", "n3", "n4")
 RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.combinations(NODES, 2), 1)}
 POD = PodInfo("default", "new", "uid-new", {"delay_n1": "9", "app": "web"}, workload="deployment/web")
-QUICK = LiveLimits(listing_seconds=20.0, failing_seconds=0.5, optional_seconds=0.5)
 
 
 def node(name: str) -> dict[str, Any]:
@@ -174,13 +174,16 @@ async def test_without_etcd_the_snapshot_says_that_it_has_no_state(api: FakeApiS
 
 async def test_an_optional_source_that_fails_is_named_in_the_snapshot(api: FakeApiServer, store: EtcdStore) -> None:
     api.deny("taspolicies")
-    read = written_and_read(await take_snapshot(store, settings(ApiAccess(api.url)), QUICK))
+    read = written_and_read(await take_snapshot(store, settings(ApiAccess(api.url))))
     assert read.missing.keys() == {"taspolicies"}
     assert "Forbidden" in read.missing["taspolicies"]
     assert not read.inputs.telemetry.policies.loaded
 
 
-async def test_a_part_of_the_cluster_that_fails_is_an_error(api: FakeApiServer, store: EtcdStore) -> None:
+async def test_a_part_of_the_cluster_that_fails_is_an_error(
+    api: FakeApiServer, store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_snapshot, "FAILING_SECONDS", 0.5)
     api.deny("poddisruptionbudgets")
     with pytest.raises(CannotRead, match=r"the cluster's poddisruptionbudgets could not be read: .*Forbidden"):
-        await take_snapshot(store, settings(ApiAccess(api.url)), QUICK)
+        await take_snapshot(store, settings(ApiAccess(api.url)))

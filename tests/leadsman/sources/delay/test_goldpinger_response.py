@@ -61,14 +61,6 @@ def test_an_impossible_time_is_no_delay(ms: float) -> None:
     assert one({"gp-2": peer(2, ms)}).rtt_ms == {}
 
 
-def test_old_versions_name_pods_by_their_address() -> None:
-    found = parsed({"10.1.0.1": {"OK": True, "response": {"podResults": {"10.1.0.2": {"OK": True}}}}}, POD_NAMES)
-    assert found.reports == {"edge-1": GoldpingerReport({"edge-2": 1.0}, set(), "")}
-
-
-POD_NAMES = {"10.1.0.1": "edge-1", "10.1.0.2": "edge-2"}
-
-
 def test_a_peer_without_addresses_goes_by_the_list_of_hosts() -> None:
     hosts = [{"podName": "gp-2", "podIP": "10.1.0.2", "hostIP": "10.0.0.2"}, None]
     found = parsed({"gp-1": reporter(1, {"gp-2": {"OK": True}})}, hosts=hosts)
