@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from leadsman.kube.bounded_metadata import (
@@ -43,7 +43,8 @@ def test_a_controller_with_a_name_that_no_object_can_have_is_none() -> None:
     assert decoded(ownerReferences=[owner]).metadata.controller is None
 
 
-@given(st.dictionaries(KEYS, st.text(max_size=20_000)))
+@given(pairs=st.dictionaries(KEYS, st.text(max_size=20_000)))
+@example(pairs=MANY | {"app": "shop", "delay_n1": "25", "leadsman.dev/delay": "n1: 5"})
 @pytest.mark.parametrize(
     ("kind", "limit"), [(BoundedLabels, MAX_LABEL_BYTES), (BoundedAnnotations, MAX_ANNOTATION_BYTES)]
 )

@@ -115,6 +115,16 @@ async def test_whichever_kept_node_is_taken_no_card_is_given_twice_however_many_
     assert len(waiting) == 5
 
 
+async def test_a_pod_counts_one_that_is_still_being_decided_on_elsewhere() -> None:
+    store = MemoryStore()
+    first, second = Replica(store), Replica(store)
+    asked = [pod_of(uid) for uid in ("a", "b")]
+    for replica, pod in zip((first, second), asked, strict=True):
+        _, order = await replica.reservations.reserve(pod, replica.inputs())
+        assert order
+    assert not await first.filter("c")
+
+
 async def test_a_reservation_counts_however_much_was_written_since() -> None:
     store = MemoryStore()
     one = Replica(store, MAX_NODES + 1)
