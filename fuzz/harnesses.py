@@ -2,21 +2,20 @@
 
 wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
 records     values and keys in etcd, etcd's own responses
-policies    the policy file, selectors of devices, Prometheus queries, TASPolicies
+policies    the policy file, selectors of devices, TASPolicies
 plans       plans of moves that are handed over
-sources     Goldpinger's answers, matrix files, names files, snapshot files, recordings, custom metrics, Prometheus' API
+sources     Goldpinger's answers, matrix files, snapshot files, recordings
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
 pods        pages of metrics scraped from pods, their annotations
 probes      ICMP messages
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from agent.peering import peer_selection
 from agent.pods import quality_observer
@@ -51,14 +50,6 @@ from leadsman.sources.cluster_snapshot import BadSnapshot, read_snapshot, snapsh
 from leadsman.sources.delay.goldpinger import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.recording.reader import BadRecording, RequestDecoder
-from leadsman.sources.telemetry.polling import (
-    BadQueries,
-    CustomMetricsSource,
-    MetricUnavailable,
-    PrometheusQueries,
-    PrometheusSource,
-    parse_queries,
-)
 from leadsman.sources.telemetry.telemetry_sources import TasPolicyObject, to_document
 from leadsman.state import etcd_json, keys
 from leadsman.state.etcd_store import to_change
@@ -66,8 +57,6 @@ from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, 
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import StoredItem, StoreError, Updated
-
-T = TypeVar("T")
 
 
 def _wire_args(body: bytes) -> None:
@@ -156,38 +145,6 @@ def _snapshot_file(data: bytes) -> None:
         pass
 
 
-class _Answers(Struct):
-    """Stands for an ApiClient: each GET has this body."""
-
-    body: bytes
-
-    async def get(self, _path: str, kind: type[T], _query: Mapping[str, str] | None = None) -> T:
-        return decode_json(self.body, kind)
-
-
-def _run(query: Coroutine[Any, Any, T]) -> T:
-    """A coroutine that waits for nothing."""
-    try:
-        query.send(None)
-    except StopIteration as done:
-        return done.value  # type: ignore[no-any-return]
-    raise AssertionError("it waits")
-
-
-def _custom_metrics(body: bytes) -> None:
-    source = CustomMetricsSource(_Answers(body))  # type: ignore[arg-type]
-    source._version = "v1beta2"
-    _run(source.query("m"))
-
-
-def _prometheus(body: bytes) -> None:
-    _run(PrometheusSource(_Answers(body), PrometheusQueries()).query("m"))  # type: ignore[arg-type]
-
-
-def _queries(text: bytes) -> None:
-    parse_queries(text.decode(), "queries.yaml").promql("m")
-
-
 def _quantity(text: bytes) -> None:
     quantity.format_quantity(quantity.parse(text.decode(errors="replace")))
 
@@ -269,7 +226,6 @@ HARNESSES: Mapping[str, Harness] = {
     "etcd": check_each(_etcd_responses()),
     "selector": Harness(_selector, (BadSelector, *_NOT_TEXT), max_bytes=2048),
     "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT), max_bytes=4096),
-    "queries": Harness(_queries, (BadQueries, *_NOT_TEXT), max_bytes=4096),
     "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),
     "quantity": Harness(_quantity, (quantity.BadQuantity,)),
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
@@ -277,8 +233,6 @@ HARNESSES: Mapping[str, Harness] = {
     "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
     "recording": Harness(_recording, (BadRecording, *UNREADABLE)),
     "move_plan": Harness(_move_plan, (BadDocument,)),
-    "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
-    "prometheus": Harness(_prometheus, (MetricUnavailable,)),
     "kube_pod": Harness(_pod, (MalformedResponse,)),
     "kube_objects": check_each(
         [Harness(partial(decode_json, kind=kind), (MalformedResponse,)) for kind in (Node, Event, Lease)]

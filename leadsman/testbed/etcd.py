@@ -227,12 +227,6 @@ class Etcd:
                 self._process.wait(STOP_WITHIN_SECONDS)
         self.kill()
 
-    def clean(self) -> None:
-        """Stops it and deletes its data and its log."""
-        self.stop()
-        shutil.rmtree(self.data_dir, ignore_errors=True)
-        self.log.unlink(missing_ok=True)
-
     def wipe(self) -> None:
         """Kills it and deletes its data: the next start is an empty store."""
         self.kill()
@@ -259,15 +253,6 @@ class Etcd:
             "election-timeout": 500,
         }
         return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls) + list(self.flags)
-
-
-def create_members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:
-    """One cluster of `count` members, not started. Start all with wait=False, then wait for each."""
-    patient = ("--heartbeat-interval=100", "--election-timeout=1000", *flags)
-    cluster = [Etcd(data_dir / f"member{i}", name=f"member{i}", flags=patient) for i in range(count)]
-    for member in cluster:
-        member.initial_cluster = ",".join(f"{other.name}={other.peer_url}" for other in cluster)
-    return cluster
 
 
 def _tls_flags(tls: EtcdTls | None) -> list[str]:

@@ -51,7 +51,7 @@ def etcd(initial: dict[str, Any], tmp_path: Path) -> Iterator[Etcd]:
     member.config_file = tmp_path / "etcd.yaml"
     asyncio.run(start.write_config(member.config_file))
     yield member
-    member.clean()
+    member.stop()
 
 
 @pytest.mark.parametrize("build_name", ["base"], indirect=True)

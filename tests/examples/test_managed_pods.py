@@ -43,14 +43,10 @@ def create_pod(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFacto
         apply_policy(api)
 
         def create(resources: Any = None, **metadata: Any) -> Resources:
-            body = {
-                "metadata": {"generateName": "p-", **metadata},
-                "spec": {"containers": [{"name": "main", "image": "none", "resources": resources or {}}]},
-            }
-            made: Resources = api.call("POST", "/api/v1/namespaces/default/pods", body)["spec"]["containers"][0][
-                "resources"
-            ]
-            return made
+            container = {"name": "main", "image": "none", "resources": resources or {}}
+            body = {"metadata": {"generateName": "p-", **metadata}, "spec": {"containers": [container]}}
+            made = api.call("POST", "/api/v1/namespaces/default/pods", body)
+            return dict(made["spec"]["containers"][0]["resources"])
 
         assert any(create(labels={"delay_n1": "5"}) for _ in range(ATTEMPTS)), "the policy is not in effect"
         yield create

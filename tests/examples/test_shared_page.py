@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -13,9 +12,8 @@ from extender.api.requests import LOOPBACK_HOSTS
 from leadsman.cli.main import build_parser
 from tests.daemonset.conftest import MANIFESTS, ROOT, Objects, helm, objects_named, run_template
 from tests.daemonset.test_pod_security import violations
-from tests.examples.test_on_kubernetes import Kubectl, kubectl
 
-__all__ = ["helm", "kubectl"]
+__all__ = ["helm"]
 
 FOLDER = ROOT / "examples/shared-page"
 PROXY = "oauth2-proxy"
@@ -78,12 +76,3 @@ def test_the_chart_takes_the_same_container(helm: str) -> None:
     done = run_template(helm, values={"extender": {"sidecars": [sidecar]}})
     (extender,) = objects_named(list(filter(None, yaml.safe_load_all(done.stdout))), "Deployment", "leadsman-extender")
     assert proxy_of(extender["spec"]["template"]["spec"]) == sidecar
-
-
-@pytest.mark.slow
-def test_a_real_api_server_takes_them(objects: Objects, kubectl: Kubectl, tmp_path: Path) -> None:
-    assert kubectl("create", "namespace", "leadsman").returncode == 0
-    file = tmp_path / "objects.yaml"
-    file.write_text(yaml.safe_dump_all(each for each in objects if each["kind"] != "Namespace"))
-    done = kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(file))
-    assert done.returncode == 0, done.stderr

@@ -12,8 +12,6 @@ from extender.wire.verbs import read_args
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
-from leadsman.kube.names import BACKUP_ANNOTATION
-from leadsman.planning.backups.backup_plan import BackupScope
 
 FOLDER = Path(__file__).parents[2] / "examples/workloads"
 
@@ -45,20 +43,3 @@ def test_bounds_are_to_a_node_and_to_the_nearest_pod_of_a_workload() -> None:
         DelayBound("deployment/cache", 5.0, ReplicaMode.NEAREST, None),
         DelayBound("node/edge-1", 40.0, ReplicaMode.ALL, EstimateMode.REJECT),
     )
-
-
-def test_a_backup_is_outside_the_rack() -> None:
-    asked = pod("controller-of-line-1")
-    assert asked.annotations[BACKUP_ANNOTATION] == BackupScope.RACK
-
-
-def test_replicas_are_spread_over_zones_and_near_every_pod_of_the_database() -> None:
-    (spread,) = workloads()["api"]["spec"]["template"]["spec"]["topologySpreadConstraints"]
-    assert spread["topologyKey"] == "topology.kubernetes.io/zone"
-    assert parse_bounds(pod("api")) == (DelayBound("statefulset/db", 20.0, ReplicaMode.ALL, None),)
-
-
-def test_a_part_of_a_card_and_bandwidth_are_asked() -> None:
-    demand = pod("inference").devices
-    assert (demand.memory_bytes, demand.bandwidth_bits) == (5 * 2**30, 2_000_000_000)
-    assert demand.resources() == {"nvidia.com/gpu", "openshift.io/sriov_net"}

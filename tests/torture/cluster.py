@@ -20,10 +20,11 @@ from typing import Any
 import aiohttp
 
 from leadsman.cli import main
-from leadsman.testbed.etcd import Etcd, create_members, free_ports
+from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
 from tests.host_trees import HOSTS, unpack
 from tests.leadsman_process import LeadsmanProcess
+from tests.testbed.etcd_members import create_members
 from tests.testbed.scripted_api_server import ApiServerThread, RecordedRequest
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.testbed.wall_clock import WallClocks

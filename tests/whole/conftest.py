@@ -21,11 +21,8 @@ Fresh = Callable[[LeadsmanProcess], set[str]]
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    found = Etcd(tmp_path / "etcd", flags=["--bcrypt-cost=4"])
-    try:
-        yield found.start()
-    finally:
-        found.clean()
+    with Etcd(tmp_path / "etcd", flags=["--bcrypt-cost=4"]) as found:
+        yield found
 
 
 @pytest.fixture

@@ -64,10 +64,8 @@ def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
     """The one of conftest, reachable from every namespace."""
     found = Etcd(tmp_path / "etcd")
     found.flags = (f"--listen-client-urls={found.client_url},http://{uplinks.local_address}:{found.port}",)
-    try:
-        yield found.start()
-    finally:
-        found.clean()
+    with found:
+        yield found
 
 
 @pytest.fixture

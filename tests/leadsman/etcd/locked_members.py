@@ -15,7 +15,8 @@ from leadsman.cli.main import main
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Put, StoreError
-from leadsman.testbed.etcd import Etcd, create_members, free_ports
+from leadsman.testbed.etcd import Etcd, free_ports
+from tests.testbed.etcd_members import create_members
 
 WITHIN_SECONDS = 90.0
 

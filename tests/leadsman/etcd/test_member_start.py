@@ -10,7 +10,8 @@ import pytest
 
 from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
-from leadsman.testbed.etcd import Etcd, create_members
+from leadsman.testbed.etcd import Etcd
+from tests.testbed.etcd_members import create_members
 
 WITHIN_SECONDS = 90.0
 """On a machine that others keep busy."""
@@ -65,7 +66,7 @@ async def members(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
     made = Members(tmp_path, getattr(request, "param", ()))
     yield made
     for member in made.all:
-        member.clean()
+        member.stop()
 
 
 async def test_a_member_whose_data_is_gone_is_back_as_a_voter_with_what_was_written(members: Members) -> None:

@@ -16,7 +16,8 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
-from leadsman.testbed.etcd import Etcd, create_members
+from leadsman.testbed.etcd import Etcd
+from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
 
 CALL_SECONDS = 1.0
@@ -185,7 +186,7 @@ class TestMembers:
             yield cluster
         finally:
             for member in cluster:
-                member.clean()
+                member.stop()
 
     async def test_one_lost_member_is_passed_over_and_a_lost_majority_is_told(self, cluster: list[Etcd]) -> None:
         first, *others = cluster

@@ -53,15 +53,6 @@ def test_spare_memory_stays_free(spec: str) -> None:
     assert 1.0 - parsed.spare - largest / capacity <= used / capacity <= 1.0 - parsed.spare
 
 
-def test_zones_racks_and_pods_are_as_many_as_asked_for() -> None:
-    cluster, _ = generate(parse_spec("zones=2,racks=3,nodes=5,pods=40,placed=0"))
-    nodes = list(cluster.nodes.values())
-    assert len(nodes) == 30
-    assert len({node.zone for node in nodes}) == 2
-    assert len({(node.zone, node.rack("topology.kubernetes.io/rack")) for node in nodes}) == 6
-    assert len(cluster.unbound_pods) == 40
-
-
 def test_a_bound_is_kept_by_as_many_nodes_as_asked_for() -> None:
     """By one more where two delays are equal to the microsecond."""
     cluster, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,bounded=1,near=4,pods=30"))

@@ -1,6 +1,7 @@
 """Policies on clusters whose outcome can be seen by eye."""
 
 import numpy as np
+import pytest
 
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
@@ -21,51 +22,29 @@ NAMES, LINE_MS = ("a", "b", "c"), np.array([[0.0, 5.0, 9.0], [5.0, 0.0, 5.0], [9
 NODE = FailureDomain(BackupScope.NODE, "a")
 
 
-def waiting(name: str, memory_gib: int, bound: str = "", ms: str = "5", workload: str = "") -> ClusterPod:
-    return ClusterPod(
-        uid=name,
-        namespace="default",
-        name=name,
-        workload=f"deployment/{workload or name}",
-        owner_kind="ReplicaSet",
-        owner_uid=f"rs-{name}",
-        requests=Resources(memory_bytes=memory_gib * GIB, pods=1),
-        labels={f"delay_{bound}": ms} if bound else {},
-    )
+def waiting(name: str, memory_gib: int, bound: str, ms: str = "5") -> ClusterPod:
+    requests, labels = Resources(memory_bytes=memory_gib * GIB, pods=1), {f"delay_{bound}": ms}
+    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
+    return ClusterPod(name, "default", name, **owner, requests=requests, labels=labels)
 
 
-def line(*pods: ClusterPod, memory_gib: int = 8) -> tuple[Cluster, DecisionInputs]:
-    """Nodes a, b and c, 5 ms from one to the next."""
-    size = Resources(memory_bytes=memory_gib * GIB, pods=110)
+def line(*pods: ClusterPod) -> tuple[Cluster, DecisionInputs]:
+    """Nodes a, b and c of 8 GiB, 5 ms from one to the next."""
+    size = Resources(memory_bytes=8 * GIB, pods=110)
     cluster = cluster_of([ClusterNode(name, allocatable=size, ready=True) for name in NAMES], pods)
     delays = DelayMatrix({name: number for number, name in enumerate(NAMES)}, LINE_MS)
     return cluster, DecisionInputs(Snapshot(), Policy(), 0.0, delay_views=(delays,))
 
 
-def nodes_of(placement: Placement) -> dict[str, str]:
-    return {uid: pod.node for uid, pod in placement.cluster.pods.items()}
-
-
-ONLINE = Online(BackupSettings(), batch=1)
-EDGE = EdgeRule(clustering=False)
-
-
-def test_both_online_policies_move_one_pod_to_make_room() -> None:
-    policies: tuple[PlacementPolicy, ...] = (ONLINE, EDGE)
-    for policy in policies:
-        cluster, inputs = line(waiting("first", 6, "a", "9"), waiting("second", 6, "a", "1"))
-        placement = policy(cluster, inputs)
-        assert nodes_of(placement)["second"] == "a"
-        assert nodes_of(placement)["first"] in ("b", "c")
-        assert placement.moves == 1
-
-
-def test_a_placeholder_is_shared_by_pods_that_do_not_fall_together() -> None:
-    policies: tuple[PlacementPolicy, ...] = (ONLINE, EDGE)
-    for policy in policies:
-        cluster, inputs = line(waiting("left", 6, "a", "5"), waiting("right", 6, "c", "5"))
-        outcome = outcome_of("", policy(cluster, inputs), cluster, 0.0)
-        assert (outcome.accepted, outcome.reserved_bytes, outcome.falling, outcome.lost) == (2, 6 * GIB, 2, 0)
+@pytest.mark.parametrize("policy", [Online(BackupSettings(), batch=1), EdgeRule(clustering=False)], ids=type)
+def test_one_pod_is_moved_to_make_room_and_a_placeholder_is_shared(policy: PlacementPolicy) -> None:
+    cluster, inputs = line(waiting("first", 6, "a", "9"), waiting("second", 6, "a", "1"))
+    placement = policy(cluster, inputs)
+    nodes = {uid: pod.node for uid, pod in placement.cluster.pods.items()}
+    assert (nodes["second"], nodes["first"] in ("b", "c"), placement.moves) == ("a", True, 1)
+    cluster, inputs = line(waiting("left", 6, "a", "5"), waiting("right", 6, "c", "5"))
+    outcome = outcome_of("", policy(cluster, inputs), cluster, 0.0)
+    assert (outcome.accepted, outcome.reserved_bytes, outcome.falling, outcome.lost) == (2, 6 * GIB, 2, 0)
 
 
 def test_clusters_leave_out_a_node_within_the_bound_that_is_far_from_another_one() -> None:
