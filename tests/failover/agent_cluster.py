@@ -72,7 +72,7 @@ class AgentCluster(ABC):
             self.etcd.flags = (
                 f"--listen-client-urls={self.etcd.client_url},http://{self._uplinks.local_address}:{self.etcd.port}",
             )
-            stack.callback(self.etcd.clean)
+            stack.callback(self.etcd.stop)
             self.etcd.start()
             self.heal()
             self._start_kubernetes(stack)

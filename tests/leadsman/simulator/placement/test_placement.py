@@ -1,5 +1,7 @@
 """Policies on clusters whose outcome can be seen by eye."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ NODE = FailureDomain(BackupScope.NODE, "a")
 
 def waiting(name: str, memory_gib: int, bound: str, ms: str = "5") -> ClusterPod:
     requests, labels = Resources(memory_bytes=memory_gib * GIB, pods=1), {f"delay_{bound}": ms}
-    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
+    owner: Any = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
     return ClusterPod(name, "default", name, **owner, requests=requests, labels=labels)
 
 
