@@ -68,78 +68,59 @@ class Bench:
         self.echoes.handle_datagram(IpVersion.V4, datagram)
 
 
-@pytest.fixture
-def bench():
-    return Bench()
+def answered(ms, wall_step_ms=0, times=1, **how):
+    """So long after sending, so many replies that are the same are read."""
+
+    def happen(bench):
+        bench.pass_ms(ms, wall_step_ms)
+        for _ in range(times):
+            bench.take(bench.answer(**how))
+
+    return happen
 
 
-def test_an_answer_is_timed_to_the_kernels_stamp(bench) -> None:
-    bench.send()
-    bench.pass_ms(90)
-    bench.take(bench.answer(age_ms=50))
-    assert bench.ended == [Answered(0.040)]
-
-
-def test_a_duplicate_is_no_sample(bench) -> None:
-    bench.send()
-    bench.pass_ms(5)
-    bench.take(bench.answer())
-    bench.take(bench.answer())
-    assert bench.ended == [Answered(0.005)]
-    assert bench.echoes.unmatched_replies == {"duplicate_or_late": 1}
-
-
-def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts(bench) -> None:
-    bench.send()
-    bench.pass_ms(5)
-    bench.take(bench.answer(source="10.0.0.2"))
-    assert bench.ended == []
-    assert bench.echoes.unmatched_replies == {"wrong_source": 1}
-    bench.take(bench.answer())
-    assert bench.ended == [Answered(0.005)]
-
-
-@pytest.mark.parametrize("message", [b"", bytes(64), bytes([3]) + bytes(63), b"\xff" * 2000])
-def test_a_strangers_message_is_no_sample(bench, message) -> None:
-    bench.send()
-    bench.pass_ms(5)
-    bench.take(Datagram(message, HOST[0], bench.now.wall_ns))
-    assert bench.ended == []
-    assert bench.echoes.unmatched_replies == {"stranger": 1}
-
-
-def test_silence_is_lost_at_the_timeout_and_not_before(bench) -> None:
-    bench.send()
-    bench.pass_ms(999)
-    bench.echoes.expire()
-    assert bench.ended == []
-    bench.pass_ms(1)
-    bench.echoes.expire()
-    assert bench.ended == [Lost()]
-
-
-def test_a_late_reply_is_lost_and_never_a_latency(bench) -> None:
-    bench.send()
-    bench.pass_ms(1001)
-    bench.take(bench.answer())
-    bench.take(bench.answer())
-    assert bench.ended == [Lost()]
-
-
-def test_a_reply_that_waited_in_the_socket_while_the_loop_was_busy_is_in_time(bench) -> None:
-    bench.send()
+def read_late(bench):
+    """A reply waits in the socket while the loop is busy."""
     bench.pass_ms(5000)
     bench.line.arrived.append(bench.answer(age_ms=4990))
     bench.echoes.expire()
-    assert bench.ended == [Answered(0.010)]
 
 
-@pytest.mark.parametrize("step_ms", [-3_600_000, -20, 20, 3_600_000])
-def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms: int) -> None:
+def expire(ms):
+    def happen(bench):
+        bench.pass_ms(ms)
+        bench.echoes.expire()
+
+    return happen
+
+
+def stranger(message):
+    return lambda bench: bench.take(Datagram(message, HOST[0], bench.now.wall_ns))
+
+
+@pytest.mark.parametrize(
+    ("events", "ended", "unmatched"),
+    [
+        ([answered(90, age_ms=50)], [Answered(0.040)], {}),
+        ([answered(5, times=2)], [Answered(0.005)], {"duplicate_or_late": 1}),
+        # The true one still counts.
+        ([answered(5, source="10.0.0.2")], [], {"wrong_source": 1}),
+        ([answered(5, source="10.0.0.2"), answered(0)], [Answered(0.005)], {"wrong_source": 1}),
+        *(([stranger(each)], [], {"stranger": 1}) for each in (b"", bytes(64), bytes([3]) + bytes(63), b"\xff" * 2000)),
+        ([expire(999)], [], {}),
+        ([expire(999), expire(1)], [Lost()], {}),
+        ([answered(1001)], [Lost()], {}),
+        ([read_late], [Answered(0.010)], {}),
+        # A clock that is set under way makes no latency and no loss.
+        *(([answered(30, step)], [Unusable()], {}) for step in (-3_600_000, -20, 20, 3_600_000)),
+    ],
+)
+def test_a_probe_ends_once_by_its_own_reply_or_the_timeout(events, ended, unmatched) -> None:
+    bench = Bench()
     bench.send()
-    bench.pass_ms(30, wall_step_ms=step_ms)
-    bench.take(bench.answer())
-    assert bench.ended == [Unusable()]
+    for happen in events:
+        happen(bench)
+    assert (bench.ended, bench.echoes.unmatched_replies) == (ended, unmatched)
 
 
 @pytest.mark.parametrize("outcome", [SendResult.UNREACHABLE, SendResult.UNSENT])

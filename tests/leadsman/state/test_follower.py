@@ -2,16 +2,16 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 
 from leadsman.state import keys
-from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
+from leadsman.state.follower import RESUME_WITHIN_SECONDS, Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import ChangeBatch, Compacted, KeyRange, Listing, Put, Unavailable
+from leadsman.state.store import Put, Unavailable
 from tests.memory_store import MemoryStore
 
 
@@ -134,43 +134,3 @@ async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     await until(lambda: follower.problem.text)
     clock.now += 10
     assert follower.age_seconds(clock.now) == 10
-
-
-class Faulty:
-    """A store that lists and whose watch fails at once."""
-
-    def __init__(self, error: Exception):
-        self.error = error
-
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        return Listing((), 1, "one")
-
-    async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
-        yield ChangeBatch((), start_revision)
-        raise self.error
-
-
-async def pauses_of(store: Faulty, monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
-    pauses: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-        if len(pauses) == count:
-            raise asyncio.CancelledError
-
-    monkeypatch.setattr("leadsman.state.follower.asyncio.sleep", sleep)
-    follower = Follower(store, rng=random.Random(1))  # type: ignore[arg-type]
-    with pytest.raises(asyncio.CancelledError):
-        await follower.run()
-    return pauses
-
-
-@pytest.mark.parametrize("store", [Faulty(Unavailable("cut")), Faulty(Compacted("again"))])
-async def test_pauses_grow_with_full_jitter_up_to_a_bound_even_if_each_watch_begins_well(
-    store: Faulty, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses = await pauses_of(store, monkeypatch, 400)
-    assert pauses[0] <= 0.2
-    assert max(pauses) <= LONGEST_PAUSE_SECONDS
-    late = pauses[20:]
-    assert (min(late) < 0.1 * LONGEST_PAUSE_SECONDS, max(late) > 0.9 * LONGEST_PAUSE_SECONDS) == (True, True)
