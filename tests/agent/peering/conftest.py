@@ -1,11 +1,14 @@
 """A ring in memory: entries put in the store as agents put them, and read as agents read them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import pytest
 
+from agent.peering.peer_refresh import PeeringSettings
+from agent.rtt.peer import Peer
 from leadsman.state import keys
 from leadsman.state.records import RingCoordinate, RingEntry, encode_record
+from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Delete, Put
 from tests.memory_store import MemoryStore
 
@@ -41,6 +44,33 @@ class Ring:
             name: (keys.ring_position(name) - keys.ring_position(own)) % keys.RING_SIZE for name in names if name != own
         }
         return sorted(distance, key=lambda name: distance[name])
+
+
+PEERING = PeeringSettings(ReportTiming(), 1.0, 30.0)
+
+
+class FakeProber:
+    """Keeps what it is told. lost: peers that are silent. answered: whether the peers answer. probed: at once."""
+
+    def __init__(self) -> None:
+        self.peers: dict[str, Peer] = {}
+        self.probed: list[str] = []
+        self.lost: set[str] = set()
+        self.answered = True
+
+    def set_peers(self, peers: Iterable[Peer]) -> None:
+        self.peers = {peer.name: peer for peer in peers}
+
+    def set_timing(self, interval_seconds: float, window_seconds: float) -> None: ...
+
+    def probe_now(self, name: str) -> None:
+        self.probed.append(name)
+
+    def measured_peers(self) -> Collection[str]:
+        return self.peers if self.answered else ()
+
+    def silent_peers(self) -> Collection[str]:
+        return self.lost
 
 
 @pytest.fixture

@@ -1,56 +1,25 @@
 """Reading the ring again and again: what a failure costs, what cuts a rest short, what is said of oneself."""
 
 import asyncio
-from collections.abc import Collection, Iterable
 from random import Random
+from typing import Any
 
 import pytest
 
-from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
-from agent.rtt.peer import Peer
-from leadsman.state.report_timing import ReportTiming
+from agent.peering.peer_refresh import PeerRefresher
 from leadsman.state.store import Unavailable
-from tests.agent.peering.conftest import Ring
-
-
-class Prober:
-    """What the neighbours see of one."""
-
-    def __init__(self) -> None:
-        self.peers: dict[str, Peer] = {}
-        self.interval_seconds = self.window_seconds = 0.0
-        self.lost: set[str] = set()
-        self.answered = True
-
-    def set_peers(self, peers: Iterable[Peer]) -> None:
-        self.peers = {peer.name: peer for peer in peers}
-
-    def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
-        self.interval_seconds, self.window_seconds = interval_seconds, window_seconds
-
-    def measured_peers(self) -> Collection[str]:
-        return self.peers if self.answered else ()
-
-    def silent_peers(self) -> Collection[str]:
-        return self.lost
+from tests.agent.peering.conftest import PEERING, FakeProber, Ring
 
 
 class World:
     """falls_silent: (at, peer) of the next peer that falls silent during a pause, which ends then."""
 
-    def __init__(self, ring, rhythm: PeeringSettings) -> None:
-        self.ring, self.prober, self.told = ring, Prober(), 0
+    def __init__(self, ring) -> None:
+        self.ring, self.told = ring, 0
+        self.prober: Any = FakeProber()
         self.falls_silent: tuple[float, str] | None = None
         self.neighbours = PeerRefresher(
-            ring.store,
-            "own",
-            16,
-            rhythm,
-            self.prober,  # type: ignore[arg-type]
-            self.tell,
-            lambda: ring.now,
-            Random(1),
-            pause=self.pause,
+            ring.store, "own", 16, PEERING, self.prober, self.tell, lambda: ring.now, Random(1), pause=self.pause
         )
 
     def tell(self) -> None:
@@ -67,7 +36,7 @@ class World:
 
 @pytest.fixture
 def world(ring: Ring) -> World:
-    return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
+    return World(ring)
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(100, 15), (1_000, 15), (2_000, 30), (5_000, 75)])

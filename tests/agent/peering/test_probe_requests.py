@@ -1,52 +1,29 @@
 """Pairs that somebody asks to have measured now."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator
 from random import Random
 from typing import Any
 
 import pytest
 
 from agent.peering import probe_requests as module
-from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
+from agent.peering.peer_refresh import PeerRefresher
 from agent.peering.peer_selection import MAX_REQUESTED
 from agent.peering.probe_requests import BURST_PROBES, MAX_SERVED, ProbeRequestHandler
-from agent.rtt.peer import Peer
 from leadsman.state import keys
 from leadsman.state.records import ProbeRequest, encode_record
-from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import ChangeBatch, Compacted, Put, Unavailable
-from tests.agent.peering.conftest import Ring
-
-
-class Prober:
-    def __init__(self) -> None:
-        self.peers: list[str] = []
-        self.probed: list[str] = []
-
-    def set_peers(self, peers: Iterable[Peer]) -> None:
-        self.peers = [peer.name for peer in peers]
-
-    def set_timing(self, interval_seconds: float, window_seconds: float) -> None: ...
-
-    def probe_now(self, name: str) -> None:
-        self.probed.append(name)
-
-    def measured_peers(self) -> Collection[str]:
-        return self.probed
-
-    def silent_peers(self) -> Collection[str]:
-        return ()
+from tests.agent.peering.conftest import PEERING, FakeProber, Ring
 
 
 class World:
     def __init__(self, ring) -> None:
-        self.ring, self.prober = ring, Prober()
-        self.reported = asyncio.Event()
-        rhythm = PeeringSettings(ReportTiming(), 1.0, 30.0)
+        self.ring, self.reported = ring, asyncio.Event()
+        prober: Any = FakeProber()
         clock = lambda: ring.now  # noqa: E731
-        prober: Any = self.prober
-        self.neighbours = PeerRefresher(ring.store, "own", 4, rhythm, prober, lambda: None, clock, Random(1))
+        self.prober = prober
+        self.neighbours = PeerRefresher(ring.store, "own", 4, PEERING, prober, lambda: None, clock, Random(1))
         self.requests = ProbeRequestHandler(ring.store, self.neighbours, prober, self.reported.set, clock, Random(1))
 
     async def ask(self, node: str, target: str, value: bytes | None = None) -> None:
@@ -109,7 +86,7 @@ async def test_it_is_reported_although_the_target_does_not_answer(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "ANSWER_MARGIN_SECONDS", -0.99)
-    monkeypatch.setattr(world.prober, "measured_peers", lambda: ())
+    world.prober.answered = False
     await world.requests.serve(["node-00007"])
     assert world.reported.is_set()
 
