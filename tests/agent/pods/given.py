@@ -1,10 +1,17 @@
 """Pods as the API server shows them, in the API's own JSON."""
 
 import json
+from random import Random
 from typing import Any
 
+from agent.node_ownership import NodeOwnership, claim_node
+from agent.pods.incident_ledger import IncidentLedger
+from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Event, Pod
+from leadsman.state import keys
+from leadsman.state.records import Identity
+from tests.memory_store import MemoryStore
 
 UID = "0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f"
 T0 = "2026-03-01T12:00:00Z"
@@ -95,3 +102,40 @@ def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", contain
         "lastTimestamp": at,
     } | more
     return decode_json(json.dumps(body).encode(), Event)
+
+
+NODE = "edge-1"
+
+
+class World:
+    """The node's etcd, and agents of it one after the other, on a clock that stands still."""
+
+    def __init__(self) -> None:
+        self.now, self.store = 0.0, MemoryStore(clock=lambda: self.now)
+        self.ownership: NodeOwnership | None = None
+
+    async def agent(self) -> tuple[RewardPersistence, IncidentLedger]:
+        """A new process: its claim, its persistence, and the ledger that it opens."""
+        await self.claim()
+        persistence = RewardPersistence(self.store, NODE, lambda: self.ownership, Random(1), self.fence)
+        return persistence, IncidentLedger(
+            *await persistence.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now
+        )
+
+    async def agent_that_saw(self, restarts: int) -> tuple[RewardPersistence, IncidentLedger]:
+        """An agent that has counted so many restarts of a pod, and has not saved them."""
+        persistence, ledger = await self.agent()
+        ledger.on_first_list([])
+        ledger.on_pod_updated(pod("Running", restarted(restarts)))
+        return persistence, ledger
+
+    async def claim(self) -> None:
+        self.ownership = await claim_node(self.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+
+    def fence(self) -> None:
+        self.ownership = None
+
+    async def stored(self) -> dict[str, int]:
+        """Maps each key under the node's prefix to its revision."""
+        items = (await self.store.read_prefix(keys.node_prefix(NODE))).items
+        return {item.key.removeprefix(keys.node_prefix(NODE)): item.mod_revision for item in items}

@@ -1,32 +1,18 @@
 """Binds to this node that failed, as the extender told them: each counted once, whichever process is killed when."""
 
-from random import Random
-
 import pytest
 
-from agent.node_ownership import claim_node
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.reward_persistence import MAX_LISTED, MAX_UNSAVED, BindFailureCounter, RewardPersistence
 from leadsman.state import keys
-from leadsman.state.records import BindFailure, Identity, encode_record
+from leadsman.state.records import BindFailure, encode_record
 from leadsman.state.store import Put
-from tests.memory_store import MemoryStore
-
-NODE = "edge-1"
+from tests.agent.pods.given import NODE, World
 
 
-class World:
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-
-    async def agent(self) -> tuple[RewardPersistence, IncidentLedger, BindFailureCounter]:
-        held = await claim_node(self.store, NODE, Identity("a", 0, "10.0.0.1"), 600)
-        persistence = RewardPersistence(self.store, NODE, lambda: held, Random(1))
-        return (
-            persistence,
-            IncidentLedger(*await persistence.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
-            BindFailureCounter(self.store, NODE),
-        )
+class BindWorld(World):
+    async def counting_agent(self) -> tuple[RewardPersistence, IncidentLedger, BindFailureCounter]:
+        return *await self.agent(), BindFailureCounter(self.store, NODE)
 
     async def tell(self, uid: str, value: bytes = b"", node: str = NODE) -> None:
         failure = encode_record(BindFailure("web", "bind_refused"))
@@ -37,12 +23,12 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> BindWorld:
+    return BindWorld()
 
 
-async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world: World) -> None:
-    persistence, ledger, binds = await world.agent()
+async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world: BindWorld) -> None:
+    persistence, ledger, binds = await world.counting_agent()
     await world.tell("uid-1")
     await world.tell("uid-2")
     await world.tell("uid-3", node="edge-2")
@@ -57,21 +43,21 @@ async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world: W
     assert ledger.rewards["web"].incidents == {"bind_refused": 2}
 
 
-async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world: World) -> None:
-    _, ledger, binds = await world.agent()
+async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world: BindWorld) -> None:
+    _, ledger, binds = await world.counting_agent()
     await world.tell("uid-1")
     await binds.poll(ledger)
-    persistence, after, binds = await world.agent()
+    persistence, after, binds = await world.counting_agent()
     assert after.rewards == {}
     await binds.poll(after)
     await persistence.save(after)
-    _, last, binds = await world.agent()
+    _, last, binds = await world.counting_agent()
     await binds.poll(last)
     assert last.rewards["web"].incidents == {"bind_refused": 1}
 
 
-async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
-    _, ledger, binds = await world.agent()
+async def test_garbage_is_left_out_and_the_rest_counted(world: BindWorld) -> None:
+    _, ledger, binds = await world.counting_agent()
     await world.tell("uid-1", b"garbage")
     await world.tell("uid-2", encode_record(BindFailure("web", "moonlight")))
     await world.tell("uid-3")
@@ -80,9 +66,9 @@ async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
 
 
 async def test_of_too_many_records_the_first_are_read_and_that_is_said_once(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: BindWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _, ledger, binds = await world.agent()
+    _, ledger, binds = await world.counting_agent()
     for number in range(MAX_LISTED + 40):
         await world.tell(f"uid-{number:03}")
     for _ in range(2):
@@ -92,8 +78,8 @@ async def test_of_too_many_records_the_first_are_read_and_that_is_said_once(
     assert [keys.bind_failures_prefix(NODE) in each for each in said] == [True]
 
 
-async def test_every_one_is_counted_once_however_many_there_are(world: World) -> None:
-    persistence, ledger, binds = await world.agent()
+async def test_every_one_is_counted_once_however_many_there_are(world: BindWorld) -> None:
+    persistence, ledger, binds = await world.counting_agent()
     count = MAX_LISTED + 40
     for number in range(count):
         await world.tell(f"uid-{number:03}")

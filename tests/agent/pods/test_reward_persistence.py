@@ -4,51 +4,13 @@ from random import Random
 
 import pytest
 
-from agent.node_ownership import NodeOwnership, claim_node
-from agent.pods.incident_ledger import IncidentLedger, LedgerLimits
+from agent.node_ownership import claim_node
 from agent.pods.reward_persistence import RewardPersistence
-from leadsman.kube.decoding import decode_json
-from leadsman.kube.objects import Pod
 from leadsman.state import keys
 from leadsman.state.records import Identity, Reward, encode_record
 from leadsman.state.store import Put, Unavailable
-from tests.memory_store import MemoryStore
-
-NODE = "edge-1"
-
-
-def pod(restarts: int, name: str = "shop", uid: str = "uid-1") -> Pod:
-    body = f"""{{"metadata": {{"name": "x", "namespace": "d", "uid": "{uid}", "labels": {{"app": "{name}"}}}},
-      "spec": {{"nodeName": "edge-1"}}, "status": {{"phase": "Running", "containerStatuses": [{{"name": "app",
-      "ready": true, "restartCount": {restarts}, "state": {{"running": {{"startedAt": "2026-03-01T12:00:00Z"}}}},
-      "lastState": {{"terminated": {{"exitCode": 1}}}}}}]}}}}"""
-    return decode_json(body.encode(), Pod)
-
-
-class World:
-    def __init__(self) -> None:
-        self.now, self.store = 0.0, MemoryStore(clock=lambda: self.now)
-        self.ownership: NodeOwnership | None = None
-
-    async def agent(
-        self,
-        owner: str = "a",
-        limits: LedgerLimits = LedgerLimits(),  # noqa: B008
-    ) -> tuple[RewardPersistence, IncidentLedger]:
-        """A new process: its claim, its persistence, and the ledger that it opens."""
-        self.ownership = await claim_node(self.store, NODE, Identity(owner, 0, "10.0.0.1"), 20)
-        persistence = RewardPersistence(self.store, NODE, lambda: self.ownership, Random(1), self.fence)
-        ledger = IncidentLedger(
-            *await persistence.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits
-        )
-        return persistence, ledger
-
-    def fence(self) -> None:
-        self.ownership = None
-
-    async def stored(self) -> dict[str, int]:
-        items = (await self.store.read_prefix(keys.node_prefix(NODE))).items
-        return {item.key.removeprefix(keys.node_prefix(NODE)): item.mod_revision for item in items}
+from tests.agent.pods import given
+from tests.agent.pods.given import NODE, World
 
 
 @pytest.fixture
@@ -57,9 +19,7 @@ def world() -> World:
 
 
 async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
+    persistence, ledger = await world.agent_that_saw(2)
     await persistence.save(ledger)
     stored = await world.stored()
     counted = {key: revision for key, revision in stored.items() if key.startswith("counted/")}
@@ -67,45 +27,37 @@ async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world: W
 
 
 async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
+    persistence, ledger = await world.agent_that_saw(2)
     await persistence.save(ledger)
-    ledger.on_pod_updated(pod(3))  # observed, and killed before it was written
+    ledger.on_pod_updated(given.pod("Running", given.restarted(3)))  # observed, and killed before it was written
     _, after = await world.agent()
-    after.on_first_list([pod(4)])
-    after.on_pod_updated(pod(4))
+    after.on_first_list([given.pod("Running", given.restarted(4))])
+    after.on_pod_updated(given.pod("Running", given.restarted(4)))
     assert after.rewards["shop"].incidents == {"crash": 4}
 
 
 async def test_a_write_without_a_response_ends_the_claim_that_it_was_made_under(world: World) -> None:
     """etcd may have it still, and would otherwise put older totals over newer ones."""
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
+    persistence, ledger = await world.agent_that_saw(2)
     world.store.fail(Unavailable("no answer"))
     await persistence.save(ledger)
     assert world.ownership is None
 
 
 async def test_what_could_not_be_written_is_written_later(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1))
+    persistence, ledger = await world.agent_that_saw(1)
     world.store.fail(Unavailable("down"))
     await persistence.save(ledger)
     assert "down" in persistence.problem.text
     world.store.heal()
-    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+    await world.claim()
     await persistence.save(ledger)
     assert {"rewards/shop", "counted/0"} <= set(await world.stored())
     assert persistence.problem.text == ""
 
 
 async def test_without_the_claim_nothing_is_written(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(1))
+    persistence, ledger = await world.agent_that_saw(1)
     ownership, world.ownership = world.ownership, None
     await persistence.save(ledger)
     assert "rewards/shop" not in await world.stored()
@@ -118,9 +70,7 @@ async def test_without_the_claim_nothing_is_written(world: World) -> None:
 
 async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_beside_it(world: World) -> None:
     """Of those the first in key order are read; keys beside the shards hide none of them."""
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
+    persistence, ledger = await world.agent_that_saw(2)
     await persistence.save(ledger)
     value = encode_record(Reward(0.0, healthy=1.0))
     names = [f"type-{number:05}" for number in range(2_000)]
@@ -132,11 +82,9 @@ async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_
 
 
 async def test_a_new_claim_in_an_etcd_that_kept_its_data_writes_nothing_again(world: World) -> None:
-    persistence, ledger = await world.agent()
-    ledger.on_first_list([])
-    ledger.on_pod_updated(pod(2))
+    persistence, ledger = await world.agent_that_saw(2)
     await persistence.save(ledger)
     before = (await world.stored())["rewards/shop"]
-    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+    await world.claim()
     await persistence.save(ledger)
     assert (await world.stored())["rewards/shop"] == before
