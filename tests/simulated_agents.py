@@ -8,12 +8,12 @@ size, `KnownNetwork` has a matrix of round trips.
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from hashlib import blake2b
 from itertools import count
 from math import hypot, isnan, nan
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from agent.rtt.peer import Peer
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import ChangeBatch, KeyRange, Listing, Precondition, Put, Store, StoredItem, Write
+from leadsman.state.store import Store
 from tests.memory_store import MemoryStore
 
 FIRST_REPLIES_SECONDS = 1.1
@@ -151,47 +151,20 @@ class CountingStore:
         self.calls = self.read_bytes = self.written_bytes = 0
         self._store = store
 
-    async def read_prefix(self, prefix: str) -> Listing:
-        listing = await self._store.read_prefix(prefix)
-        self._read(listing.items)
-        return listing
+    def __getattr__(self, name: str) -> Any:
+        """The store's method of this name, counted."""
 
-    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        page = await self._store.read_page(keys, revision)
-        self._read(page.items)
-        return page
+        async def call(*arguments: Any, **named: Any) -> Any:
+            result = await getattr(self._store, name)(*arguments, **named)
+            self.calls += 1
+            if name == "write":
+                self.written_bytes += sum(len(each.key) + len(getattr(each, "value", b"")) for each in arguments[0])
+            elif name.startswith("read_"):
+                listings = result if isinstance(result, tuple) else (result,)
+                self.read_bytes += sum(len(item.key) + len(item.value) for each in listings for item in each.items)
+            return result
 
-    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
-        listings = await self._store.read_ranges(ranges)
-        self._read(item for listing in listings for item in listing.items)
-        return listings
-
-    def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
-        return self._store.watch(prefix, start_revision, cluster_id)
-
-    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
-        self.calls += 1
-        self.written_bytes += sum(len(one.key) + (len(one.value) if isinstance(one, Put) else 0) for one in writes)
-        return await self._store.write(writes, lease, precondition)
-
-    async def grant(self, ttl_seconds: int) -> int:
-        self.calls += 1
-        return await self._store.grant(ttl_seconds)
-
-    async def keep_alive(self, lease: int) -> None:
-        self.calls += 1
-        await self._store.keep_alive(lease)
-
-    async def revoke(self, lease: int) -> None:
-        self.calls += 1
-        await self._store.revoke(lease)
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    def _read(self, items: Iterable[StoredItem]) -> None:
-        self.calls += 1
-        self.read_bytes += sum(len(item.key) + len(item.value) for item in items)
+        return call
 
 
 class SimulatedAgent:

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 from msgspec import structs
 
-from agent.hardware import compute, disks, network
+from agent.hardware import compute, disks, hwmon, network
 from agent.hardware.kernel_files import MalformedFile
+from agent.hardware.reading import Measured, run_collector
 from leadsman.plugin import HostRoots, NoData, SensorFault
 from tests.agent.hardware.conftest import Tree, Values
 
@@ -197,3 +198,16 @@ def test_a_broken_filesystem_is_a_fault(tree: Tree) -> None:
 def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server: HostRoots) -> None:
     with pytest.raises(NoData, match="root filesystem is not mounted"):
         list(disks.collect_filesystems(HostRoots(server.proc, server.sys)))
+
+
+# Sensors.
+
+
+def test_one_broken_sensor_leaves_the_others(tree: Tree) -> None:
+    chip = "sys/class/hwmon/hwmon0"
+    roots = tree({f"{chip}/name": "x", f"{chip}/temp1_input": "??", f"{chip}/temp2_input": "41000"})
+    outcome = run_collector(hwmon.collect_hwmon, roots, lambda: 0.0)
+    assert isinstance(outcome, Measured)
+    assert hwmon.TEMPERATURE(41.0, "x", "temp2") in outcome.samples
+    assert len(outcome.faults) == 1
+    assert "temp1_input" in outcome.faults[0]

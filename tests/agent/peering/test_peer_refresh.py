@@ -15,11 +15,11 @@ class World:
     """falls_silent: (at, peer) of the next peer that falls silent during a pause, which ends then."""
 
     def __init__(self, ring) -> None:
-        self.ring, self.told = ring, 0
-        self.prober: Any = FakeProber()
+        prober: Any = FakeProber()
+        self.ring, self.prober, self.told = ring, prober, 0
         self.falls_silent: tuple[float, str] | None = None
         self.neighbours = PeerRefresher(
-            ring.store, "own", 16, PEERING, self.prober, self.tell, lambda: ring.now, Random(1), pause=self.pause
+            ring.store, "own", 16, PEERING, prober, self.tell, lambda: ring.now, Random(1), pause=self.pause
         )
 
     def tell(self) -> None:

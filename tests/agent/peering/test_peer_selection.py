@@ -131,14 +131,3 @@ async def test_in_two_hours_of_rotation_the_names_that_a_metric_may_carry_stay_t
         ring.now += RANDOM_REPLACE_SECONDS
     assert len(probed) > 90
     assert labelled == set(ring.after(names[0], names)[:16])
-
-
-async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring: Ring) -> None:
-    names = await ring.fill(1000)
-    one = neighbourhood(names[0])
-    for _ in range(10):
-        await refresh(ring, one)
-        wanted = one.next_query(ring.now)
-        assert wanted.size == 16
-        assert len(wanted.nodes) <= 4 + 4 + MAX_REQUESTED + 4 + 4
-        ring.now += 15

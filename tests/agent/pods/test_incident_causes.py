@@ -33,12 +33,6 @@ REFUSED = (
             'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
             IncidentCause.VOLUME,
         ),
-        ("FailedMount", "Unable to attach or mount volumes: timed out waiting for the condition", IncidentCause.VOLUME),
-        (
-            "FailedAttachVolume",
-            "AttachVolume.Attach failed for volume: rpc error: DeadlineExceeded",
-            IncidentCause.VOLUME,
-        ),
         (
             "FailedAttachVolume",
             "Multi-Attach error for volume: already exclusively attached",
@@ -48,11 +42,6 @@ REFUSED = (
         (
             "FailedMount",
             'MountVolume.SetUp failed for volume "c" : configmap "shop" not found',
-            IncidentCause.CONFIG_ERROR,
-        ),
-        (
-            "FailedMount",
-            'MountVolume.SetUp failed for volume "c" : secret "shop" not found',
             IncidentCause.CONFIG_ERROR,
         ),
         (

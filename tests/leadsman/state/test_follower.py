@@ -121,16 +121,3 @@ async def test_a_history_that_is_gone_means_a_new_listing(
     await beat(store, 3, "new")
     await until(lambda: follower.relists == 2 and seq(follower, "new") == 3)
     assert ("old" in follower.current.nodes) is (fault is MemoryStore.compact)
-
-
-async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
-    store: MemoryStore, follower: Follower, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
-    await until(follower.loaded.is_set)
-    clock.now += 10
-    await until(lambda: follower.age_seconds(clock.now) == 0)
-    store.fail(Unavailable("away"))
-    await until(lambda: follower.problem.text)
-    clock.now += 10
-    assert follower.age_seconds(clock.now) == 10
