@@ -33,6 +33,7 @@ from leadsman.planning.backups.placeholders import (
     plan_release,
 )
 from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
@@ -130,6 +131,7 @@ class BackupKeeper(Keeper):
         troubled_first = sorted(named, key=lambda each: (each[1].state is CoverageState.COVERED, each[0].name))
         return {
             "coverage": self._coverage_counts(),
+            "two_failures": self._two_failures(),
             "pods": {
                 f"{pod.namespace}/{pod.name}": {
                     "node": pod.node,
@@ -164,6 +166,13 @@ class BackupKeeper(Keeper):
             {"bound": bound, "waiting": len(placeholders) - bound},
             "state",
         )
+
+    def _two_failures(self) -> str | None:
+        """Says what two nodes that fail at once would cost; None: the cluster changed since the last plan."""
+        cluster, plan = self._healed.current, self.status.plan
+        if cluster is None or not plan.backups.keys() <= cluster.pods.keys():
+            return None
+        return two_failures(cluster, plan.backups, plan.reserves).text
 
     def _coverage_counts(self) -> dict[str, int]:
         counts = Counter(each.state for each in self.status.coverage.values())

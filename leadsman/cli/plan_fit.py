@@ -43,6 +43,9 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "--no-backups", action="store_true", help="reserve nothing for failures, for clusters without self-healing"
     )
+    add.parser.add_argument(
+        "--two-failures", action="store_true", help="exit with 1 also where two nodes at once would lose covered pods"
+    )
     add.parser.add_argument("--json", action="store_true", help="print the answer as JSON, with every failure")
     plan_input_options(add)
 
@@ -59,7 +62,8 @@ def main(args: argparse.Namespace) -> int:
     sys.stdout.write(as_json(report) if args.json else as_text(report))
     spent = time.process_time() - cpu_began
     print(f"{time.monotonic() - began:.1f} s, of them {spent:.1f} s of CPU", file=sys.stderr)
-    return EXIT_FITS if report.fits >= args.sets else EXIT_DOES_NOT_FIT
+    loses_pods = args.two_failures and report.two_failures.lost
+    return EXIT_FITS if report.fits >= args.sets and not loses_pods else EXIT_DOES_NOT_FIT
 
 
 def _memory_only(template: PodTemplate) -> PodTemplate:

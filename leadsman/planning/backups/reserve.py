@@ -6,7 +6,7 @@ pods and backups.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -178,6 +178,51 @@ def reserves_of(cluster: Cluster, backups: Backups) -> dict[str, Resources]:
     for uid, backup in backups.items():
         ledger.fall(backup.domains, position[backup.node], columns.of(cluster.pods[uid]))
     return dict(named_reserves(list(position), columns, ledger))
+
+
+class TwoFailures(Struct, frozen=True):
+    """What is lost when two nodes fail at once, of the pods that have a backup.
+
+    worst: the two nodes with which most are lost; (): no two lose any. lost: at most so many pods then.
+    losing: how many pairs of nodes lose any. pairs: of how many.
+    """
+
+    worst: tuple[str, ...]
+    lost: int
+    losing: int
+    pairs: int
+
+    @property
+    def text(self) -> str:
+        """Says it in a sentence."""
+        if not self.lost:
+            return "no two nodes that fail at once lose a pod that has a backup"
+        lose = f"{self.losing} of {self.pairs} pairs of nodes that fail at once lose pods that have a backup"
+        return f"{lose}, {' and '.join(self.worst)} the most: {self.lost}"
+
+
+def two_failures(cluster: Cluster, backups: Backups, reserves: Mapping[str, Resources]) -> TwoFailures:
+    """Looks at every two nodes. A pod is lost whose backup is the other node; and where what both bring to a backup is
+    more than its reserve, the pods of one of them, the fewer."""
+    position, nodes = {node: number for number, node in enumerate(cluster.nodes)}, list(cluster.nodes)
+    columns = Columns((), [cluster.pods[uid] for uid in backups])
+    falling: dict[int, dict[int, list[Ints]]] = defaultdict(lambda: defaultdict(list))
+    for uid, backup in backups.items():
+        pod = cluster.pods[uid]
+        falling[position[backup.node]][position[pod.node]].append(columns.of(pod))
+    lost = np.zeros((len(nodes), len(nodes)), np.int16)
+    for at, by_node in falling.items():
+        failing, pods = list(by_node), np.array([len(each) for each in by_node.values()], np.int16)
+        lost[failing, at] += pods
+        lost[at, failing] += pods
+        needs = np.array([np.sum(each, axis=0) for each in by_node.values()])
+        reserve = [reserves[nodes[at]].amount(name) for name in columns.names]
+        too_much = (needs[:, None] + needs[None] > reserve).any(axis=2)
+        lost[np.ix_(failing, failing)] += np.where(too_much, np.minimum(pods[:, None], pods[None]), 0)
+    np.fill_diagonal(lost, 0)
+    pairs, losing, most = len(nodes) * (len(nodes) - 1) // 2, int(np.count_nonzero(lost)) // 2, int(lost.max(initial=0))
+    worst = np.unravel_index(int(lost.argmax()), lost.shape) if most else ()
+    return TwoFailures(tuple(nodes[int(each)] for each in worst), most, losing, pairs)
 
 
 def named_reserves(nodes: Sequence[str], columns: Columns, ledger: ReserveLedger) -> Iterator[tuple[str, Resources]]:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.planning.backups.backup_plan import SCOPES
-from leadsman.planning.backups.reserve import ReserveLedger, copies
+from leadsman.planning.backups.reserve import ReserveLedger, TwoFailures, copies, two_failures
 from leadsman.planning.capacity.consequences import Addition, Loss
 from leadsman.planning.capacity.count import NO_DIVISION, ROOM, Count
 from leadsman.planning.capacity.fit_model import CapacityModel
@@ -23,6 +23,7 @@ class FitReport(Struct, frozen=True):
 
     what: a set, as `3 web + 1 db`. fits: so many. at_most: more are proven not to fit.
     binds: what limits them first. reasons: template → why nodes take no more of it → how many nodes.
+    two_failures: of the pods that run.
     cautions: why the packing was judged pod by pod. nodes: node → pods of the packing.
     wanted: the sets that were asked for. additions: what to add for them; empty when they fit, or nothing helps.
     """
@@ -36,6 +37,7 @@ class FitReport(Struct, frozen=True):
     reasons: Mapping[str, Mapping[str, int]]
     cautions: tuple[str, ...]
     nodes: Mapping[str, int]
+    two_failures: TwoFailures
     failures: tuple[Loss, ...] = ()
     additions: tuple[Addition, ...] = ()
 
@@ -62,6 +64,7 @@ def report_of(model: CapacityModel, count: Count, source: str, wanted: int) -> F
         reasons=reasons,
         cautions=tuple(dict.fromkeys(each for found in model.cautions for each in found)),
         nodes={model.problem.room.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()},
+        two_failures=two_failures(model.situation.cluster, model.plan.backups, model.plan.reserves),
     )
 
 
@@ -137,7 +140,7 @@ def _failures(report: FitReport) -> Iterator[list[str]]:
             table.append((each.failure, str(each.fallen), str(len(each.lost)), _joined(each.fits), first))
         lossless = sum(not each.lost for each in report.failures)
         of_all = f"{lossless} of {len(report.failures)} failures of a node, rack or zone lose no pod"
-        yield [*align_columns(table), f"{of_all}; the {len(worst)} worst are shown"]
+        yield [*align_columns(table), f"{of_all}; the {len(worst)} worst are shown", report.two_failures.text]
 
 
 def _additions(report: FitReport) -> Iterator[list[str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from leadsman.cli import output
 from leadsman.cli.main import main
+from leadsman.planning.backups.reserve import TwoFailures
 from leadsman.planning.capacity.report import FitReport, as_text
 
 WEB = """
@@ -58,7 +59,7 @@ def test_what_does_not_fit_exits_1_and_says_what_to_add(files: list[str], capsys
 
 
 def test_nothing_is_added_where_it_is_not_proven_that_the_sets_do_not_fit() -> None:
-    text = as_text(FitReport("a cluster", "1 web", 1, 0, 1, "room on nodes", {}, (), {}))
+    text = as_text(FitReport("a cluster", "1 web", 1, 0, 1, "room on nodes", {}, (), {}, TwoFailures((), 0, 0, 0)))
     assert "Whether 1 fit is not known: at least 0 and at most 1 do" in text
     assert "No number of copies" not in text
 

@@ -1,6 +1,7 @@
 """A covered pod survives each failure it is covered against; an uncovered one says why."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.resources import Resources
+from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.planning.backups.backup_plan import (
     Backup,
@@ -21,6 +22,7 @@ from leadsman.planning.backups.backup_plan import (
     broken_promises,
 )
 from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case
 
@@ -88,6 +90,28 @@ def test_room_is_shared_between_failures_that_do_not_happen_together() -> None:
     plan = plan_for(cluster)
     assert {backup.node for backup in plan.backups.values()} == {"edge-3"}
     assert plan.reserves["edge-3"].memory_bytes == 1024 * MIB
+
+
+def test_pairs_of_nodes_that_fail_at_once_are_counted_where_what_they_bring_has_no_room() -> None:
+    losing = 0
+    for seed in range(60):
+        cluster, inputs = random_case(seed, pods=20)
+        plan = plan_backups(Situation(cluster, inputs), SETTINGS)
+        expected = [pair for pair in combinations(cluster.nodes, 2) if _loses(cluster, plan, set(pair))]
+        found = two_failures(cluster, plan.backups, plan.reserves)
+        assert (found.losing, bool(found.lost)) == (len(expected), bool(expected)), f"seed {seed}"
+        assert not found.worst or _loses(cluster, plan, set(found.worst))
+        losing += found.losing
+    assert losing > 100
+
+
+def _loses(cluster: Cluster, plan: BackupPlan, failing: set[str]) -> bool:
+    falling = [(cluster.pods[uid], backup.node) for uid, backup in plan.backups.items()]
+    falling = [(pod, to) for pod, to in falling if pod.node in failing]
+    return any(
+        to in failing or not sum((pod.requests for pod, at in falling if at == to), ZERO).fits(plan.reserves[to])
+        for _, to in falling
+    )
 
 
 @pytest.mark.parametrize(
