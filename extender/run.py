@@ -193,7 +193,7 @@ class ExtenderParts:
             self.workers,
             wall_clock=time.time,
             policy_path=str(self.settings.policy or ""),
-            plugins=self.plugins.states,
+            plugins=lambda: self.plugins.plugins,
             core=self.core,
             request_probes=self.probe_requests.enqueue,
             grafana_url=self.settings.grafana_url,

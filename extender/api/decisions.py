@@ -1,4 +1,4 @@
-"""Decisions on pods, and the two requests that a person can make."""
+"""Serves decisions on pods, and decides on a pod that a person pasted."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -25,8 +25,6 @@ from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.explain import Explanation, explain
 from leadsman.published.backups import PodBackup
-
-# Decisions on pods, and the two requests that a person can make.
 
 
 class NodeScore(Struct, frozen=True):

@@ -117,9 +117,8 @@ def grouped_quantiles(group: Indices, values: Floats, groups: int, quantiles: tu
 # Puts nodes into at most 64 groups, and both into an order in which neighbours are near each other.
 #
 # Zones are the groups where every node has one and there are from two to 64 of them: operators think in zones, and a
-# node
-# that is slow then stands out in its zone. Otherwise groups are made by delay: centres are chosen farthest from all
-# before [1], and each node joins the nearest. A centre that nobody joins is a slow node, not a group.
+# slow node then stands out in its zone. Otherwise groups are made by delay: centres are chosen farthest from all before
+# [1], and each node joins the nearest. A centre that nobody joins is a slow node, not a group.
 #
 # [1] Gonzalez, "Clustering to minimize the maximum intercluster distance", Theoretical Computer Science 38, 1985.
 

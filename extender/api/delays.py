@@ -1,4 +1,4 @@
-"""Delays between nodes and groups of nodes."""
+"""Serves delays between nodes and groups of nodes: the heatmap, its tiles, outliers and slow nodes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -93,8 +93,6 @@ class NodeLayers(Struct, frozen=True):
 
     layers: Mapping[str, NodeNameGroups]
 
-
-# Delays of a view: groups and tiles.
 
 MAX_TILE = 128
 SAMPLED_NODES = 5

@@ -17,7 +17,7 @@ from extender.api.view import ClusterView, make_view
 from extender.decider import DEFAULT_CORE, DecisionCore, RequestProbes
 from extender.journal import MAX_PODS, Journal, JournalEntry
 from extender.metrics import ExtenderMetrics
-from extender.plugins.host import PluginState
+from extender.plugins.process import Plugin
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
@@ -51,7 +51,7 @@ class ApiSources(Struct, frozen=True):
     wall_clock: Callable[[], float]
     replica: str = field(default_factory=socket.gethostname)
     policy_path: str = ""
-    plugins: Callable[[], Sequence[PluginState]] = tuple
+    plugins: Callable[[], Sequence[Plugin]] = tuple
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
     grafana_url: str = ""

@@ -1,4 +1,4 @@
-"""Nodes."""
+"""Serves all nodes as rows, one node with what is known of it, and what all agents last reported."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -15,8 +15,6 @@ from extender.dead_links import DeadLink
 from leadsman.network.measured_pairs import Floats
 from leadsman.state import keys
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
-
-# Nodes.
 
 
 class NodeRow(Struct, frozen=True):
@@ -85,8 +83,6 @@ class NodeDetail(NodeRow, frozen=True):
     implausible: Sequence[str]
     history: Sequence[Moment]
 
-
-# Nodes of a view as rows, and one node with all its details.
 
 STATUS = {
     Freshness.FRESH: "fresh",

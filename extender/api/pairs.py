@@ -25,8 +25,6 @@ from leadsman.decision.view import peer_windows
 from leadsman.kube.names import DELAY_LABEL_PREFIX
 from leadsman.network.calibration import COVERAGE
 
-# One pair of nodes with its last hour, and every node against one bound: both judged by the functions that decide.
-
 
 class DirectedDelay(Struct, frozen=True):
     """One direction of a pair, as its agent measured it. source: "agents". reporter: the node that measured."""

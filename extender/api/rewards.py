@@ -1,4 +1,4 @@
-"""Rewards and policies."""
+"""Serves rewards of pod types on nodes, and the policies that are in use or refused."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

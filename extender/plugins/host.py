@@ -11,8 +11,7 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 
 from extender.plugins import process
 from extender.plugins.process import Answer, Plugin, Unanswered
@@ -23,6 +22,7 @@ from leadsman.decision.policy import FilterPluginPolicy, OnFailure, PluginPolicy
 from leadsman.decision.view import Column
 from leadsman.plugin import FILTERS_GROUP, REFUSE, SCORES_GROUP
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)
 
@@ -31,17 +31,6 @@ CHECK_SECONDS = 0.2
 
 Filter = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 Score = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
-
-
-class PluginState(Struct, frozen=True):
-    """How a plugin does. group: of its entry point. state: active, starting or off. problem: its last failure's."""
-
-    group: str
-    name: str
-    state: str
-    problem: str
-    calls: int
-    failures: int
 
 
 class RemotePlugin:
@@ -54,7 +43,7 @@ class RemotePlugin:
 
     def ask(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, began: float) -> None:
         """Asks about these nodes ahead. began: monotonic seconds from which the shared time of all plugins counts."""
-        self._asked = self._question(pod, nodes, inputs, began)
+        self._asked = self._plugin.ask(pod, nodes, inputs), nodes, began + process.ALL_PLUGINS_SECONDS
 
     def close(self) -> None:
         """Nobody wants the answer any more."""
@@ -66,13 +55,11 @@ class RemotePlugin:
 
     def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> tuple[Answer, Sequence[str]]:
         """The answer and the nodes that it is about. Unanswered."""
-        question, about, end = self._asked or self._question(pod, nodes, inputs, time.monotonic())
+        if self._asked is None:
+            self.ask(pod, nodes, inputs, time.monotonic())
+        assert self._asked
+        (question, about, end), self._asked = self._asked, None
         return self._plugin.wait_for(question, end), about
-
-    def _question(
-        self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, began: float
-    ) -> tuple[Future[Answer], Sequence[str], float]:
-        return self._plugin.ask(pod, nodes, inputs), nodes, began + process.ALL_PLUGINS_SECONDS
 
 
 class RemoteFilter(RemotePlugin):
@@ -133,6 +120,15 @@ def judges_of_plan(plugins: Sequence[Plugin]) -> tuple[Filter, Score]:
     return partial(filter_nodes, filters=(*FILTERS, *filters)), partial(score_nodes, scores=(*SCORES, *scores))
 
 
+R = TypeVar("R", bound=RemotePlugin)
+
+
+def named_plugins(policy: Policy) -> list[tuple[str, PluginPolicy]]:
+    """Returns the group and settings of each filter and score of another package that counts."""
+    scores = ((SCORES_GROUP, each) for each in policy.plugins.scores if each.weight)
+    return [*((FILTERS_GROUP, each) for each in policy.plugins.filters), *scores]
+
+
 class PluginHost:
     """Decides with the policy's plugins. `run` it as one task; close at the end.
 
@@ -152,24 +148,34 @@ class PluginHost:
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
         """As decide.filter_nodes, and then by the plugins, which all work meanwhile."""
-        candidates, plugins = CandidateNodes.of(nodes), self._kept(_filters(inputs.policy))
-        with _asking([RemoteFilter(each) for each in plugins], pod, candidates, inputs) as remote:
+        candidates = CandidateNodes.of(nodes)
+        with self._asking(RemoteFilter, FILTERS_GROUP, pod, candidates, inputs) as remote:
             return filter_nodes(pod, candidates, inputs, (*FILTERS, *remote))
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
         """As decide.score_nodes, with the plugins, which all work meanwhile."""
-        candidates, plugins = CandidateNodes.of(nodes), self._kept(_scores(inputs.policy))
-        with _asking([RemoteScore(each) for each in plugins], pod, candidates, inputs) as remote:
+        candidates = CandidateNodes.of(nodes)
+        with self._asking(RemoteScore, SCORES_GROUP, pod, candidates, inputs) as remote:
             return score_nodes(pod, candidates, inputs, (*SCORES, *remote))
 
     def judges_of_plan(self) -> tuple[Filter, Score]:
         """As `filter_nodes` and `score_nodes`, for all questions of one plan."""
-        policy = self._policy()
-        return judges_of_plan(self._kept([*_filters(policy), *_scores(policy)]))
+        return judges_of_plan([plugin for key in named_plugins(self._policy()) if (plugin := self._plugins.get(key))])
 
-    def _kept(self, named: Sequence[tuple[str, PluginPolicy]]) -> list[Plugin]:
-        """Returns those of the plugins that the host has seen in the policy."""
-        return [plugin for key in named if (plugin := self._plugins.get(key))]
+    @contextlib.contextmanager
+    def _asking(
+        self, kind: Callable[[Plugin], R], group: str, pod: PodInfo, nodes: CandidateNodes, inputs: DecisionInputs
+    ) -> Iterator[Sequence[R]]:
+        """Asks all plugins of the group before any answer is read."""
+        named = [key for key in named_plugins(inputs.policy) if key[0] == group]
+        asked = [kind(plugin) for key in named if (plugin := self._plugins.get(key))]
+        for each in asked:
+            each.ask(pod, nodes, inputs, inputs.now)
+        try:
+            yield asked
+        finally:
+            for each in asked:
+                each.close()
 
     async def run(self) -> None:
         """Keeps the processes that the policy names, until cancelled."""
@@ -179,8 +185,7 @@ class PluginHost:
 
     def reconcile(self) -> None:
         """Starts what is missing, and stops what no policy names any more."""
-        policy = self._policy()
-        named = [*_filters(policy), *((SCORES_GROUP, each) for each in policy.plugins.scores)]
+        named = named_plugins(self._policy())
         for key in self._plugins.keys() - set(named):
             self._plugins.pop(key).stop()
         for key in named:
@@ -196,31 +201,28 @@ class PluginHost:
             plugin.stop()
         self._plugins.clear()
 
-    def states(self) -> Sequence[PluginState]:
-        """Tells how each plugin does that the policy names."""
-        states = []
-        for plugin in list(self._plugins.values()):
-            state = "active" if plugin.is_active else "off" if plugin.is_off else "starting"
-            problem = plugin.health.problem
-            states.append(PluginState(plugin.group, plugin.name, state, problem, plugin.calls, plugin.failures))
-        return states
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        """The plugins that the policy names."""
+        return list(self._plugins.values())
 
     def families(self) -> Iterator[Metric]:
         """Makes the metrics of all plugins."""
-        active = GaugeMetricFamily(
-            "leadsman_plugin_active", "1 while the plugin answers, 0 while it is off or starting.", labels=["plugin"]
+        plugins = self.plugins
+        yield gauge(
+            "leadsman_plugin_active",
+            "1 while the plugin answers, 0 while it is off or starting.",
+            {each.name: each.is_active for each in plugins},
+            "plugin",
         )
-        calls = CounterMetricFamily("leadsman_plugin_calls", "Questions to the plugin.", labels=["plugin"])
-        failures = CounterMetricFamily(
+        calls = {each.name: each.calls for each in plugins}
+        yield counter("leadsman_plugin_calls", "Questions to the plugin.", calls, "plugin")
+        yield counter(
             "leadsman_plugin_failures",
             "Answers of the plugin that were late or of no use, and processes that ended.",
-            labels=["plugin"],
+            {each.name: each.failures for each in plugins},
+            "plugin",
         )
-        for plugin in list(self._plugins.values()):
-            active.add_metric([plugin.name], plugin.is_active)
-            calls.add_metric([plugin.name], plugin.calls)
-            failures.add_metric([plugin.name], plugin.failures)
-        yield from (active, calls, failures)
 
     def _report(self, plugin: Plugin) -> None:
         begins = f"plugin {plugin.name} failed three times in a row; for a minute decisions go on without it"
@@ -228,31 +230,8 @@ class PluginHost:
         problem = self._problems.setdefault(plugin.name, ProblemLog(_log, begins, ends, logging.ERROR))
         was_off = bool(problem.text)
         if plugin.is_off:
-            problem.report(plugin.health.problem)
-        elif plugin.is_active and not plugin.health.failures:
+            problem.report(plugin.problem)
+        elif plugin.is_active and not plugin.failures_in_a_row:
             problem.clear()
         if self._on_change and bool(problem.text) is not was_off:
             self._on_change(plugin.name, problem.text)
-
-
-R = TypeVar("R", bound=RemotePlugin)
-
-
-@contextlib.contextmanager
-def _asking(plugins: Sequence[R], pod: PodInfo, nodes: CandidateNodes, inputs: DecisionInputs) -> Iterator[Sequence[R]]:
-    """Asks all of them before any answer is read."""
-    for plugin in plugins:
-        plugin.ask(pod, nodes, inputs, inputs.now)
-    try:
-        yield plugins
-    finally:
-        for plugin in plugins:
-            plugin.close()
-
-
-def _filters(policy: Policy) -> list[tuple[str, PluginPolicy]]:
-    return [(FILTERS_GROUP, each) for each in policy.plugins.filters]
-
-
-def _scores(policy: Policy) -> list[tuple[str, PluginPolicy]]:
-    return [(SCORES_GROUP, each) for each in policy.plugins.scores if each.weight]

@@ -19,7 +19,6 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import msgspec
 import numpy as np
-from msgspec import Struct
 
 from extender.plugins.worker import LENGTH, Question, Reply, send
 from leadsman.decision.inputs import DecisionInputs
@@ -47,21 +46,6 @@ class Unanswered(Exception):
     """The plugin gave no answer to this question that can be used: why."""
 
 
-class Health(Struct, frozen=True):
-    """Says when a plugin is asked: after three failures in a row not for a minute, and then again.
-
-    failures: in a row. off_until: monotonic seconds. problem: the last failure's; "" while there is none.
-    """
-
-    failures: int = 0
-    off_until: float = 0.0
-    problem: str = ""
-
-    def failed(self, problem: str, now: float) -> "Health":
-        failures = self.failures + 1
-        return Health(failures, now + OFF_SECONDS if failures >= FAILURES_UNTIL_OFF else 0.0, problem)
-
-
 Answer = tuple[FloatArray, Sequence[str]]
 """Of each candidate its score, or the place of the reason why it is refused, NaN where there is none; the reasons."""
 
@@ -72,14 +56,17 @@ class Plugin:
     """A plugin, its process and its thread.
 
     on_failure: what a filter says becomes of nodes when it fails; "" before it is loaded.
-    calls, failures: since the extender started. is_active: it is loaded and can be asked.
+    calls, failures: since the extender started. failures_in_a_row: since it last answered. problem: of the last of
+        these; "" while there is none. is_active: it is loaded and can be asked.
     """
 
     def __init__(self, group: str, settings: PluginPolicy, clock: Callable[[], float] = time.monotonic) -> None:
         self.group, self.settings, self.name, self._clock = group, settings, settings.name, clock
         self.deadline_seconds = settings.deadline_ms / 1000
-        self.health, self.on_failure, self.is_active = Health(), "", False
-        self.calls = self.failures = 0
+        self.on_failure = self.problem = ""
+        self.is_active = False
+        self.calls = self.failures = self.failures_in_a_row = 0
+        self._off_until = 0.0
         self._thread = ThreadPoolExecutor(1, f"leadsman-plugin-{self.name}")
         self._starting: Future[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,7 +77,12 @@ class Plugin:
 
     @property
     def is_off(self) -> bool:
-        return self._clock() < self.health.off_until
+        """Tells whether it is left alone, as after three failures in a row for a minute."""
+        return self._clock() < self._off_until
+
+    @property
+    def state(self) -> str:
+        return "active" if self.is_active else "off" if self.is_off else "starting"
 
     @property
     def wants_start(self) -> bool:
@@ -110,8 +102,7 @@ class Plugin:
             if self.is_active:
                 return self._thread.submit(self._answer, pod, nodes, inputs)
         unanswered = Future[Answer]()
-        why = f"it is off: {self.health.problem}" if self.health.problem else "it is starting"
-        unanswered.set_exception(Unanswered(why))
+        unanswered.set_exception(Unanswered(f"it is off: {self.problem}" if self.problem else "it is starting"))
         return unanswered
 
     def wait_for(self, question: "Future[Answer]", end: float) -> Answer:
@@ -163,7 +154,7 @@ class Plugin:
 
     def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Answer:
         if not self.is_active:
-            raise Unanswered(f"it is off: {self.health.problem}")
+            raise Unanswered(f"it is off: {self.problem}")
         self.calls += 1
         try:
             names = None if nodes is self._candidates else list(nodes)
@@ -175,7 +166,7 @@ class Plugin:
         except Unanswered as error:
             self._fail(str(error))
             raise
-        self.health = Health()
+        self.problem, self.failures_in_a_row = "", 0
         return values, reply.reasons
 
     def _checked(self, reply: Reply, count: int) -> FloatArray:
@@ -223,7 +214,10 @@ class Plugin:
 
     def _fail(self, problem: str) -> None:
         self.failures += 1
-        self.is_active, self.health = False, self.health.failed(problem, self._clock())
+        self.failures_in_a_row += 1
+        self.is_active, self.problem = False, problem
+        if self.failures_in_a_row >= FAILURES_UNTIL_OFF:
+            self._off_until = self._clock() + OFF_SECONDS
         self._end()
 
     def _kill(self) -> None:

@@ -108,15 +108,6 @@ def _name(item: Raw, position: int) -> str:
 
 
 # Whole nodes, taken out of a body while it comes.
-#
-# kube-scheduler sends the same nodes with each request, 9 KB each. One that is byte for byte the node met before under
-# its name is recognised by one comparison, and neither decoded nor kept a second time. What is taken is what the
-# decoder
-# of whole bodies reads: the text before the list is decoded with an empty one, a node is one JSON value up to the
-# comma
-# before the next, and after the list comes what Go writes there. Any other body is put together again and decoded
-# whole
-# (docs/decisions/0061).
 
 MAX_KNOWN_BYTES = 48 << 20
 """Of the nodes that are kept: 5,000 of 9 KB."""

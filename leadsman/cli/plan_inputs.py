@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from extender.plugins.host import judges_of_plan
+from extender.plugins.host import judges_of_plan, named_plugins
 from extender.plugins.process import Plugin
 from leadsman.cli.flags import decision_flags, process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
@@ -22,7 +22,6 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.situation import Judge, Scorer, Situation, with_devices_of, with_workloads_of
-from leadsman.plugin import FILTERS_GROUP, SCORES_GROUP
 from leadsman.simulator.generated_cluster import MADE_UP, BadSpec, GeneratorSpec, generate, parse_spec
 from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
@@ -111,14 +110,12 @@ def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
 
 
 def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judge, Scorer]:
-    named = inputs.policy.plugins
-    plugins = [Plugin(FILTERS_GROUP, each) for each in named.filters]
-    plugins += [Plugin(SCORES_GROUP, each) for each in named.scores if each.weight]
+    plugins = [Plugin(*each) for each in named_plugins(inputs.policy)]
     for plugin, starting in [(plugin, plugin.start(inputs)) for plugin in plugins]:
         closing.callback(plugin.stop)
         starting.result()
         if not plugin.is_active:
-            print(f"plugin {plugin.name} is not asked here: {plugin.health.problem}", file=sys.stderr)
+            print(f"plugin {plugin.name} is not asked here: {plugin.problem}", file=sys.stderr)
     return judges_of_plan(plugins)
 
 

@@ -79,11 +79,11 @@ def _problem_in_extender(group: str, name: str) -> str:
                 RemoteFilter(plugin).refusals(pod, NODES, inputs)
             else:
                 RemoteScore(plugin).score(pod, NODES, inputs)
-            if not plugin.health.problem:
+            if not plugin.problem:
                 break
     finally:
         plugin.stop()
-    return plugin.health.problem
+    return plugin.problem
 
 
 def _problem_of_metric(group: str, name: str) -> str:

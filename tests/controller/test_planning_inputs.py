@@ -57,7 +57,7 @@ async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
     parts = parts_of(policy)
     task = asyncio.create_task(parts.plugins.run())
     try:
-        await until(lambda: parts.plugins.states() and parts.plugins.states()[0].state == "active")
+        await until(lambda: parts.plugins.plugins and parts.plugins.plugins[0].state == "active")
         assert await new_place(parts) == "c"
     finally:
         task.cancel()

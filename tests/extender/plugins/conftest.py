@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from extender.plugins.host import PluginHost
-from extender.plugins.process import Health, Plugin
+from extender.plugins.process import Plugin
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy, parse
 from leadsman.state.records import Hardware, Heartbeat, Identity
@@ -108,7 +108,7 @@ class Hosted:
         async with asyncio.timeout(WITHIN_SECONDS):
             while not is_expected(answer := await ask()):
                 for plugin in self.plugins.values():
-                    plugin.health = Health()
+                    plugin.failures_in_a_row, plugin._off_until = 0, 0.0
                 await asyncio.sleep(0.01)
         return answer
 
