@@ -160,10 +160,7 @@ def pod(number: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def running_agent(
-    peers: int,
-    etcd_url: str,
-    api_url: str,
-    environ: Mapping[str, str],
+    peers: int, etcd_url: str, api_url: str, environ: Mapping[str, str]
 ) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]

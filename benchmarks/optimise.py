@@ -71,15 +71,7 @@ def main() -> None:
     parser.add_argument("--work", type=float, default=24.0)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    table = [
-        [
-            "NODES x PODS",
-            "GREEDY",
-            "SEARCH (BOUND)",
-            "SEARCH / BOUND",
-            "LACKING",
-        ]
-    ]
+    table = [["NODES x PODS", "GREEDY", "SEARCH (BOUND)", "SEARCH / BOUND", "LACKING"]]
     for size in args.sizes.split(","):
         nodes, pods = map(int, size.split("x"))
         table.append(row(nodes, pods, args.work, args.seed))

@@ -190,7 +190,7 @@ def _read(path: str) -> str | None:
 
 
 def duration(text: str) -> str:
-    """As Go writes one."""
+    """A duration as Go writes one."""
     return checked(text, re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m))+", text), "a duration such as 500ms or 1.5s")
 
 

@@ -89,9 +89,7 @@ async def _serve(
         api = await stack.enter_async_context(ApiClient(api_access, deadline_seconds=REVIEW_WITHIN_SECONDS))
         gateway = Gateway(care.local_url, Clients(api, args.namespace), session)
         ops = create_ops_app(
-            create_registry(gateway.families, care.families),
-            lambda: good_unless(""),
-            lambda: good_unless(care.problem),
+            create_registry(gateway.families, care.families), lambda: good_unless(""), lambda: good_unless(care.problem)
         )
         await stack.enter_async_context(serve(create_app(gateway), *split_host_port(args.listen), LIMITS, tls=tls))
         await stack.enter_async_context(serve(ops, *split_host_port(args.ops_listen)))

@@ -74,7 +74,7 @@ def _wants_all(args: argparse.Namespace) -> bool:
 
 
 def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
-    """What would be decided on each document; as data, a list where there are several."""
+    """Shows what would be decided on each document; as data, a list where there are several."""
 
     def show(decide: Callable[[str], DecisionDetail]) -> None:
         def decided() -> DecisionDetail | list[DecisionDetail]:
@@ -95,7 +95,7 @@ def _explain_file(args: argparse.Namespace, documents: Sequence[str]) -> None:
 
 
 def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> DecisionDetail:
-    """With the nodes that a table shows, or with all."""
+    """Asks for the decision, with the nodes that a table shows or with all."""
     limit = extender_client.MAX_LIMIT if wants_all else ROWS
     detail = api.get(path, DecisionDetail, body, limit=limit)
     while wants_all and detail.next is not None:

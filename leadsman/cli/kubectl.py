@@ -20,7 +20,7 @@ class KubectlError(CommandFailed):
 
 
 def options(add: Options) -> None:
-    """Which cluster, as kubectl's own flags name it."""
+    """Adds flags that name the cluster as kubectl's own do."""
     group = add.group("the cluster, when it is reached through kubectl")
     group.parser.add_argument("--kubeconfig", help="kubectl's kubeconfig (default: kubectl's own)", metavar="FILE")
     group.parser.add_argument(
@@ -49,7 +49,7 @@ class Kubectl:
         return done.stdout
 
     def may(self, service_account: str, verb: str, resource: str) -> bool:
-        """Whether the account, NAMESPACE:NAME, may do it in all namespaces. KubectlError when kubectl cannot tell."""
+        """Tells whether the account, NAMESPACE:NAME, may do it in all namespaces. KubectlError when nobody can tell."""
         account = f"--as=system:serviceaccount:{service_account}"
         done = self._run(("auth", "can-i", verb, resource, "--all-namespaces", account))
         answer = done.stdout.strip().partition(" ")[0]
@@ -75,7 +75,7 @@ class Kubectl:
         return json.loads(self.text(*arguments, "-o", "json"))
 
     def namespace(self) -> str:
-        """That of the kubeconfig's context."""
+        """Returns the namespace of the kubeconfig's context."""
         return self.text("config", "view", "--minify", "-o", "jsonpath={..namespace}").strip() or "default"
 
     def become(self, *arguments: str) -> NoReturn:

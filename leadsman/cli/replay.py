@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _follow(recording: Recording, replay: Replay) -> None:
-    """Until SIGINT or SIGTERM."""
+    """Judges what is recorded until SIGINT or SIGTERM."""
     os.nice(NICENESS)
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -61,7 +61,7 @@ def new_config(flags: Mapping[str, str], ours: Mapping[str, Any]) -> dict[str, A
 
 
 def _place(present: Sequence[Any], ours: Mapping[str, Any]) -> int:
-    """Where our entry goes: where an earlier run wrote it, else where another one manages our resource, else last."""
+    """Says where our entry goes: to that of an earlier run, else to that which manages our resource, else last."""
     for number, each in enumerate(present):
         if _is_ours(each, ours):
             return number

@@ -192,7 +192,7 @@ async def _listed(client: ApiClient, path: str) -> AsyncIterator[dict[str, Any]]
 
 
 def why_ours(kind: str, item: Mapping[str, Any]) -> str:
-    """By what the object is Leadsman's; "": it is not, or goes with the one that controls it."""
+    """Says by what the object is Leadsman's; "": it is not, or goes with the one that controls it."""
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):

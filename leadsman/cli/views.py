@@ -42,9 +42,7 @@ def state_options(add: Options) -> None:
 def state_main(args: argparse.Namespace) -> int:
     with extender_client.connect(args) as api:
         output.show(
-            args,
-            lambda: State(api.get("/overview", Overview), api.get("/delays/layers", NodeLayers)),
-            state_text,
+            args, lambda: State(api.get("/overview", Overview), api.get("/delays/layers", NodeLayers)), state_text
         )
     return 0
 
@@ -230,7 +228,7 @@ def page_main(args: argparse.Namespace) -> int:
 
 
 def _newest_decision(ours: Kubectl, pod: Mapping[str, Any]) -> str:
-    """When the replica decided last; "": never, or it does not say."""
+    """Says when the replica decided last; "": never, or it does not say."""
     with contextlib.suppress(CommandFailed), forwarded(ours, pod, API_PORT, "") as api:
         kept = api.get("/decisions", ListPage[DecisionRow], limit=1)
         return kept.items[0].at if kept.items else ""

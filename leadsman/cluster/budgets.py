@@ -21,7 +21,6 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
     name: str
     selector: LabelSelector | None = None
     disruptions_allowed: int = 0
-    expected_pods: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
     observed: bool = True

@@ -77,11 +77,7 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
     def in_nanos(self) -> Mapping[str, int]:
         """Name → amount in billionths of a core, a byte or a unit, without pod slots."""
         extended = {name: amount * quantity.NANO for name, amount in self.extended.items()}
-        return {
-            "cpu": self.cpu_millis * _NANOS_OF_A_MILLI,
-            "memory": self.memory_bytes * quantity.NANO,
-            **extended,
-        }
+        return {"cpu": self.cpu_millis * _NANOS_OF_A_MILLI, "memory": self.memory_bytes * quantity.NANO, **extended}
 
     def amount(self, resource: str) -> int:
         """The amount of one resource: `cpu` in millis, `memory` in bytes."""

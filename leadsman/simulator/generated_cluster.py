@@ -285,7 +285,7 @@ def _replica(template: ClusterPod, number: int) -> ClusterPod:
 def _workloads(
     spec: GeneratorSpec, network: GeneratedNetwork, nodes: list[ClusterNode], rng: np.random.Generator
 ) -> Iterator[_Workload]:
-    """Without end."""
+    """Makes workloads without end."""
     both_ms = np.maximum(network.rtt_ms, network.rtt_ms.T)
     nearest, replicas, sizes = _range("near", spec.near), _range("replicas", spec.replicas), spec.sizes_bytes
     number = 0

@@ -74,7 +74,7 @@ class LinkProperties(NamedTuple):
         return float(1 - (1 - self.loss_ratio) ** 0.5)
 
     def validated(self) -> "LinkProperties":
-        """Itself. ValueError when a value is out of its range."""
+        """Returns itself. ValueError when a value is out of its range."""
         if not 0 <= self.rtt_ms < float("inf"):
             raise ValueError(f"rtt_ms {self.rtt_ms}: want a finite number of milliseconds, 0 or more")
         if not 0 <= self.loss_ratio <= 1:
@@ -212,7 +212,7 @@ def _commands(host: int) -> list[str]:
 
 
 def _allow_icmp_sockets() -> None:
-    """To every group that exists. A user namespace with one group refuses a range of groups that it does not have."""
+    """Allows them to every group that exists: a user namespace with one group refuses a range of others."""
     try:
         _sysctl(_PING_GROUPS, ANY_GROUP_RANGE)
     except OSError:
@@ -230,7 +230,7 @@ def _addresses(hosts: int) -> dict[bytes, int]:
 
 
 def _forward(tuns: Sequence[int], links: Links) -> None:
-    """Until standard input ends."""
+    """Carries packets until standard input ends."""
     hosts = {tun: host for host, tun in enumerate(tuns)}
     orders = _Lines(lambda line: _set_path(links, line))
     while True:

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from leadsman.plugin import HostRoots, Node, Pod, RunningPod
+from leadsman.plugin import Node, Pod, RunningPod
 from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.state.metric_names import MEMORY_ERRORS
 
@@ -37,21 +37,6 @@ def test_a_filter_refuses_critical_pods_where_memory_had_errors() -> None:
     ecc = example("ecc").Ecc()
     assert ecc.refuse(Pod("shop", "web", {"tier": "critical"}), [*nodes, Node("silent")]).keys() == {"bad"}
     assert ecc.refuse(Pod("shop", "web"), nodes) == {}
-
-
-def test_a_score_puts_quiet_nodes_first_for_pods_that_ask_for_it_and_leaves_a_silent_one_unknown() -> None:
-    rates = {"idle": 0.0, "busy": 200e6}
-    nodes = [Node(name, True, hardware={"network_receive_bytes_per_second": rate}) for name, rate in rates.items()]
-    quiet = example("quiet").Quiet()
-    scores = quiet.score(Pod("shop", "web", {"network": "quiet"}), [*nodes, Node("silent")])
-    assert scores == {"idle": 1.0, "busy": 0.0}
-    assert quiet.score(Pod("shop", "web"), nodes) == {}
-
-
-def test_a_metric_reads_the_share_of_open_files_of_the_roots_that_it_is_given(tmp_path: Path) -> None:
-    (tmp_path / "sys/fs").mkdir(parents=True)
-    (tmp_path / "sys/fs/file-nr").write_text("250\t0\t1000\n")
-    assert [sample.value for sample in example("files").Files().collect(HostRoots(proc=str(tmp_path)))] == [0.25]
 
 
 def test_a_reward_is_the_time_until_a_pod_takes_a_connection() -> None:

@@ -73,9 +73,6 @@ class KubeScheduler(KubeComponent):
             "percentageOfNodesToScore": 100,
             "extenders": [*self._extenders],
             "profiles": [
-                {
-                    "schedulerName": "default-scheduler",
-                    "plugins": {"postFilter": {"disabled": self._disabled}},
-                }
+                {"schedulerName": "default-scheduler", "plugins": {"postFilter": {"disabled": self._disabled}}}
             ],
         }

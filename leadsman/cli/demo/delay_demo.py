@@ -43,7 +43,7 @@ def run(page: PageAddress) -> None:
 
 
 def _wait(demo: House) -> None:
-    """Until every node has measured all its peers for a whole window of probes.
+    """Waits until every node has measured all its peers for a whole window of probes.
 
     A median over less still shows how busy the machine was while everything started.
     """

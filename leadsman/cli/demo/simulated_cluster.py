@@ -81,7 +81,7 @@ class SimulatedCluster:
         return self._all("/api/v1/pods")
 
     def node_of(self, deployment: str) -> str:
-        """Where the Deployment's pod is bound; "" when it is not."""
+        """Names the node that the Deployment's pod is bound to; "" when it is not."""
         return next((_node(pod) for pod in self.pods() if _owner(pod) == deployment), "")
 
     def step(self) -> None:
@@ -120,7 +120,7 @@ class SimulatedCluster:
         self.run(pod, _node(pod), was["restartCount"] + 1, {"terminated": ended})
 
     def _place(self, pod: dict[str, Any]) -> None:
-        """As kube-scheduler does: on the node of the best score, then of the fewest pods, then by chance."""
+        """Binds the pod as kube-scheduler does: to the node of the best score, of the fewest pods, then by chance."""
         bound = [each for each in self.pods() if _node(each)]
         nodes = list(self._with_room(pod, bound))
         body = scheduler_request.captured_args(nodes, {}) | {"Pod": pod}

@@ -63,7 +63,7 @@ def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
 
 
 def operator_api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
-    """As `settings`, but where no flag names a server, kubectl's kubeconfig does if there is one."""
+    """Returns what `api_access` does; where no flag names a server, kubectl's kubeconfig does if there is one."""
     if not args.kubeconfig and not args.kube_api:
         args.kubeconfig = _kubectls_file(environ)
     if args.context and not args.kubeconfig:

@@ -128,5 +128,5 @@ def node_health_options(add: Options) -> None:
 
 
 def node_health_rules(args: argparse.Namespace) -> DetectionRules | None:
-    """By which nodes are judged; None: they are not."""
+    """Returns the rules by which nodes are judged; None: they are not judged."""
     return None if args.node_health == OFF else DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)

@@ -20,11 +20,7 @@ Expression = cp_model.LinearExpr | int
 
 
 def reserve(
-    model: cp_model.CpModel,
-    free: int,
-    least: int,
-    used: Expression,
-    needs: Iterable[tuple[Expression, int]],
+    model: cp_model.CpModel, free: int, least: int, used: Expression, needs: Iterable[tuple[Expression, int]]
 ) -> cp_model.IntVar:
     """What a node reserves of one resource: the most that one failure brings there, beside the pods that run.
 

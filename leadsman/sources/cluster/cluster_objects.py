@@ -100,7 +100,6 @@ class _BudgetStatus(Part, frozen=True):
     disruptions_allowed: int = 0
     current_healthy: int = 0
     desired_healthy: int = 0
-    expected_pods: int = 0
 
 
 class BudgetObject(Part, frozen=True):
@@ -117,7 +116,6 @@ class BudgetObject(Part, frozen=True):
             name=self.metadata.name,
             selector=None if self.spec.selector is None else self.spec.selector.selector(),
             disruptions_allowed=self.status.disruptions_allowed,
-            expected_pods=self.status.expected_pods,
             current_healthy=self.status.current_healthy,
             desired_healthy=self.status.desired_healthy,
             observed=self.status.observed_generation >= self.metadata.generation,

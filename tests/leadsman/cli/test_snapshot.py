@@ -56,11 +56,7 @@ def test_a_plan_of_the_snapshot_is_that_of_the_files_it_was_made_from(
 )
 @pytest.mark.usefixtures("edge_files")
 def test_flags_that_do_not_fit_together_are_refused(
-    flags: list[str],
-    message: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:

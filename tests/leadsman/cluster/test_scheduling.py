@@ -5,14 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import (
-    HostPort,
-    PodAffinityTerm,
-    PodConstraints,
-    Taint,
-    Toleration,
-    TopologySpread,
-)
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration, TopologySpread
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility, refusals

@@ -56,13 +56,6 @@ def test_it_writes_what_the_diff_shows(configure, machine) -> None:
     assert f"urlPrefix: {URL}" in (machine / "leadsman/scheduler.yaml").read_text()
 
 
-def test_a_second_run_does_nothing(configure, machine) -> None:
-    configure()
-    before = contents(machine)
-    assert configure()[:2] == (0, "nothing to do: the scheduler already asks the extender\n")
-    assert contents(machine) == before
-
-
 def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machine) -> None:
     before = contents(machine)
     configure()

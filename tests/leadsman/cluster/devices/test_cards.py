@@ -6,12 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.devices.card_room import largest_request, most_beside
-from leadsman.cluster.devices.cards import (
-    card_requests,
-    cards_left,
-    place,
-    whole_cards,
-)
+from leadsman.cluster.devices.cards import card_requests, cards_left, place, whole_cards
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 

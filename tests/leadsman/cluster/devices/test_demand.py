@@ -2,13 +2,7 @@
 
 import pytest
 
-from leadsman.cluster.devices.demand import (
-    BadDemand,
-    PodClaims,
-    device_demand,
-    extended_requests,
-    readable_demand,
-)
+from leadsman.cluster.devices.demand import BadDemand, PodClaims, device_demand, extended_requests, readable_demand
 from leadsman.sources.cluster.pod_object import ResourceClaimFields
 
 BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
