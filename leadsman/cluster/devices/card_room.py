@@ -93,8 +93,8 @@ def largest_request(demands: Iterable[DeviceDemand], resource: str) -> Mapping[s
 
 
 def most_beside(cards: Sequence[Card], requests: Sequence[CardRequest], largest: Mapping[str, int]) -> float:
-    """Counts how many times other pods may take at most `largest` of a card so that all requests certainly fit, wherever
-    they take it; negative: they do not certainly fit."""
+    """Counts how many times other pods may take at most `largest` of a card so that all requests certainly fit,
+    wherever they take it; negative: they do not certainly fit."""
     asked, most = sum(request.count for request in requests), math.inf
     for request in requests:
         until_full = sorted(_times_until_full(card, request, largest) for card in usable_cards(cards, request))
