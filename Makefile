@@ -57,8 +57,8 @@ format: .venv/.check  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.test  ## the benchmarks; takes some minutes
-	for run in extender full_nodes start agent "estimates --seeds 1 planetlab"; do \
+bench: .venv/.bench  ## the benchmarks; takes some minutes
+	for run in extender full_nodes start prober agent "estimates --seeds 1 planetlab"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
 reference: .venv/.local  ## write the reference that is made from the code into build/reference
@@ -131,6 +131,9 @@ $(BIN)/python:
 
 .venv/.check: $(BIN)/python setup.cfg
 	$(call install,check,test)
+
+.venv/.bench: $(BIN)/python setup.cfg
+	$(call install,$(LOCAL)test,bench)
 
 .venv/.fuzz: $(BIN)/python setup.cfg
 	$(call install,fuzz)

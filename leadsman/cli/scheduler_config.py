@@ -4,10 +4,10 @@ Pure: data in, edits out. Another extender of our resource, such as Telemetry Aw
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leadsman.cli.yaml_editing import ConfigureError, YamlEdit, value_at
+from leadsman.cli.yaml_editing import REMOVED, ConfigureError, YamlEdit, value_at
 
 API_GROUP = "kubescheduler.config.k8s.io"
 
@@ -34,9 +34,7 @@ def config_edits(data: Any, ours: Mapping[str, Any]) -> list[YamlEdit]:
 
     ConfigureError for what kube-scheduler would not start with afterwards, whoever wrote it.
     """
-    if (version := value_at(data, "apiVersion")) != f"{API_GROUP}/v1":
-        raise ConfigureError(f"apiVersion: {version}; want {API_GROUP}/v1")
-    puts = list[YamlEdit]()
+    puts = list(_to_v1(data))
     if value_at(data, "percentageOfNodesToScore") != 100:
         puts.append(YamlEdit(("percentageOfNodesToScore",), 100))
     for number, profile in enumerate(value_at(data, "profiles") or []):
@@ -58,6 +56,44 @@ def new_config(flags: Mapping[str, str], ours: Mapping[str, Any]) -> dict[str, A
             value = _typed(flags[flag]) if flag != "kubeconfig" else flags[flag]
             made |= {section: {**made.get(section, {}), field[0]: value}} if field else {section: value}
     return made | {"percentageOfNodesToScore": 100, "extenders": [ours]}
+
+
+def _to_v1(data: Any) -> Iterator[YamlEdit]:
+    """The edits that make v1beta2 and v1beta3 v1, which every kube-scheduler since 1.25 reads.
+
+    Two addresses, which had no effect, are all that v1 lacks.
+    """
+    version = str(value_at(data, "apiVersion"))
+    if version == f"{API_GROUP}/v1":
+        return
+    if version not in (f"{API_GROUP}/v1beta2", f"{API_GROUP}/v1beta3"):
+        raise ConfigureError(f"apiVersion: {version}; want {API_GROUP}/v1 (v1beta2 and v1beta3 are converted)")
+    yield YamlEdit(("apiVersion",), f"{API_GROUP}/v1")
+    for field in ("healthzBindAddress", "metricsBindAddress"):
+        if field in data:
+            yield YamlEdit((field,), REMOVED)
+    for number, profile in enumerate(value_at(data, "profiles") or []):
+        configured = value_at(profile, "pluginConfig") or []
+        points = (value_at(profile, "plugins") or {}).values()
+        named = [*configured, *(plugin for point in points for plugin in value_at(point, "enabled") or [])]
+        if gone := sorted({str(value_at(each, "name")) for each in named} & PLUGINS_BEFORE_V1.keys()):
+            raise ConfigureError(f"profiles.{number}: v1 has no plugin {gone[0]}; {PLUGINS_BEFORE_V1[gone[0]]}")
+        arguments = (
+            ("profiles", number, "pluginConfig", place, "args", "apiVersion") for place in range(len(configured))
+        )
+        yield from (YamlEdit(path, f"{API_GROUP}/v1") for path in arguments if value_at(data, *path) == version)
+
+
+PLUGINS_BEFORE_V1 = {
+    "SelectorSpread": "use PodTopologySpread",
+    "NodePreferAvoidPods": "use taints of effect PreferNoSchedule",
+    "NodeLabel": "use NodeAffinity",
+    "ServiceAffinity": "use InterPodAffinity",
+    "NodeResourcesLeastAllocated": "use NodeResourcesFit with the scoringStrategy LeastAllocated",
+    "NodeResourcesMostAllocated": "use NodeResourcesFit with the scoringStrategy MostAllocated",
+    "RequestedToCapacityRatio": "use NodeResourcesFit with the scoringStrategy RequestedToCapacityRatio",
+}
+"""Plugin that v1beta2 or v1beta3 still knew → what takes its place (kubernetes.io, "Scheduler Configuration")."""
 
 
 def _place(present: Sequence[Any], ours: Mapping[str, Any]) -> int:

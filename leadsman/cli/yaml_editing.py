@@ -18,6 +18,8 @@ from leadsman.decision.yaml_document import error_text
 YamlPath = tuple[str | int, ...]
 """Keys and positions that lead to a node of a document."""
 
+REMOVED = object()
+
 
 class ConfigureError(CommandFailed):
     """The file cannot be changed safely. The text names the place and what to do."""
@@ -34,7 +36,10 @@ def value_at(data: Any, *path: str | int) -> Any:
 
 
 class YamlEdit(Struct, frozen=True):
-    """Sets the value at a path: it is replaced, or added as a key of a mapping or an item after the last."""
+    """Sets the value at a path: it is replaced, or added as a key of a mapping or an item after the last.
+
+    value: REMOVED takes a key of a mapping away.
+    """
 
     path: YamlPath
     value: Any
@@ -77,7 +82,9 @@ def _put_data(data: Any, path: YamlPath, value: Any) -> None:
         if data[step] is None:
             data[step] = [] if isinstance(last, int) else {}
         data = data[step]
-    if isinstance(data, list) and last == len(data):
+    if value is REMOVED:
+        del data[last]
+    elif isinstance(data, list) and last == len(data):
         data.append(value)
     else:
         data[last] = value
@@ -87,12 +94,23 @@ def _put_text(text: str, document: int, put: YamlEdit) -> str:
     root = list(yaml.compose_all(text, Loader=yaml.SafeLoader))[document]
     parent, last = _node(root, put.path[:-1]), put.path[-1]
     present = _child(parent, last)
+    if present is not None and put.value is REMOVED:
+        return _without(text, parent, last, present)
     if present is not None:
         return _replaced(text, parent, present, put.value)
     if not getattr(parent, "value", None) or isinstance(parent, yaml.ScalarNode):
         owner = _node(root, put.path[:-2])
         return _replaced(text, owner, parent, [put.value] if isinstance(last, int) else {last: put.value})
     return _appended(text, parent, put.value if isinstance(last, int) else {last: put.value})
+
+
+def _without(text: str, parent: yaml.Node, key: str | int, present: yaml.Node) -> str:
+    """The text without a key of a mapping and its value."""
+    begin = next(each.start_mark.index for each, _ in parent.value if each.value == key)
+    if not _flowing(parent):
+        return text[:begin].rstrip(" ") + text[_next_line(text, _end(present)) :]
+    before, after = text[:begin].rstrip(), text[_end(present) :].lstrip()
+    return before + after[1:].lstrip() if after.startswith(",") else before.removesuffix(",") + after
 
 
 def _replaced(text: str, parent: yaml.Node, node: yaml.Node, value: Any) -> str:

@@ -166,7 +166,6 @@ REFUSED = {
     "two binders": (TAS + GAS + GAS.replace("i915", "xe"), "two extenders bind pods: extenders.1, extenders.2"),
     "a resource twice": (TAS + GAS + GAS.replace("bindVerb", "preemptVerb"), "manages gpu.intel.com/i915"),
     "no weight": (PLAIN + 'extenders: [{urlPrefix: "http://a", prioritizeVerb: p}]\n', "extenders.0.weight"),
-    "a version that has gone": (TAS.replace("/v1\n", "/v1beta3\n"), f"v1beta3; want {GROUP}/v1"),
     "no domain": (PLAIN + 'extenders: [{urlPrefix: "http://a", managedResources: [{name: gpu}]}]\n', "got gpu"),
 }
 """What kube-scheduler does not start with, and what we say of it."""
@@ -182,13 +181,47 @@ def test_what_kube_scheduler_would_refuse_is_refused_and_nothing_written(configu
     assert file.read_text() == text
 
 
-@pytest.mark.parametrize("text", [TAS, TAS + GAS])
+def older(version):
+    """TAS's configuration as its documents have it, of v1beta2, with what v1 writes otherwise."""
+    return TAS.replace("/v1\n", f"/{version}\n") + (
+        "healthzBindAddress: 0.0.0.0:0 # v1 has none\n"
+        "profiles:\n"
+        "- schedulerName: default-scheduler\n"
+        "  pluginConfig:\n"
+        "  - name: InterPodAffinity\n"
+        "    args:\n"
+        f"      apiVersion: {GROUP}/{version}\n"
+        "      kind: InterPodAffinityArgs\n"
+        "      hardPodAffinityWeight: 100\n"
+        "metricsBindAddress: ''\n"
+    )
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta3"])
+def test_older_versions_become_v1(configure, written, version: str) -> None:
+    file = written(older(version))
+    code, shown, _ = configure(file, "--managed")
+    assert code == 0
+    made = yaml.safe_load(file.read_text())
+    assert made["apiVersion"] == f"{GROUP}/v1"
+    assert made["profiles"][0]["pluginConfig"][0]["args"] == {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "InterPodAffinityArgs",
+        "hardPodAffinityWeight": 100,
+    }
+    assert f"-apiVersion: {GROUP}/{version}\n" in shown
+    assert "-metricsBindAddress: ''\n" in shown
+    assert configure(file, "--undo")[0] == 0
+    assert file.read_text() == older(version)
+
+
+@pytest.mark.parametrize("text", [TAS, TAS + GAS, older("v1beta2"), older("v1beta3")])
 def test_a_real_kube_scheduler_starts_with_what_is_written(configure, written, kube_scheduler_says, text) -> None:
     file = written(text)
     assert configure(file, "--managed")[0] == 0
     assert kube_scheduler_says(file) == ""
 
 
-@pytest.mark.parametrize("text", [text for text, _ in REFUSED.values()])
+@pytest.mark.parametrize("text", [*(text for text, _ in REFUSED.values()), older("v1beta2")])
 def test_a_real_kube_scheduler_refuses_what_we_do_not_write(written, kube_scheduler_says, text) -> None:
     assert kube_scheduler_says(written(text)) != ""

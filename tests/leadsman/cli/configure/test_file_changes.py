@@ -66,7 +66,7 @@ POD = "kind: Pod\nspec:\n  containers:\n  - name: s\n    command: [kube-schedule
         ("", "neither a kube-scheduler's pod nor"),
         ("a: b: c", "cannot be read as YAML"),
         ("[" * 5_000, "nested too deep"),
-        (CONFIG.replace("/v1\n", "/v1beta1\n"), "v1beta1; want kubescheduler.config.k8s.io/v1"),
+        (CONFIG.replace("/v1\n", "/v1beta1\n"), "v1beta1; want kubescheduler.config.k8s.io/v1 (v1beta2 and"),
         (CONFIG.replace("apiVersion: kubescheduler.config.k8s.io/v1\n", ""), "apiVersion: None; want"),
         (POD.format(", --config=/nowhere.yaml"), "does not come from a hostPath"),
         (POD.replace("[kube-scheduler{}]", '[sh, -c, "kube-scheduler --v=2"]'), "a shell starts kube-scheduler"),
