@@ -150,7 +150,7 @@ def _row(live: LiveState, entry: JournalEntry) -> DecisionRow:
 async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) -> DecisionDetail:
     """With the pod's backup and the groups of its nodes as they are now."""
     page, search, sources = ListQuery(request.query), request.query.get("search", ""), live.sources
-    groups, backups = sources.inputs.delays.groups, sources.inputs.backups
+    groups, backups = sources.inputs.delays.estimator.groups, sources.inputs.backups
     backup = backups.of_pod(entry.pod.uid) if backups else None
 
     def make() -> DecisionDetail:

@@ -239,7 +239,7 @@ def _tile(request: web.Request, side: str, nodes: int) -> slice:
 
 
 async def layers(live: LiveState, _: web.Request) -> NodeLayers:
-    found = live.sources.inputs.delays.groups
+    found = live.sources.inputs.delays.estimator.groups
     return NodeLayers(found.named() if found else {})
 
 

@@ -1,4 +1,4 @@
-"""How to reach the API server: its URL, the CAs to trust, and our credentials."""
+"""The way to the API server is its URL, the CAs to trust, and our credentials."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -68,7 +68,8 @@ class ApiAccess(Struct, frozen=True):
         return f"ApiAccess({self.url!r})"
 
     def read_token(self) -> str:
-        """The token; "" when none is set. ValueError, with what is allowed, when the file or the setting holds none."""
+        """Returns the token, "" when none is set. ValueError, with what is allowed, when the file or the setting holds
+        none."""
         if self.token_file:
             try:
                 token = self.token_file.read_bytes().decode(errors="replace").strip()

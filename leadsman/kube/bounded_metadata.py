@@ -13,10 +13,12 @@ import msgspec
 from leadsman.kube.names import ANNOTATION_PREFIXES, READ_LABEL_PREFIXES, READ_LABELS
 
 MAX_LABEL_BYTES = 16 << 10
-"""Of an object, keys and values in UTF-8: 120 of the longest labels that have no prefix."""
+"""An object's labels may have so many bytes, keys and values in UTF-8: 120 of the longest labels that have no
+prefix."""
 
 MAX_ANNOTATION_BYTES = 64 << 10
-"""Of an object: a full delay annotation has 16 KiB, and a node's record of 300 owned labels 32 KiB."""
+"""An object's annotations may have so many: a full delay annotation has 16 KiB, and a node's record of 300 owned labels
+32 KiB."""
 
 _LONGEST_NAMED_KEY = 63
 
@@ -37,7 +39,7 @@ class BoundedPairs(dict[str, str]):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """Of a JSON value (`decoding`)."""
+        """The pairs of a JSON value (`decoding`)."""
         return cls.of(msgspec.convert(value, dict[str, str]))
 
     @classmethod

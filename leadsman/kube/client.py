@@ -144,14 +144,15 @@ DEADLINE_SECONDS = 10.0
 JSON_CONTENT_TYPE = "application/json"
 
 LARGEST_RESPONSE_BYTES = LONGEST_LINE_BYTES
-"""Of one call: room for any one object. A list asks for fewer objects at once when they take more (`listing`)."""
+"""A call may bring so much: room for any one object. A list asks for fewer objects at once when they take more
+(`listing`)."""
 
 _DONE = (200, 201, 202)
 _LONGEST_REFUSAL_BYTES = 65_536
 
 
 class PatchType(Enum):
-    """How a patch is applied.
+    """A patch is applied in one of two ways.
 
     MERGE: null deletes, lists are replaced.
     STRATEGIC: lists are merged by key; not for custom resources.
@@ -162,7 +163,7 @@ class PatchType(Enum):
 
 
 class ApiRequest(Struct, frozen=True):
-    """One request.
+    """A request to the API server.
 
     path: from Resource.path.
     body: anything that JSON can hold; None: no body.
@@ -230,11 +231,12 @@ class ApiClient:
         return any(each["name"] == resource.plural for each in served.get("resources") or ())
 
     async def create(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
-        """POST; the object as it was created."""
+        """Creates an object by POST, and returns it as it was created."""
         return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
 
     async def replace(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
-        """PUT; the object as it is then. Conflict when the body's resourceVersion is not the newest."""
+        """Replaces an object by PUT, and returns it as it is then. Conflict when the body's resourceVersion is not the
+        newest."""
         return decode_json(await self.send(ApiRequest("PUT", path, body=body)), kind)
 
     async def patch(
@@ -244,11 +246,11 @@ class ApiClient:
         patch_type: PatchType = PatchType.MERGE,
         kind: type[T] = IdentifiedObject,  # type: ignore[assignment]
     ) -> T:
-        """PATCH; the object as it is then."""
+        """Changes an object by PATCH, and returns it as it is then."""
         return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=patch_type.value)), kind)
 
     async def delete(self, path: str, uid: str = "") -> None:
-        """DELETE. uid: Conflict when the object of this name is another one by now."""
+        """Deletes an object. uid: Conflict when the object of this name is another one by now."""
         await self.send(ApiRequest("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
 
     async def send(self, call: ApiRequest) -> bytes:

@@ -46,7 +46,7 @@ class Unavailable(ApiError):
 
 
 class TooManyRequests(Unavailable):
-    """429."""
+    """The API server answered 429."""
 
 
 class StreamSilent(Unavailable):
@@ -70,27 +70,27 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403."""
+    """The API server answered 403."""
 
 
 class NotFound(ApiError):
-    """404."""
+    """The API server answered 404."""
 
 
 class Conflict(ApiError):
-    """409."""
+    """The API server answered 409."""
 
 
 class Gone(ApiError):
-    """410."""
+    """The API server answered 410."""
 
 
 class InvalidRequest(ApiError):
-    """Any other 4xx."""
+    """The API server answered any other 4xx."""
 
 
 class Status(Struct, frozen=True):
-    """meta.k8s.io/v1 Status: the body of a refusal, and the object of a watch's ERROR."""
+    """A Status of meta.k8s.io/v1 is the body of a refusal, and the object of a watch's ERROR."""
 
     message: str = ""
     code: int = 0

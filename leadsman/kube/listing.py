@@ -28,7 +28,7 @@ _METADATA_OF = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
 
 class ListOptions(Struct, frozen=True):
-    """Which objects to list or watch.
+    """Selects the objects to list or watch.
 
     namespace: "": all.
     label_selector, field_selector: in the API's syntax.
@@ -51,7 +51,7 @@ class ListOptions(Struct, frozen=True):
 
 
 class ObjectList(Struct, Generic[T], frozen=True):
-    """All objects at one resourceVersion.
+    """A list holds all objects at one resourceVersion.
 
     problems: one text for each object that could not be decoded and is not among the items.
     """

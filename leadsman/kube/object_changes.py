@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ChangeType(Enum):
-    """What happened to an object."""
+    """An object came, changed or went."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"

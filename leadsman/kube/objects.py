@@ -36,7 +36,7 @@ class OwnerReference(Part, frozen=True):
 
 
 class Owner(NamedTuple):
-    """What manages a pod; kind "Pod": nothing but the pod itself."""
+    """An owner manages a pod; kind "Pod": nothing but the pod itself does."""
 
     kind: str
     name: str
@@ -70,14 +70,14 @@ class ControllerReferences(tuple[OwnerReference, ...]):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """Of a JSON value (`decoding`)."""
+        """The references of a JSON value (`decoding`)."""
         listed = msgspec.convert(value, list[dict[str, object]])
         owners = (msgspec.convert(one, OwnerReference) for one in listed if one.get("controller") is True)
         return cls(owner for owner in owners if max(map(len, (owner.kind, owner.name, owner.uid))) <= LONGEST_NAME)
 
 
 class ObjectIdentity(Part, frozen=True):
-    """Which object, and which version of it: all that a list or a watch needs of any object."""
+    """Tells one object, and one version of it, from all others: a list or a watch needs no more."""
 
     name: str = ""
     namespace: str = ""
@@ -107,7 +107,7 @@ class ObjectMeta(ObjectIdentity, frozen=True, rename="camel"):
     generation: int = 0
 
     def identity(self) -> "ObjectMeta":
-        """Only what a view of the API server's objects needs; labels and annotations stay where some were cut, to be
+        """Returns what a view of the API server's objects needs; labels and annotations stay where some were cut, to be
         counted."""
         return ObjectMeta(
             self.name,
@@ -245,7 +245,8 @@ class Pod(Part, frozen=True):
 
     @property
     def unscheduled_reason(self) -> str:
-        """Why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it could."""
+        """Says why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it
+        could."""
         failed = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
         return next((each.reason for each in failed), "")
 
@@ -303,7 +304,7 @@ class ObjectReference(Part, frozen=True):
 
 
 class EventSeries(Part, frozen=True):
-    """How often an Event was seen."""
+    """A series counts how often an Event was seen."""
 
     count: int = 0
     last_observed_time: Time | None = None
@@ -336,6 +337,6 @@ class Event(Part, frozen=True):
 
     @property
     def last_seen(self) -> datetime | None:
-        """When it was last seen; None when the Event has no time."""
+        """The time at which it was last seen; None when the Event has no time."""
         newest = self.series.last_observed_time if self.series else None
         return newest or self.last_timestamp or self.event_time or self.first_timestamp

@@ -104,7 +104,8 @@ class Reflector(Generic[T]):
 
     @property
     def current(self) -> Mapping[ObjectKey, T]:
-        """The view; replaced and never altered. Copied at the first read after a change: on_changes needs no copy."""
+        """Returns the view, which is replaced and never altered. It is copied at the first read after a change:
+        on_changes needs no copy."""
         version, shown = self._version, self._shown
         if shown[0] != version:
             self._shown = shown = (version, MappingProxyType(self._view.copy()))
@@ -120,7 +121,7 @@ class Reflector(Generic[T]):
         return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
-        """Since the API server last sent an event, a bookmark or a list. Infinite before the first."""
+        """Seconds since the API server last sent an event, a bookmark or a list. Infinite before the first."""
         return now - self.last_response_at
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What Leadsman's processes say to each other through ConfigMaps, and what the next leader goes on from.
+"""Leadsman's processes tell each other these documents through ConfigMaps, and the next leader goes on from them.
 
 Plain values and one codec. Planners make them, the controller writes them, extenders and the command line read them.
 """

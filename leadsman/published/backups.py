@@ -1,4 +1,4 @@
-"""What outlives a leader of backups: where each pod's backup is, and the delays to it.
+"""A leader of backups leaves this behind: where each pod's backup is, and the delays to it.
 
 After a failure neither can be found out: the delays to a dead node are not measured any more, and without them no plan
 would come to the same backups.
@@ -13,7 +13,7 @@ from leadsman.published.documents import Document
 
 
 class RememberedBackup(Struct, frozen=True):
-    """One pod's.
+    """Keeps one pod's backup and the delays to it.
 
     node: its backup.
     owner_uid: the controller of the pod.
@@ -26,7 +26,8 @@ class RememberedBackup(Struct, frozen=True):
 
 
 class PodBackup(Struct, frozen=True):
-    """What to tell about one pod. node: its backup; "": there is none. reason: why it is not covered; "" when it is."""
+    """Tells people of one pod's backup. node: its backup; "": there is none. reason: why it is not covered; "" when
+    it is."""
 
     node: str
     reason: str
@@ -38,7 +39,7 @@ class PodBackup(Struct, frozen=True):
 
 
 class BackupMemory(Struct, frozen=True):
-    """What is remembered of all bounded pods.
+    """A leader remembers this of all bounded pods.
 
     measured_at: Unix seconds.
     pods: UID → backup.
@@ -50,7 +51,8 @@ class BackupMemory(Struct, frozen=True):
     uncovered: Mapping[str, str] = MappingProxyType({})
 
     def of_pod(self, uid: str) -> PodBackup | None:
-        """None: the pod has no bound, asks for no backup, or is not planned for yet."""
+        """The pod's backup, or why it has none. None: the pod has no bound, asks for no backup, or is not planned for
+        yet."""
         backup, reason = self.pods.get(uid), self.uncovered.get(uid, "")
         return PodBackup(backup.node if backup else "", reason) if backup or reason else None
 

@@ -19,7 +19,7 @@ MAX_DECOMPRESSED_BYTES = 32 << 20
 
 
 class BadDocument(ValueError):
-    """What stands there cannot be read: which field, what is wrong with it."""
+    """The document cannot be read. Names the field and what is wrong with it."""
 
 
 class DocumentTooLarge(BadDocument):

@@ -13,7 +13,8 @@ _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class PlanOrigin(StrEnum):
-    """What a plan is for. REBALANCE: its moves obey the cooldowns of earlier ones; nobody asked for them."""
+    """A plan has one of these origins. REBALANCE: its moves obey the cooldowns of earlier ones; nobody asked for
+    them."""
 
     OPTIMISE = "optimise"
     DRAIN = "drain"
@@ -21,7 +22,7 @@ class PlanOrigin(StrEnum):
 
 
 class PlannedMove(Struct, frozen=True, kw_only=True):
-    """One move. It is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
+    """A move is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
 
     to_node_uid: of the Node object: another object of this name is another node.
     gain, cost: points, comparable within a plan. docs/moving-pods.md says what counts.
@@ -62,12 +63,13 @@ class MovePlan(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """Of its moves and times: the same plan has the same id, wherever it is read."""
+        """A digest of its moves and times: the same plan has the same id, wherever it is read."""
         return sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
 class PlanRequest(StrEnum):
-    """What is asked for. PAUSE: no move begins until it is RUN again. ABORT: none begins any more."""
+    """The controller is asked one of these about a plan. PAUSE: no move begins until it is RUN again. ABORT: none
+    begins any more."""
 
     RUN = "run"
     PAUSE = "pause"

@@ -1,4 +1,5 @@
-"""What outlives a process: moves under way, nodes that pods left, and how far a plan is. Times are Unix seconds."""
+"""A process leaves this to the next leader: moves under way, nodes that pods left, and how far a plan is. Times are
+Unix seconds."""
 
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ from leadsman.published.documents import Document
 
 
 class MoveStep(StrEnum):
-    """How far a move is.
+    """A move takes these steps, in their order.
 
     HOLDING: its room is being held; nothing is lost when it ends here.
     EVICTING: the eviction is asked for.
@@ -69,7 +70,7 @@ class Departure(Struct, frozen=True):
 
 
 class RunState(StrEnum):
-    """Of a plan that was handed over.
+    """A plan that was handed over is in one of these states.
 
     REFUSED: nothing of it was begun. ABORTED: no further move begins; what is under way ends.
     """
@@ -82,7 +83,7 @@ class RunState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Of one move of a plan.
+    """A move of a plan waits, is made, or ends in one of these ways.
 
     SKIPPED: what it was planned for is gone: the pod, or one of the nodes. FAILED: it was tried, or could not be begun.
     """
@@ -95,7 +96,7 @@ class Outcome(StrEnum):
 
 
 class MoveProgress(Struct, frozen=True):
-    """Of one move.
+    """Tells how far one move of a plan is.
 
     waiting_since: when something first kept it from beginning; None: nothing did.
     began_at: None: not yet.
@@ -110,7 +111,7 @@ class MoveProgress(Struct, frozen=True):
 
 
 class PlanProgress(Struct, frozen=True):
-    """Of one plan. plan: its id. note: why it is in this state. moves: in the plan's order."""
+    """Tells how far a plan is. plan: its id. note: why it is in this state. moves: in the plan's order."""
 
     plan: str
     state: RunState
@@ -123,7 +124,7 @@ class PlanProgress(Struct, frozen=True):
 
 
 class MoverState(Struct, frozen=True):
-    """All of it. Written before anything is done.
+    """The mover writes this before it does anything.
 
     started: when moves of re-placement began, within the last minute.
     progress: of the plan that was handed over last; None: none ever was.

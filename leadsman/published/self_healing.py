@@ -1,4 +1,4 @@
-"""What the controller publishes of dead nodes, held room and backups. Times are Unix seconds."""
+"""The controller publishes this of dead nodes, held room and backups. Times are Unix seconds."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -89,7 +89,7 @@ class Hold(Struct, frozen=True):
 
 
 class RecoveryState(Struct, frozen=True):
-    """What outlives a process; both extenders and the next leader read it.
+    """A process leaves this behind; both extenders and the next leader read it.
 
     refused: node → why bounded pods are kept off it: the dead and the suspect ones.
     dead: node → what was done about it.
@@ -105,7 +105,7 @@ class RecoveryState(Struct, frozen=True):
 
 
 class LastRoundTrips(Struct, frozen=True):
-    """What was measured between a node and the backups of the pods that are bound to it, before it fell silent.
+    """Delays that were measured between a node and the backups of the pods that are bound to it, before it fell silent.
 
     measured_at: when.
     rtt_ms: backup node → round trip, never negative.
@@ -116,7 +116,7 @@ class LastRoundTrips(Struct, frozen=True):
 
 
 class SelfHealingState(Struct, frozen=True):
-    """What the controller publishes: ConfigMap `leadsman-self-healing`, key `state.json`.
+    """The controller publishes this in ConfigMap `leadsman-self-healing`, key `state.json`.
 
     The controller writes it before it acts; extenders and the next leader read it.
 

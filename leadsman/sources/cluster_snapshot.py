@@ -58,7 +58,7 @@ class ClusterSnapshot(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """The file.
+    """A snapshot file holds these fields.
 
     clock_seconds: the monotonic clock when it was taken. Everything named …_at is in seconds of that clock, except
         created_at, at_seconds and last_incident_seconds, which are Unix seconds.
@@ -306,12 +306,6 @@ def _bad(error: Exception, data: bytes | Raw, place: str) -> BadSnapshot:
 
 def _fault(error: msgspec.ValidationError, data: bytes) -> str:
     try:
-        return decode_errors.explain_value(error, msgspec.json.decode(data)) + _allowed(error)
+        return decode_errors.explain_value(error, msgspec.json.decode(data))
     except UNREADABLE:  # the first fault that was met need not be the only one
         return str(decode_errors.explain(error))
-
-
-def _allowed(error: msgspec.ValidationError) -> str:
-    fields = ", ".join(Document.__struct_encode_fields__)
-    is_ours = "unknown field" in str(error) and decode_errors.explain(error).path == "$"
-    return f"; allowed are {fields}" if is_ours else ""

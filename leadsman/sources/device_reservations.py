@@ -35,16 +35,16 @@ LEASE_REUSE_SECONDS = 20.0
 """Reservations share a lease, which lives so much longer, so that most need no call for one."""
 
 RESERVE_TIMEOUT_SECONDS = 0.1
-"""For a write and a read of etcd, some 2 ms each. kube-scheduler waits 300 ms for the whole answer."""
+"""A write and a read of etcd take some 2 ms each. kube-scheduler waits 300 ms for the whole answer."""
 
 READ_TIMEOUT_SECONDS = 1.0
-"""Of a read by who answers nobody."""
+"""A read may take this long where nobody waits for an answer."""
 
 WAIT_SECONDS, WAIT_STEP_SECONDS = 0.1, 0.005
-"""For what kube-scheduler has seen already, before a pod is refused everywhere. A watch lags by some 10 ms."""
+"""What kube-scheduler has seen already is waited for before a pod is refused everywhere. A watch lags by some 10 ms."""
 
 WAITS_PER_SECOND = 2.0
-"""At most: pods that fit nowhere must not take kube-scheduler's time from all others."""
+"""Pods that fit nowhere must not take kube-scheduler's time from all others."""
 
 MAX_NODES = 16
 """Kept nodes that a reservation names. One of a pod with more counts on every node: it would be a list of thousands,
@@ -171,7 +171,7 @@ class DeviceReservations:
         )
 
     def _with_reservations(self, inputs: DecisionInputs, items: Iterable[StoredItem], before: float) -> DecisionInputs:
-        """With the reservations of pods that are not settled. codec.BadRecord.
+        """The inputs with the reservations of pods that are not settled. BadRecord.
 
         What is settled is looked up in the same moment as the devices: a pod counts in the one or in the other.
         """

@@ -19,11 +19,11 @@ from leadsman.state.snapshot import Snapshot
 T = TypeVar("T")
 
 _ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
-"""What decisions know of a source that is not there."""
+"""Decisions know this of a source that is not there."""
 
 
 class InputSources(Struct, frozen=True):
-    """Every source of DecisionInputs. Only the first four are required; None: there is none of that kind.
+    """Holds every source of DecisionInputs. Only the first four are required; None: there is none of that kind.
 
     delays: what counts after the agents' reports, and the estimates.
     clock: monotonic seconds, on the clock of the state's ages.

@@ -93,7 +93,7 @@ async def _wait(is_done: Callable[[], bool], longest_seconds: Callable[[], float
 
 
 async def _listed(sources: Iterable[ListedSource], failing_seconds: float) -> None:
-    """Until each is listed, or was waited for long enough."""
+    """Waits until each is listed, or was waited for long enough."""
     waiting = list(sources)
     await _wait(
         lambda: all(each.loaded.is_set() for each in waiting),

@@ -1,9 +1,9 @@
-"""What all sources have in common."""
+"""Sources have these in common: how they follow the API server, and a newest value."""
 
 import time
-from asyncio import Event
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from asyncio import Event, TaskGroup
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
@@ -15,7 +15,8 @@ T = TypeVar("T", bound=HasMetadata)
 T_co = TypeVar("T_co", covariant=True)
 
 MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts: what is followed is current within 10 s after the API server is back. Few processes follow it."""
+"""Attempts are at most this far apart: what is followed is current within 10 s after the API server is back. Few
+processes follow it."""
 
 
 def follow(
@@ -29,6 +30,13 @@ def follow(
     return Reflector(
         client, options, kind, on_changes=on_changes, longest_pause_seconds=MAX_BACKOFF_SECONDS, clock=clock
     )
+
+
+async def run_all(reflectors: Iterable[Reflector[Any]]) -> None:
+    """Follows until cancelled. What is no ApiError ends all of them."""
+    async with TaskGroup() as group:
+        for each in reflectors:
+            group.create_task(each.run(), name=f"watch {each.list_options.resource.plural}")
 
 
 class Source(Protocol[T_co]):

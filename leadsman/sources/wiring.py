@@ -70,7 +70,7 @@ def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> I
 
 
 class SourceSettings(Struct, frozen=True):
-    """Which sources to follow.
+    """Names the sources to follow.
 
     policy: the policy file; None: the default policy.
     api: the API server; None: workloads and node roles stay unknown.
@@ -150,7 +150,7 @@ class ClusterSources:
 
 
 class FollowedSources:
-    """All sources of one process. `async with` it, run its tasks, and read `input_sources`.
+    """Holds all sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
     store: None: the state is not followed.
     clock: monotonic seconds, for all of them.

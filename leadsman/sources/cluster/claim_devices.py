@@ -27,7 +27,7 @@ from leadsman.sources.cluster.device_objects import (
 from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 
 MAX_SELECTIONS = 64
-"""That are counted at a time: a new one is evaluated for every device."""
+"""So many selections are counted at a time: a new one is evaluated for every device."""
 
 PoolId = tuple[str, str]
 """Driver and pool."""
@@ -41,7 +41,7 @@ class _NodeCount(NamedTuple):
 
 
 class ClaimDevices:
-    """What is published, asked and given, and what follows from it for each node.
+    """Keeps what is published, asked and given, and counts for each node what follows from it.
 
     claims: namespace/name → what a claim asks that was given nothing yet. templates: the same of templates.
     """
@@ -115,7 +115,7 @@ class ClaimDevices:
             self._ask(self.templates, "template", change.object.metadata, spec)
 
     def classes_changed(self, changes: Iterable[ObjectChange[DeviceClassObject]]) -> None:
-        """What selects by a class is counted again."""
+        """Counts again what selects by a class that changed."""
         for change in changes:
             name = change.object.metadata.name
             self._classes.pop(name, None)
@@ -162,7 +162,7 @@ class ClaimDevices:
             self._asked[kind, key] = selections
 
     def _update_selections(self) -> Mapping[Selection, Sequence[Selector]]:
-        """Forgets those that nobody asks for any more; those that are new."""
+        """Forgets the selections that nobody asks for any more, and returns the new ones."""
         asked = dict.fromkeys(chain.from_iterable(self._asked.values()))
         self._selections = {key: each for key, each in self._selections.items() if key in asked}
         self._problems, added = {}, dict[Selection, Sequence[Selector]]()
@@ -182,8 +182,8 @@ class ClaimDevices:
         return added
 
     def _count(self, node: str) -> _NodeCount:
-        """Of a pool, the newest generation counts. A part of a divided device is free while the pool's counters have
-        what it takes left, beside those that were given."""
+        """Counts the devices of a node: of a pool, the newest generation. A part of a divided device is free while the
+        pool's counters have what it takes left, beside those that were given."""
         listed = list[tuple[PublishedDevice, bool]]()
         for pool in self._pools_of_node[node]:
             slices = self._pools[pool].values()
@@ -198,7 +198,7 @@ class ClaimDevices:
         return _NodeCount(listed, {driver: DeviceCount(count, free[driver]) for driver, count in total.items()})
 
     def _select(self, node: str, selections: Mapping[Selection, Sequence[Selector]]) -> dict[str, DeviceCount]:
-        """Of the node's devices."""
+        """Counts the node's devices that each selection selects."""
         counts = dict[str, DeviceCount]()
         for selection, selectors in selections.items():
             free = [is_free for device, is_free in self._nodes[node].devices if _is_selected(device, selectors)]
@@ -212,7 +212,8 @@ def _is_selected(device: PublishedDevice, selectors: Sequence[Selector]) -> bool
 
 
 def _counters_left(slices: Iterable[ResourceSliceObject], taken: Container[DeviceId]) -> Counter[Counted]:
-    """Of one pool. Its counters and the devices that take of them may be in different slices."""
+    """Counts what is left of one pool's counters. Its counters and the devices that take of them may be in different
+    slices."""
     left = Counter[Counted]()
     for each in slices:
         left.update(each.counters())

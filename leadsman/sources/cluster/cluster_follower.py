@@ -4,7 +4,6 @@ The list of pods is the largest thing that a controller holds, so this runs only
 daemonset/components/self-healing/cluster-model.yaml.
 """
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,7 +48,7 @@ from leadsman.sources.cluster.cluster_objects import (
 )
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
-from leadsman.sources.source import follow
+from leadsman.sources.source import follow, run_all
 
 # Puts the API server's objects together to a Cluster, whether a watch or a file brings them.
 
@@ -191,7 +190,8 @@ class ClusterFollower:
 
     @property
     def loaded(self) -> bool:
-        """Whether everything was listed once. A part that is missing would make room and rights that are not there."""
+        """Tells whether everything was listed once. A part that is missing would make room and rights that are not
+        there."""
         return all(reflector.loaded.is_set() for reflector in self.reflectors.values())
 
     @property
@@ -203,9 +203,7 @@ class ClusterFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self.reflectors.values():
-                group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
+        await run_all(self.reflectors.values())
 
 
 # Reads a cluster from what kubectl prints, for work without an API server.

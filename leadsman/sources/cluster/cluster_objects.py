@@ -38,7 +38,7 @@ _NO_SPEC, _NO_STATUS, _NO_NODE = _NodeSpec(), _NodeStatus(), ClusterNode("")
 
 
 class NodeObject(Struct, gc=False):
-    """A node: once it is decoded, its identity and `model`, which has no attach limits yet."""
+    """A node keeps its identity and its `model` once it is decoded; the model has no attach limits yet."""
 
     metadata: ObjectMeta
     spec: _NodeSpec = _NO_SPEC

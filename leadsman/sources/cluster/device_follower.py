@@ -40,7 +40,7 @@ from leadsman.sources.cluster.device_objects import (
 )
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
-from leadsman.sources.source import follow
+from leadsman.sources.source import follow, run_all
 
 DISCOVERY_SECONDS = 300.0
 """Between two looks whether the API server has resource.k8s.io/v1 by now."""
@@ -163,9 +163,7 @@ class DeviceFollower:
     async def _run_claims(self) -> None:
         while not await self._has_claims():  # noqa: ASYNC110  # nobody tells when an API server is upgraded
             await asyncio.sleep(DISCOVERY_SECONDS)
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._of_claims:
-                group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
+        await run_all(self._of_claims)
 
     async def _has_claims(self) -> bool:
         try:

@@ -102,7 +102,7 @@ class ResourceSliceObject(Part, frozen=True):
     spec: _SliceSpec
 
     def devices(self) -> Iterator[PublishedDevice]:
-        """Each device."""
+        """Yields each device that the slice publishes."""
         for device in self.spec.devices:
             yield PublishedDevice(
                 DeviceId(self.spec.driver, self.spec.pool.name, device.name),
@@ -192,7 +192,7 @@ class _WayFields(Part, frozen=True):
 
 
 def expressions(selectors: Iterable[_SelectorFields]) -> tuple[str, ...]:
-    """Of CEL selectors; of another kind, "", which cannot be evaluated."""
+    """The CEL expressions of the selectors; a selector of another kind is "", which cannot be evaluated."""
     return tuple(each.cel.expression if each.cel else "" for each in selectors)
 
 
@@ -212,12 +212,12 @@ class _RequestedDevices(Part, frozen=True):
 
 
 class ClaimSpec(Part, frozen=True):
-    """What a claim, or a template of claims, asks."""
+    """Says what a claim, or a template of claims, asks."""
 
     devices: _RequestedDevices = _RequestedDevices()
 
     def requests(self) -> ClaimRequests:
-        """For the decision."""
+        """The requests as a decision takes them."""
         made = []
         for request in self.devices.requests:
             ways = tuple(way.way(way.name or request.name) for way in request.ways())
@@ -237,14 +237,14 @@ class _TemplateSpec(Part, frozen=True):
 
 
 class ResourceClaimTemplateObject(Part, frozen=True):
-    """What the claims that are made from it ask."""
+    """A ResourceClaimTemplate says what the claims that are made from it ask."""
 
     metadata: ObjectMeta
     spec: _TemplateSpec = _TemplateSpec()
 
 
 class ResourceClaimObject(Part, frozen=True):
-    """A claim: what it asks, and what it was given."""
+    """A ResourceClaim says what it asks and what it was given."""
 
     metadata: ObjectMeta
     spec: ClaimSpec = ClaimSpec()

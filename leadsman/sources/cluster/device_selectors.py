@@ -30,8 +30,9 @@ V = TypeVar("V")
 
 MAX_CHARACTERS = 1_024
 MAX_LOOPS, MAX_BINDS = 1, 8
-"""Of `all`, `exists`, `exists_one`, `map` and `filter`, and of `cel.bind`. One loop within another over what 1,024
-characters can list takes a second; the API server lets that pass, and the extender answers nobody meanwhile."""
+"""An expression may have one of `all`, `exists`, `exists_one`, `map` and `filter`, and eight `cel.bind`. One loop
+within another over what 1,024 characters can list takes a second; the API server lets that pass, and the extender
+answers nobody meanwhile."""
 
 MAX_VERDICTS = 1_024
 
@@ -168,7 +169,8 @@ class Selector:
 
 
 def _without_binds(text: str) -> str:
-    """With `[value].map(name, body)[0]` for each `cel.bind(name, value, body)`, which the library does not have."""
+    """The text with `[value].map(name, body)[0]` for each `cel.bind(name, value, body)`, which the library does not
+    have."""
     for _ in range(MAX_BINDS):
         found = list(_BIND.finditer(text))
         if not found:

@@ -67,7 +67,8 @@ class ContainerStatusFields(Part, frozen=True):
     allocated_resources: ResourceList | None = None
 
     def allocated(self) -> Resources | None:
-        """What the kubelet has set aside or set up for the container, the larger of each; None: it says neither."""
+        """The larger of what the kubelet has set aside and what it has set up for the container; None: it says
+        neither."""
         if self.resources is None and self.allocated_resources is None:
             return None
         actuated = Resources.of(self.resources.requests if self.resources else {})
@@ -148,7 +149,7 @@ class ResourceClaimFields(Part, frozen=True):
 
 
 class TemplateFields(Part, frozen=True):
-    """What the pods of one template have in common; everything that decides their constraints and requests."""
+    """Pods of one template have these in common: they decide their constraints and requests."""
 
     containers: tuple[ContainerFields, ...] = ()
     init_containers: tuple[ContainerFields, ...] = ()
@@ -279,7 +280,8 @@ class _StatusFields(Part, frozen=True):
 
     @property
     def resize_is_infeasible(self) -> bool:
-        """Whether the kubelet has said that a resize never fits its node: the pod then keeps what it has (KEP-1287)."""
+        """Tells whether the kubelet has said that a resize never fits its node: the pod keeps what it has
+        (KEP-1287)."""
         return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in self.conditions)
 
     def allocated(self) -> dict[str, Resources]:
@@ -293,7 +295,7 @@ _NO_SPEC, _NO_STATUS, _NO_POD = _SpecFields(), _StatusFields(), ClusterPod("", "
 
 
 class PodObject(Struct, gc=False):
-    """A pod: once it is decoded, its identity and `model`. The rest is dropped at once: 50,000 of these are kept."""
+    """A pod keeps its identity and its `model` once it is decoded; the rest is dropped, because 50,000 are kept."""
 
     metadata: ObjectMeta
     spec: _SpecFields = _NO_SPEC
@@ -345,8 +347,8 @@ def _pod(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> ClusterP
 
 
 def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tuple[DeviceDemand | None, str]:
-    """What the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its resources
-    are known."""
+    """Returns what the pod asks of devices, None for nothing, and why its annotations cannot be read: then only its
+    resources are known."""
     containers = extended_requests(each.resources.requests for each in spec.containers)
     claims = PodClaims.of(spec.resource_claims, status.resource_claim_statuses)
     demand, bad_demand = readable_demand(containers, meta.annotations, claims)

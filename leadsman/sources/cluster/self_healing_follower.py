@@ -4,7 +4,6 @@ Without the ConfigMap nothing is refused. While the API server is away the last 
 in their time, and explanations say how old the state is. A state that cannot be read leaves the one before in use.
 """
 
-import asyncio
 import logging
 import time
 from base64 import b64decode
@@ -27,7 +26,7 @@ from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.source import follow
+from leadsman.sources.source import follow, run_all
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +77,7 @@ class SelfHealingFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self.state.run(), name="watch the state of self-healing")
-            group.create_task(self.placeholders.run(), name="watch placeholders")
+        await run_all((self.state, self.placeholders))
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
@@ -149,10 +146,9 @@ class BackupFollower:
     """
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
-        self._published = ""
         self._read: tuple[str, BackupMemory] = ("", BackupMemory())
         options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS.config_map}")
-        self.reflector = Reflector(client, options, _ConfigMap, on_changes=self._changed)
+        self.reflector = Reflector(client, options, _ConfigMap)
         self._problem = ProblemLog(
             log,
             f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; explanations have the backups read before",
@@ -161,7 +157,8 @@ class BackupFollower:
 
     def of_pod(self, uid: str) -> PodBackup | None:
         """The backup of the pod, or why it has none; None: nothing is published of it."""
-        published, (read, known) = self._published, self._read
+        (published, *_) = (*(each.binary_data.get(BACKUPS.key, "") for each in self.reflector.current.values()), "")
+        read, known = self._read
         if published != read:
             known = self._decoded(published, known)
             self._read = published, known
@@ -177,7 +174,3 @@ class BackupFollower:
             return before
         self._problem.clear()
         return found
-
-    def _changed(self, changes: Sequence[ObjectChange[_ConfigMap]]) -> None:
-        change = changes[-1]
-        self._published = "" if change.kind is ChangeType.DELETED else change.object.binary_data.get(BACKUPS.key, "")

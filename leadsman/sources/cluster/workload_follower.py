@@ -7,7 +7,6 @@
 Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.inputs).
 """
 
-import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference, controller_of, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
-from leadsman.sources.source import follow
+from leadsman.sources.source import follow, run_all
 
 # The table of workloads behind leadsman.decision.inputs.WorkloadIndex, changed one member at a time.
 #
@@ -168,9 +167,7 @@ class WorkloadFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for reflector in self.reflectors:
-                group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
+        await run_all(self.reflectors)
 
     @property
     def _ready(self) -> bool:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.decision.policy import Policy
-from leadsman.sources.delay.estimator import DelayGroups, Estimator
+from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller
 from leadsman.sources.delay.matrix import MatrixFiles
 from leadsman.sources.source import Source
@@ -93,7 +93,7 @@ def reported_names(snapshot: Snapshot) -> dict[str, str]:
 
 
 class DelaySettings(Struct, frozen=True):
-    """Which delay sources to follow besides our agents' reports, which always count first.
+    """Names the delay sources to follow besides our agents' reports, which always count first.
 
     goldpinger_url: "": no Goldpinger.
     goldpinger_interval_seconds: between two polls.
@@ -111,7 +111,7 @@ class DelaySettings(Struct, frozen=True):
 
 
 class DelaySources:
-    """All delay sources of a process, and the estimator.
+    """Holds all delay sources of a process, and the estimator.
 
     sources: in the order in which they count.
 
@@ -153,11 +153,6 @@ class DelaySources:
             initial_layers_ms=settings.initial_layers_ms,
             clock=clock,
         )
-
-    @property
-    def groups(self) -> DelayGroups | None:
-        """The newest groups of nodes; None until they are made."""
-        return self.estimator.groups
 
     @property
     def problems(self) -> Mapping[str, str]:

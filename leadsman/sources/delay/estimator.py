@@ -60,7 +60,7 @@ class DelayGroups(Struct, frozen=True, eq=False):
         }
 
     def among(self, nodes: Collection[str]) -> Mapping[str, Sequence[Sequence[str]]]:
-        """As `named`, of these nodes only; a node alone among them is a group of one."""
+        """Maps each layer to its groups among these nodes; a node alone among them is a group of one."""
         selected = set(nodes)
         return {
             layer_title(layer.limit_ms): sorted(
@@ -159,14 +159,14 @@ PAUSE_RATIO = 10.0
 """The pause is at least this many times as long as the last round took."""
 
 MIN_CHANGED_SHARE = 0.02
-"""Of pairs that came, went or moved, before estimates are fitted again; a node that joins or leaves is enough, too."""
+"""Estimates are fitted again once so many of the pairs came, went or moved, or when a node joins or leaves."""
 
 MAX_INTERVAL_SECONDS = 120.0
 """A fit is made after this even when nothing changed, so that estimates stay as young as the measurements."""
 
 
 class FitRound(NamedTuple):
-    """A round: what it worked on, and what came out.
+    """A round knows what it worked on and what came out.
 
     estimates: None when they are switched off or nothing was ever measured.
     """

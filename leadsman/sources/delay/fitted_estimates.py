@@ -26,7 +26,7 @@ _Measurement = tuple[str, str, float]
 
 
 class Measurements(NamedTuple):
-    """All fresh measurements, by node number.
+    """Holds all fresh measurements by node number.
 
     nodes: names in order; every other field has nodes by number.
     source, target, rtt_ms: each measurement as it was read.
@@ -149,7 +149,7 @@ def contradictions(
 
 
 MAX_MOVED_SHARE = 0.5
-"""Share of the nodes. When more have moved, the positions of the others are no good start either."""
+"""When a larger share of the nodes has moved, the positions of the others are no good start either."""
 
 SEED = 0
 """The same measurements, now and before, give the same estimates in every replica."""

@@ -46,7 +46,7 @@ class BadCheckAll(ValueError):
 
 
 class GoldpingerReport(NamedTuple):
-    """What one node measured.
+    """A node reports what it measured to others.
 
     rtt_ms: node → upper end of the round trip.
     no_reply: nodes that did not answer.
@@ -198,7 +198,7 @@ class GoldpingerView(Struct, frozen=True, eq=False):
 
 
 class GoldpingerPoller:
-    """Polls Goldpinger. `run` it as one task.
+    """Asks Goldpinger for all delays again and again. `run` it as one task.
 
     names: host IP → node, called at each poll.
     current: the newest data, which stay and age when polls fail; None before the first response.
@@ -234,7 +234,7 @@ class GoldpingerPoller:
                 await asyncio.sleep(self._interval_seconds * random.uniform(0.9, 1.1))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
-        """Polls once. Never raises what Goldpinger or the network may cause: `problem` says what was wrong."""
+        """Asks once. It never raises what Goldpinger or the network may cause: `problem` says what was wrong."""
         requested_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)

@@ -139,45 +139,27 @@ MAX_FILE_BYTES = 256 << 20
 """5,000 nodes with 8 characters a value have 200 MB."""
 
 
-class MatrixFiles:
-    """Follows the files.
-
-    current: the matrix in use.
-    problem: why the files as they are now are not in use.
-
-    The first reading raises leadsman.runtime.watched_files.UnusableFile.
-    """
+class MatrixFiles(WatchedFiles[DelayMatrix]):
+    """Follows the files. The first reading raises UnusableFile."""
 
     source = SOURCE
 
     def __init__(self, matrix: Path, metadata: Path) -> None:
-        self.problem = ProblemLog(
+        problem = ProblemLog(
             log,
             "cannot use the delay matrix files; the last good matrix stays in use",
             "the delay matrix files are valid again",
             logging.ERROR,
         )
-        self._files = WatchedFiles([matrix, metadata], _parse, self.problem, MAX_FILE_BYTES)
-        self._log_size()
-
-    @property
-    def current(self) -> DelayMatrix:
-        return self._files.current
-
-    def poll(self) -> None:
-        """Reads the files if one has changed."""
-        if self._files.poll():
-            self._log_size()
+        super().__init__([matrix, metadata], _parse, problem, MAX_FILE_BYTES)
 
     async def run(self) -> None:
-        """Polls until cancelled."""
-        async for _ in self._files.changes():
-            self._log_size()
-
-    def _log_size(self) -> None:
-        log.info("delay matrix in use: %d nodes", len(self.current.rows))
+        """Follows until cancelled."""
+        async for _ in self.changes():
+            pass  # What reads `current` has the new matrix.
 
 
 def _parse(contents: Sequence[bytes]) -> DelayMatrix:
-    matrix, metadata = (content.decode() for content in contents)
-    return parse_matrix(matrix, metadata)
+    matrix = parse_matrix(*(content.decode() for content in contents))
+    log.info("delay matrix read: %d nodes", len(matrix.rows))
+    return matrix

@@ -1,4 +1,4 @@
-"""What a recording says, and how the encoder says it of decided requests.
+"""A recording consists of three kinds of messages, which the encoder makes of decided requests.
 
     Head      begins each block: format, clock, and the names of nodes that the block before brought
     Change    keys of one table of the inputs (`tables`) that changed since they were last written
@@ -61,7 +61,7 @@ MAX_NAMES = 200_000
 """After which everything begins again: names that requests once brought do not pile up."""
 
 Key = str | tuple[str, str]
-"""Of a row: a name, or namespace and name."""
+"""A row is known by a name, or by namespace and name."""
 
 ESTIMATES = "estimates"
 """Stands among the places of the other delay sources."""
@@ -86,7 +86,9 @@ class DecidedRequest(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True, array_like=True, tag=0):
-    """at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock.
+    """A block begins with its head.
+
+    at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock.
 
     names: those that the block before brought; the first of them has the number first_name.
     """
@@ -138,7 +140,8 @@ NODE_FIELDS = {name: kind for name, kind in get_type_hints(NodeState).items() if
 
 
 def _plain(value: object) -> object:
-    """What msgspec does not know. NotImplementedError is how an enc_hook says that it does not know it either."""
+    """Encodes what msgspec does not know. NotImplementedError is how an enc_hook says that it does not know it
+    either."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Set):

@@ -70,7 +70,7 @@ class RecordedDelays:
         self.rows: dict[str, Any] = {}
 
     def row(self, reference: str) -> Any:
-        """NotRecorded."""
+        """The row of that node. NotRecorded."""
         if reference not in self.rows:
             what = f"delays of {self.source}" if self.source else "estimated delays"
             raise NotRecorded(f"the {what} to {reference} are not in the recording")
@@ -160,7 +160,7 @@ def _block_at(file: BinaryIO, at: int) -> tuple[bytes, int] | None:
 
 
 def _next_block(file: BinaryIO, at: int) -> int | None:
-    """Where the next whole block stands."""
+    """Finds where the next whole block begins; None: there is none."""
     file.seek(at)
     while data := file.read(_SEARCHED_BYTES):
         found = data.find(MARK)

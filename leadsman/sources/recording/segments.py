@@ -23,7 +23,7 @@ DEFAULT_RING_BYTES = 256 << 20
 SMALLEST_RING_BYTES = 1 << 20
 
 SEGMENT_SHARE = 1 / 16
-"""Of the ring: as much is lost when the oldest segment goes."""
+"""A segment takes this share of the ring: as much is lost when the oldest one goes."""
 
 _LEVEL = 1
 """zlib's fastest: four fifths of what level 6 saves, in a third of its time."""
@@ -66,7 +66,7 @@ class SegmentRing:
         return self._file < 0 or self._sizes[self._path] - self._state_bytes >= SEGMENT_SHARE * self._max_bytes
 
     def begin_segment(self) -> None:
-        """The full state follows."""
+        """Opens the next segment, which the full state must follow."""
         self._close_segment()
         numbers = [int(path.stem.rpartition("-")[2]) for path in self._sizes if path.stem.rpartition("-")[2].isdigit()]
         self._path = self._folder / f"segment-{max(numbers, default=0) + 1:08d}.rec"
@@ -74,7 +74,7 @@ class SegmentRing:
         self._sizes[self._path] = self._state_bytes = 0
 
     def end_state(self) -> None:
-        """What is in the segment by now is its full state."""
+        """Counts what is in the segment by now as its full state."""
         self._state_bytes = self._sizes[self._path]
 
     def write(self, block: bytes) -> None:

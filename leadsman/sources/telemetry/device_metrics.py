@@ -109,7 +109,7 @@ class DeviceMetricPoller:
             await asyncio.sleep(self._interval_seconds)
 
     async def poll(self) -> None:
-        """Asks once."""
+        """Asks Prometheus once. What fails is told by `problem`."""
         try:
             async with asyncio.timeout(POLL_TIMEOUT_SECONDS):
                 series = await self._source.series("the health of devices", QUERY)

@@ -179,7 +179,7 @@ class BadQueries(ValueError):
 
 
 class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How metrics are queried.
+    """Says how metrics are queried.
 
     node_label: the label of the result that names the node.
     queries: metric → PromQL; any other metric is queried by its name.
@@ -223,7 +223,7 @@ class _QueryResponse(Struct):
 
 
 class PrometheusSource:
-    """Queries Prometheus. client: of Prometheus's URL."""
+    """Asks Prometheus by instant queries. client: of Prometheus's URL."""
 
     def __init__(self, client: ApiClient, queries: PrometheusQueries) -> None:
         self._client, self._queries = client, queries

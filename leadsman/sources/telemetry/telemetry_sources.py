@@ -65,7 +65,7 @@ class BoundedJson:
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """Of a JSON value (`leadsman.kube.decoding`)."""
+        """The spec or status of a JSON value (`leadsman.kube.decoding`)."""
         size_bytes = len(msgspec.json.encode(value))
         return cls(value if size_bytes <= MAX_SPEC_BYTES else None, size_bytes)
 
@@ -144,7 +144,7 @@ SOURCE_NAMES = (AGENTS_SOURCE, polling.CUSTOM_METRICS, polling.PROMETHEUS)
 
 
 class TelemetrySettings(Struct, frozen=True):
-    """Which telemetry sources to follow.
+    """Names the telemetry sources to follow.
 
     sources: some of SOURCE_NAMES; the first that knows a metric counts.
     api: the API server, for policies and custom metrics.
@@ -175,7 +175,7 @@ _AGENT_METRICS = SnapshotMetrics()
 
 
 class TelemetrySources:
-    """All telemetry sources of a process. `async with` it, run its tasks, and read `current`.
+    """Holds all telemetry sources of a process. `async with` it, run its tasks, and read `current`.
 
     clock: monotonic seconds.
     pollers: source → its poller.
@@ -237,7 +237,7 @@ class TelemetrySources:
 
 
 def telemetry_metrics(policies: TasPolicies, pollers: Iterable[MetricPoller], now: float) -> Iterator[Metric]:
-    """now: monotonic seconds, on the pollers' clock."""
+    """Metrics of the policies and of each source. now: monotonic seconds, on the pollers' clock."""
     policy_counts = GaugeMetricFamily(
         "leadsman_telemetry_policies",
         "Telemetry policies in use, and telemetry policies whose newest version was refused.",

@@ -63,15 +63,6 @@ def test_nodes_that_are_newly_refused_and_accepted_are_told_exactly(seed: int) -
         assert judgement.accepted.keys() == set(after.kept) - set(before.kept)
 
 
-@given(st.integers(0, 10**6))
-def test_by_the_same_policy_everything_agrees(seed: int) -> None:
-    rng, judge = random.Random(seed), Judge()
-    for number, inputs in enumerate(changing_inputs(rng, 8)):
-        pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
-        for request in scheduled(pod, nodes, inputs):
-            assert judge.judge(request).result is Result.AGREE
-
-
 NEAR_AND_BUSY, FAR_AND_IDLE = "near-and-busy", "far-and-idle"
 
 

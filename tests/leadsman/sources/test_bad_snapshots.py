@@ -14,19 +14,15 @@ HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
     [
         ("", "line 1, column 1: Input data was truncated; must be JSON"),
         (HEAD + ',\n"pods": [{]}', "line 2, column 11: JSON is malformed: expected '\"'"),
-        ("[]", "$: got []; expected object, got array"),
         ("{}", '$.apiVersion: got ""; must be "leadsman.dev/v1alpha1"'),
         ('{"apiVersion": "leadsman.dev/v9"}', '$.apiVersion: got "leadsman.dev/v9"; must be "leadsman.dev/v1alpha1"'),
-        (HEAD.replace("ClusterSnapshot", "List") + "}", '$.kind: got "List"; must be "ClusterSnapshot"'),
-        (HEAD + ', "podz": []}', "$: object contains unknown field podz; allowed are apiVersion, kind, takenAt,"),
+        (HEAD + ', "podz": []}', "$: object contains unknown field podz"),
         (HEAD + ', "nodes": [{"name": "a"}, {"name": 7}]}', "$.nodes[1].name: got 7; expected str, got int"),
         (HEAD + ', "nodes": [{"name": "a"}, {"name": "a"}]}', '$.nodes[1].name: got "a", as in $.nodes[0]; name each'),
-        (HEAD + ', "nodes": [{}]}', "$.nodes[0]: object missing required field name"),
         (
             HEAD + ', "pods": [{"uid": "u", "namespace": "n", "name": "p", "requests": {"cpu_millis": "1"}}]}',
             '$.pods[0].requests.cpu_millis: got "1"; expected int, got str',
         ),
-        (HEAD + ', "takenAt": "yesterday"}', '$.takenAt: got "yesterday"; invalid RFC3339 encoded datetime'),
         (
             HEAD + ', "inputs": {"policy": {"": {"delay": {"statistic": "p99"}}}}}',
             '$.inputs.policy..delay.statistic: got "p99"; invalid enum value',
@@ -47,10 +43,6 @@ HEAD = '{"apiVersion": "leadsman.dev/v1alpha1", "kind": "ClusterSnapshot"'
         (
             HEAD + ', "delay_matrix": {"a": [0, 1], "b": [2]}}',
             "$.delay_matrix.b: got 1 round trips; must be 2, one for",
-        ),
-        (
-            HEAD + ', "delay_matrix": {"a": [0, "x"], "b": [2, 0]}}',
-            '$.delay_matrix.a[1]: got "x"; expected float, got str',
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """What kubectl prints becomes a Cluster."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -61,23 +62,26 @@ def test_a_node_that_is_unknown_is_not_unready(status: str, ready: bool | None) 
     assert read(node).nodes["a"].ready is ready
 
 
-def test_whose_pod_it_is() -> None:
+def test_whose_pod_it_is_and_what_happens_to_it() -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "u", "controller": True}
     labels = {"app": "web", "pod-template-hash": "5d", "delay_db": "5"}
-    one = only_pod(ownerReferences=[owner], labels=labels, spec={"priority": 7, "priorityClassName": "high"})
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}]
+    spec: dict[str, Any] = {
+        "nodeName": None,
+        "schedulingGates": [{"name": "g"}],
+        "activeDeadlineSeconds": 5,
+        "volumes": volumes,
+    }
+    spec |= {"priority": 7, "priorityClassName": "high"}
+    status = {"phase": "Pending", "nominatedNodeName": "b", "conditions": [{"type": "Ready", "status": "True"}]}
+    metadata = {"ownerReferences": [owner], "labels": labels, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    one = only_pod(spec=spec, status=status, **metadata)
     assert (one.workload, one.owner_kind, one.owner_uid) == ("deployment/web", "ReplicaSet", "u")
     assert (one.labels, one.priority, one.priority_class) == (labels, 7, "high")
-
-
-def test_what_happens_to_a_pod() -> None:
-    status = {"phase": "Pending", "nominatedNodeName": "b", "conditions": [{"type": "Ready", "status": "True"}]}
-    spec = {"nodeName": None, "schedulingGates": [{"name": "g"}], "activeDeadlineSeconds": 5}
-    one = only_pod(spec=spec, status=status, deletionTimestamp="2026-01-01T00:00:00Z")
     assert (one.node, one.phase, one.nominated_node) == ("", "Pending", "b")
-    assert one.ready
-    assert one.terminating
-    assert one.gated
-    assert one.has_deadline
+    assert (one.ready, one.terminating, one.gated, one.has_deadline) == (True, True, True, True)
+    assert (one.claims, one.local_volumes) == (("data", "p-e"), False)
+    assert only_pod(spec={"volumes": [{"name": "d", "emptyDir": {}}]}).local_volumes
 
 
 def test_requests_of_containers_and_what_the_kubelet_holds_for_them() -> None:
@@ -142,13 +146,6 @@ def test_a_pod_with_too_many_labels_says_that_some_are_unknown() -> None:
     one = only_pod(labels=many)
     assert one.labels == {"delay_db": "5"}
     assert one.labels_cut == 1000
-
-
-def test_volumes_of_a_pod() -> None:
-    claim, ephemeral = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}
-    one = only_pod(spec={"volumes": [claim, ephemeral, {"name": "c", "configMap": {}}]})
-    assert (one.claims, one.local_volumes) == (("data", "p-e"), False)
-    assert only_pod(spec={"volumes": [{"name": "d", "emptyDir": {}}]}).local_volumes
 
 
 def test_claims_volumes_and_classes() -> None:

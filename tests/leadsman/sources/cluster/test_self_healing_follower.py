@@ -153,7 +153,8 @@ async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer,
         ]
         assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
         damaged = publish(b"no gzip")
-        await until(lambda: one._published == damaged)
+        shown = [{"backups.json.gz": damaged}]
+        await until(lambda: [each.binary_data for each in one.reflector.current.values()] == shown)
         assert [str(one.of_pod(f"uid-{pod}")) for pod in "abcd"] == told
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

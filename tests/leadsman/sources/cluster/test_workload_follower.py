@@ -8,7 +8,7 @@ import pytest
 from leadsman.decision.inputs import PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.node_followers import NodeFollower
+from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -32,7 +32,7 @@ async def api():
 async def following(api, kind=WorkloadFollower, *more):
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = kind(client, *more)
-        task = asyncio.create_task((one.reflector if kind is NodeFollower else one).run())
+        task = asyncio.create_task((one if kind is WorkloadFollower else one.reflector).run())
         try:
             yield one
         finally:
@@ -179,3 +179,18 @@ async def test_labels_change_only_with_them_and_are_unknown_where_some_were_cut(
         assert nodes.labels is first
         node("a", pool="cpu")
         await until(lambda: nodes.labels == {"a": {"pool": "cpu"}})
+
+
+async def test_addresses_follow_their_nodes(api) -> None:
+    def node(name, address):
+        addresses = [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}]
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {}, "status": {"addresses": addresses}})
+
+    node("a", "10.0.0.1")
+    async with following(api, NodeAddressFollower) as nodes:
+        await until(lambda: nodes.current == {"10.0.0.1": "a"} and api.watches)
+        node("a", "10.0.0.2")
+        node("b", "10.0.0.1")
+        await until(lambda: nodes.current == {"10.0.0.1": "b", "10.0.0.2": "a"})
+        api.delete("/api/v1/nodes/a")
+        await until(lambda: nodes.current == {"10.0.0.1": "b"})

@@ -10,8 +10,8 @@ from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import Snapshot
+from tests.leadsman.sources.delay.conftest import Make
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 PEERS = 16
@@ -39,21 +39,11 @@ def reported(rtt_ms: Floats) -> RttReports:
 
 
 def fitted(reports: RttReports) -> FittedEstimates:
-    return fit_estimates(
-        gather_measurements(
-            Snapshot({name(node): state(peers) for node, peers in reports.items()}), 1.0, Statistic.P50
-        ),
-        1.0,
-        budget=QUICK,
-    )
-
-
-def state(peers: dict[int, float]) -> NodeState:
-    windows = {
-        name(peer): PeerLatency(9, 9, p50_ms=ms, p95_ms=ms, min_ms=ms) if ms == ms else PeerLatency(9, 0)
-        for peer, ms in peers.items()
+    states = {
+        name(node): Make.state({name(peer): ms if ms == ms else None for peer, ms in peers.items()})
+        for node, peers in reports.items()
     }
-    return NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=0.0)
+    return fit_estimates(gather_measurements(Snapshot(states), 1.0, Statistic.P50), 1.0, budget=QUICK)
 
 
 def name(node: int) -> str:

@@ -33,9 +33,9 @@ async def test_all_of_it_runs_and_ends(files: MatrixFiles, until: Callable[..., 
     chosen = DelaySources(choice, STATE, POLICY)
     assert [source.source for source in chosen.sources] == ["goldpinger", "static"], "in the order that counts"
     tasks = [asyncio.create_task(loop) for _, loop in chosen.tasks()]
-    await until(lambda: chosen.groups and chosen.problems)
-    assert chosen.groups
-    assert chosen.groups.named() == {"5 ms": [["a", "b"]]}
+    await until(lambda: chosen.estimator.groups and chosen.problems)
+    assert chosen.estimator.groups
+    assert chosen.estimator.groups.named() == {"5 ms": [["a", "b"]]}
     assert "Cannot connect" in chosen.problems["goldpinger"]
     names = {sample.name for metric in chosen.families() for sample in metric.samples}
     assert {"leadsman_delay_source_up", "leadsman_estimates_fits_total"} <= names

@@ -12,8 +12,8 @@ from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, Measurements, fit_estimates, gather_measurements
-from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.state.snapshot import Snapshot
+from tests.leadsman.sources.delay.conftest import Make
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 NODES, PEERS = 60, 12
@@ -22,17 +22,14 @@ NAMES = [f"n-{number:02}" for number in range(NODES)]
 
 def measured(rtt_ms: Floats, liar: int | None = None, factor: Floats | float = 1.0) -> Measurements:
     """Every node measures some others; the liar multiplies what it measured."""
-    windows: dict[str, dict[str, PeerLatency]] = {name: {} for name in NAMES}
+    peers: dict[str, dict[str, float | None]] = {name: {} for name in NAMES}
     for one, other in zip(*random_peers(NODES, PEERS, np.random.default_rng(0)), strict=True):
         ms = float(rtt_ms[one, other])
         if one == liar:
             ms = float(np.clip(ms * np.broadcast_to(factor, NODES)[other], 0.001, 60_000))
-        windows[NAMES[one]][NAMES[other]] = PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms)
-    states = {
-        name: NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(peers), changed_at=0.0)
-        for name, peers in windows.items()
-    }
-    return gather_measurements(Snapshot(states), 1.0, Statistic.P50)
+        peers[NAMES[one]][NAMES[other]] = ms
+    snapshot = Snapshot({name: Make.state(measured) for name, measured in peers.items()})
+    return gather_measurements(snapshot, 1.0, Statistic.P50)
 
 
 def errors(fitted: FittedEstimates, truth: Floats, node: int) -> tuple[Floats, Floats]:
