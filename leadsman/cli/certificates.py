@@ -19,6 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 CLOCK_SKEW = timedelta(minutes=5)
 
 SERVER_USAGE, CLIENT_USAGE = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+PEER_USAGE = (SERVER_USAGE, CLIENT_USAGE)
+"""Of servers that are each other's clients."""
 
 
 class CertificatePair(NamedTuple):
@@ -50,19 +52,12 @@ def issue_server(
     ca: CertificatePair, names: Sequence[str], now: datetime, days: int, common_name: str = "leadsman-extender"
 ) -> CertificatePair:
     """A server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
-    return _issued(ca, common_name, names, (SERVER_USAGE,), now, days)
-
-
-def issue_peer(
-    ca: CertificatePair, common_name: str, names: Sequence[str], now: datetime, days: int
-) -> CertificatePair:
-    """A certificate of servers that are each other's clients. names: as of `issue_server`."""
-    return _issued(ca, common_name, names, (SERVER_USAGE, CLIENT_USAGE), now, days)
+    return issue(ca, common_name, names, (SERVER_USAGE,), now, days)
 
 
 def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:
     """A client certificate whose common name is `name`."""
-    return _issued(ca, name, (), (CLIENT_USAGE,), now, days)
+    return issue(ca, name, (), (CLIENT_USAGE,), now, days)
 
 
 def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
@@ -86,9 +81,10 @@ def common_name(certificate: x509.Certificate) -> str:
     return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
-def _issued(
+def issue(
     ca: CertificatePair, name: str, names: Sequence[str], purposes: Sequence[ObjectIdentifier], now: datetime, days: int
 ) -> CertificatePair:
+    """A certificate of this common name for these purposes. names: as of `issue_server`."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)
     builder = _builder(_named(name), key, now, end).issuer_name(ca.certificate.subject)

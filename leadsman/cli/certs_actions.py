@@ -17,7 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.x509 import Certificate
 
 from leadsman.cli import certificates
-from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, TRUST_CONFIG_MAP, CertificatePair
+from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, PEER_USAGE, TRUST_CONFIG_MAP, CertificatePair
 from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, default_server_names
 from leadsman.cli.files import replace_file
 from leadsman.cli.flags import process_flags
@@ -71,7 +71,7 @@ def pairs_due(present: Pairs, args: argparse.Namespace, now: datetime, soon: dat
         signed = {
             "server": certificates.issue_server(cas["ca"], names, now, args.days),
             "client": certificates.issue_client(cas["ca"], client, now, args.days),
-            "etcd": certificates.issue_peer(cas["etcd-ca"], "leadsman-etcd", MEMBER_NAMES, now, args.days),
+            "etcd": certificates.issue(cas["etcd-ca"], "leadsman-etcd", MEMBER_NAMES, PEER_USAGE, now, args.days),
         }
     except ValueError as error:
         raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error

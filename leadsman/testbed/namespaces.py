@@ -55,7 +55,11 @@ def inside(name: str) -> Iterator[None]:
     """Puts the calling thread into the namespace: its sockets, devices, /proc/sys/net and child processes."""
     back = os.open(_OWN, os.O_RDONLY)
     try:
-        _enter(_HOME / name)
+        there = os.open(_HOME / name, os.O_RDONLY)
+        try:
+            _set(there)
+        finally:
+            os.close(there)
         yield
     finally:
         _set(back)
@@ -65,14 +69,6 @@ def inside(name: str) -> Iterator[None]:
 def configure(commands: Iterable[str]) -> None:
     """Runs `ip` commands in the calling thread's namespace. CalledProcessError when one is refused."""
     _ip_batch(commands)
-
-
-def _enter(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        _set(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _set(descriptor: int) -> None:

@@ -18,7 +18,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path as FilePath
-from types import TracebackType
 
 from leadsman.testbed import forwarder, namespaces
 from leadsman.testbed.forwarder import DEVICE, LinkProperties
@@ -90,9 +89,7 @@ class VirtualNetwork:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -195,9 +192,7 @@ class Uplinks(AbstractContextManager["Uplinks"]):
             self._connect(host)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for host in self._network.hosts:
             subprocess.run(["ip", "link", "delete", self._device(host)], capture_output=True, check=False)
 

@@ -33,7 +33,7 @@ class CertificateAuthority:
 
     def issue(self, *names: str) -> PemPair:
         """A certificate for a server or a client. names: hosts and addresses; the first is the common name."""
-        made = certificates.issue_peer(self._pair, names[0], names, datetime.now(UTC), 1)
+        made = certificates.issue(self._pair, names[0], names, certificates.PEER_USAGE, datetime.now(UTC), 1)
         return PemPair(made.certificate_pem.decode(), made.key_pem.decode())
 
     def server_context(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:
