@@ -7,7 +7,7 @@ MAX_PAUSE_SECONDS = 300.0
 
 
 class Quarantine(Struct, frozen=True):
-    """overruns: in a row. began_seconds, not_before_seconds: monotonic."""
+    """The rest of what was late. overruns: in a row. began_seconds, not_before_seconds: monotonic."""
 
     overruns: int
     began_seconds: float
@@ -22,5 +22,5 @@ def after_overrun(before: Quarantine | None, began_seconds: float, now: float) -
 
 
 def is_over(quarantine: Quarantine, now: float, running: bool) -> bool:
-    """running: its thread has not come back yet. Then it is never started a second time."""
+    """Tells whether it may run again. While its thread is still running it is never started a second time."""
     return not running and now >= quarantine.not_before_seconds

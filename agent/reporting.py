@@ -96,7 +96,7 @@ V = TypeVar("V")
 
 
 def worth_writing(before: AnyRecord | None, after: AnyRecord) -> bool:
-    """before: as it was last written; None when it was not."""
+    """Tells whether the record changed enough. before: as it was last written; None when it was not."""
     match before, after:
         case Latency(), Latency():
             return _any_moved(before.peers, after.peers, lambda _, a, b: _peer_moved(a, b))

@@ -47,7 +47,7 @@ from leadsman.state.store import StoreError
 
 
 class AgentSettings(Struct, frozen=True):
-    """What one agent is told at its start.
+    """The settings of one agent, read once when it starts.
 
     node, address: the node's name and the address that its peers probe.
     owner: the pod's UID. Two owners never write one node's records.
@@ -162,7 +162,7 @@ class UrgentReports:
         self._requested.set()
 
     async def run(self) -> None:
-        """Until cancelled. Requests that come during a wait are one report."""
+        """Runs until cancelled. Requests that come during a wait are one report."""
         while True:
             await self._requested.wait()
             await asyncio.sleep(self._rng.uniform(0, self._nodes() / URGENT_REPORTS_PER_SECOND_OF_ALL))

@@ -85,7 +85,7 @@ _KIB = 1024
 
 
 def parse_memory(text: str) -> dict[str, int]:
-    """Field → bytes, for the fields that psutil lacks and this kernel has."""
+    """Maps each field to its bytes, for the fields that psutil lacks and this kernel has."""
     fields = (line.split() for line in text.splitlines())
     return {field[0][:-1]: int(field[1]) * _KIB for field in fields if field[0][:-1] in _OWN_FIELDS}
 
@@ -121,7 +121,7 @@ FAMILIES = {
 
 
 def parse_vmstat(text: str) -> dict[str, int]:
-    """Counter → value, for those in FAMILIES that this kernel has."""
+    """Maps each counter to its value, for those in FAMILIES that this kernel has."""
     pairs = (line.split() for line in text.splitlines())
     return {name: int(value) for name, value in pairs if name in FAMILIES}
 
@@ -222,12 +222,12 @@ _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
 def parse_flat(text: str) -> dict[str, int]:
-    """Flat keyed files (cpu.stat, memory.events): key → number."""
+    """Maps each key of a flat keyed file (cpu.stat, memory.events) to its number."""
     return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
 
 
 def parse_limit(text: str) -> int | None:
-    """memory.max, bytes; None for "max": no limit."""
+    """Returns memory.max in bytes; None for "max", which is no limit."""
     return None if text.strip() == "max" else int(text)
 
 
@@ -252,7 +252,7 @@ def _unified_root(mount: str) -> str:
 
 
 def _slice(name: str, path: str) -> Iterator[Sample]:
-    """Returns what is missing has no series: its controller is off, its limit is "max", or the kernel is older."""
+    """Collects one slice. Values that its controller, its limits or an old kernel do not give have no series."""
     cpu = parse_optional_file(f"{path}/cpu.stat", parse_flat) or {}
     for key, family in (("usage_usec", CGROUP_CPU_SECONDS), ("throttled_usec", CGROUP_THROTTLED_SECONDS)):
         if key in cpu:

@@ -32,7 +32,7 @@ class MalformedFile(ValueError):
 
 
 def read_file(path: str) -> str:
-    """The whole file. OSError as the kernel gave it."""
+    """Returns the whole file. OSError as the kernel gave it."""
     file = os.open(path, os.O_RDONLY)
     try:
         chunks = iter(lambda: os.read(file, _CHUNK_BYTES), b"")
@@ -42,7 +42,7 @@ def read_file(path: str) -> str:
 
 
 def parse_file(path: str, parse: Callable[[str], T]) -> T:
-    """parse(text of path). MalformedFile names the file and shows the start of its text."""
+    """Returns parse(text of path). MalformedFile names the file and shows the start of its text."""
     text = read_file(path)
     try:
         return parse(text)
@@ -51,7 +51,7 @@ def parse_file(path: str, parse: Callable[[str], T]) -> T:
 
 
 def parse_optional_file(path: str, parse: Callable[[str], T]) -> T | None:
-    """As parse_file; None where the kernel has no such file or value."""
+    """Parses as parse_file does; None where the kernel has no such file or value."""
     try:
         return parse_file(path, parse)
     except OSError as error:
@@ -61,7 +61,7 @@ def parse_optional_file(path: str, parse: Callable[[str], T]) -> T | None:
 
 
 def parse_file_or_fault(path: str, parse: Callable[[str], T]) -> T | SensorFault | None:
-    """As parse_optional_file; a SensorFault where the file is there and cannot be read or parsed."""
+    """Parses as parse_optional_file does; a SensorFault where the file is there and cannot be read or parsed."""
     try:
         return parse_optional_file(path, parse)
     except MalformedFile as error:
@@ -79,7 +79,7 @@ def list_directory(path: str) -> list[str]:
 
 
 def read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:
-    """read(), by which psutil reads this file of proc_root. MalformedFile when psutil cannot parse it.
+    """Returns read(), by which psutil reads this file of proc_root. MalformedFile when psutil cannot parse it.
 
     psutil follows its root, one for the whole process, for stat, meminfo, vmstat and diskstats. It does not for load
     averages, network devices, mount tables and sensors, which the agent reads itself: docs/decisions/0017 says why.

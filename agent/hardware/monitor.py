@@ -78,7 +78,7 @@ class CollectorRun:
         self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
 
     async def complete(self) -> None:
-        """Runs all. Each stuck collector adds at most its deadline to the time that the others take."""
+        """Runs all collectors. Each stuck collector adds at most its deadline to the time that the others take."""
         try:
             self._start_thread()
             while not await self._finishes_in_time():
@@ -96,7 +96,7 @@ class CollectorRun:
         return self._finished.is_set()
 
     def _replace_stuck_thread(self) -> None:
-        """Under the lock, so that the collector found overdue is the last of its thread."""
+        """Works under the lock, so that the collector found overdue is the last of its thread."""
         with self._lock:
             if self._running and self._clock() - self._running[1] >= self._deadline_seconds:
                 self.stuck[self._running[0]] = StuckCollector(self._running[1], self._thread)

@@ -105,7 +105,7 @@ def physical_devices(roots: HostRoots) -> list[str]:
 
 
 def _is_physical(device: str) -> bool:
-    """Has hardware behind it, and is no virtual function itself (its link is its physical function's)."""
+    """Tells whether there is hardware behind it, and no virtual function, whose link is its physical function's."""
     return os.path.exists(device) and not os.path.exists(f"{device}/physfn")
 
 
@@ -245,7 +245,7 @@ _MBIT_BITS = 1_000_000
 
 
 def collect_sriov(roots: HostRoots, read_dump: Callable[[], bytes] = read_link_dump) -> Iterator[Sample]:
-    """read_dump: gives a complete dump of links, which grows with the pods: 1.5 KB each."""
+    """Collects the limits. read_dump gives all links, whose dump grows with the pods: 1.5 KB each."""
     functions = list(physical_functions(read_dump())) if _may_have_functions(roots) else []
     if not functions:
         raise NoData("no device with SR-IOV virtual functions in this network namespace")

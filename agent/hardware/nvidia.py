@@ -104,7 +104,7 @@ class XidErrors:
         self._last: dict[str, int] = {}
 
     def last(self, nvml: Any, handle: Any) -> int:
-        """0 from the first reading on, which asks for the GPU's events."""
+        """Returns the last XID; 0 from the first reading on, which asks for the GPU's events."""
         uuid = _text(nvml.nvmlDeviceGetUUID(handle))
         if self._events is None:
             self._events = nvml.nvmlEventSetCreate()
@@ -115,7 +115,7 @@ class XidErrors:
         return self._last[uuid]
 
     def _take_events(self, nvml: Any) -> None:
-        """Of all GPUs. Waits for none."""
+        """Takes the events of all GPUs, and waits for none."""
         for _ in range(_MOST_EVENTS):
             try:
                 event = nvml.nvmlEventSetWait(self._events, 0)

@@ -15,7 +15,7 @@ from leadsman.plugin import HostRoots, MetricFamily, NoData, Sample, SensorFault
 
 
 class Measured(Struct, frozen=True):
-    """at_seconds: the monotonic clock when the collector began, for rates."""
+    """The collector's samples. at_seconds: the monotonic clock when it began, for rates."""
 
     at_seconds: float
     duration_seconds: float
@@ -34,7 +34,7 @@ class Failed(Struct, frozen=True):
 
 
 class Overdue(Struct, frozen=True):
-    """overruns: in a row. duration_seconds: since the collector began."""
+    """The collector is late. overruns: in a row. duration_seconds: since it began."""
 
     overruns: int
     duration_seconds: float
@@ -44,7 +44,7 @@ CollectorOutcome = Measured | Absent | Failed | Overdue
 
 
 class HardwareReading(Struct, frozen=True):
-    """All outcomes of one round.
+    """The outcomes of one round.
 
     at_seconds: the monotonic clock at its end.
     outcomes: name of the collector → its outcome.
@@ -54,7 +54,7 @@ class HardwareReading(Struct, frozen=True):
     outcomes: Mapping[str, CollectorOutcome]
 
     def samples(self) -> Iterator[tuple[Sample, float]]:
-        """Each sample with the time its collector began."""
+        """Yields each sample with the time its collector began."""
         for outcome in self.outcomes.values():
             if isinstance(outcome, Measured):
                 yield from ((sample, outcome.at_seconds) for sample in outcome.samples)
@@ -105,7 +105,7 @@ class ReadingDelta(Struct, frozen=True):
         return {labels: growth for labels, growth in grown.items() if growth >= 0}
 
     def rates(self, family: MetricFamily) -> dict[Labels, float]:
-        """Growth per second."""
+        """Maps labels to growth per second."""
         seconds = {labels: self._seconds(family, labels) for labels in self.growth(family)}
         return {
             labels: growth / seconds[labels] for labels, growth in self.growth(family).items() if seconds[labels] > 0

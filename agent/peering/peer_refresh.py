@@ -254,7 +254,7 @@ class PeerRefresher:
             self._report()
 
     def timing(self) -> ReportTiming:
-        """Push interval, staleness and lease for the assumed number of nodes."""
+        """Returns push interval, staleness and lease for the assumed number of nodes."""
         return timing_for_nodes(self.settings.timing, self.assumed_nodes)
 
     @property
@@ -263,7 +263,7 @@ class PeerRefresher:
         return self.timing().push_interval_seconds / self.settings.timing.push_interval_seconds
 
     def ring_entry(self, address: str) -> RingEntry:
-        """This node's entry on the ring."""
+        """Makes this node's entry on the ring."""
         here = self.own_coordinate.current
         nearest = self.selection.candidates.by_distance(here)[:REACH_RANK]
         # Rounded to microseconds, which is finer than the coordinate's error.
@@ -276,7 +276,7 @@ class PeerRefresher:
         return RingEntry(address, coordinate, reach_ms, tuple(near))
 
     def refresh_seconds(self) -> float:
-        """Seconds to the next read. Fewer while there is no peer: where all start at once, the first read is early."""
+        """Returns the seconds to the next read: fewer while there is no peer, since at first most are still to come."""
         times = REFRESH_INTERVALS if self.selection.peers(self._clock()) else 1
         return times * self.timing().push_interval_seconds
 

@@ -49,7 +49,7 @@ class Arc(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In ring positions, from the start to the last member."""
+        """Returns the arc's length in ring positions, from the start to the last member."""
         return (keys.ring_position(self.members[-1].node) - self.start) % keys.RING_SIZE if self.members else 0
 
 
@@ -263,7 +263,7 @@ REQUESTED_SECONDS = 300.0
 
 
 class RingQuery(NamedTuple):
-    """What to read from the ring.
+    """One read of the ring.
 
     own_start, size: the arc behind this node.
     random_start: of an arc of RANDOM_ARC_SIZE members.

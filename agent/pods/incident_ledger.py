@@ -39,7 +39,7 @@ from leadsman.state.records import LARGEST_VALUE_BYTES, CountedTotalsShard, Rewa
 
 
 class CountedTotals:
-    """changed_shards: altered since they were last removed from this set."""
+    """The totals of all pods. changed_shards: altered since they were last removed from this set."""
 
     def __init__(self, restored: Iterable[CountedTotalsShard] = ()) -> None:
         self._pods: dict[str, dict[str, int]] = {}
@@ -58,7 +58,7 @@ class CountedTotals:
         return max(0, total - self._pods.get(uid, {}).get(mark, 0))
 
     def record(self, uid: str, mark: str, total: int) -> None:
-        """All of `total` are counted now."""
+        """Notes that all of `total` are counted."""
         if self.uncounted(uid, mark, total):
             self._pods.setdefault(uid, {})[mark] = total
             self.changed_shards.add(keys.counted_shard(uid))
@@ -160,7 +160,7 @@ def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited
 
 
 def last_container_started_at(pod: Pod) -> float | None:
-    """When the container that was started last began to run, in the kubelet's Unix seconds."""
+    """Returns when the container that was started last began to run, in the kubelet's Unix seconds."""
     running = (each.state.running for each in pod.status.container_statuses)
     return max((each.started_at.timestamp() for each in running if each and each.started_at), default=None)
 

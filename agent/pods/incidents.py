@@ -65,7 +65,7 @@ def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
 
 
 def run_seconds(pod: Pod) -> float | None:
-    """From the first container's start to the last one's end, on the kubelet's clock; None unless the pod succeeded."""
+    """Returns the time from the first start to the last end, on the kubelet's clock; None unless the pod succeeded."""
     over = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
     began = [end.started_at for end in over if end.started_at]
     finished = [end.finished_at for end in over if end.finished_at]
@@ -96,7 +96,7 @@ def exit_count(container: ContainerStatus) -> int:
 
 
 def last_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
-    """How the last run ended; None when none has ended, or when the kubelet no longer knows."""
+    """Returns how the last run ended; None when none has ended, or when the kubelet no longer knows."""
     return _current_exit(container) or container.last_state.terminated
 
 
@@ -170,7 +170,7 @@ def container_exit_cause(
 
 
 def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
-    """Why the pod does not start, by its newest Event that says so, else by a waiting container, else START_STUCK."""
+    """Says why the pod does not start, by its newest Event that tells, else a waiting container, else START_STUCK."""
     newest = sorted(events, key=last_seen_at, reverse=True)
     waiting = (each.state.waiting for each in all_containers(pod) if each.state.waiting)
     verdicts = (*map(_event_cause, newest), *map(_waiting_cause, waiting), IncidentCause.START_STUCK)
@@ -178,7 +178,7 @@ def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
 
 
 def last_seen_at(event: Event) -> datetime:
-    """When the Event was last seen; a time long past when it carries none."""
+    """Returns when the Event was last seen; a time long past when it carries none."""
     return event.last_seen or event.metadata.creation_timestamp or _LONG_AGO
 
 

@@ -92,7 +92,7 @@ class EventLookup:
 
 
 class PodSettings(Struct, frozen=True):
-    """How this node's pods are followed.
+    """The settings of following this node's pods.
 
     api: where pods are listed and watched.
     limits: of the ledger.

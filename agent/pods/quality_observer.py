@@ -95,7 +95,7 @@ def value_between(before: tuple[float, float | None] | None, after: tuple[float,
 
 
 def _values(selector: SeriesSelector, page: str) -> list[float]:
-    """Of the samples that it selects, those that are numbers: neither NaN nor an infinity is a value."""
+    """Returns those of the selected samples that are numbers: neither NaN nor an infinity is a value."""
     values = []
     for line in page.splitlines():
         sample = _SAMPLE.fullmatch(line) if line.startswith(selector.name) else None
@@ -216,7 +216,7 @@ class RewardPlugin:
         self._late: asyncio.Future[dict[str, float]] | None = None
 
     async def observe(self, pod: Pod) -> Mapping[str, float]:
-        """Its costs; none while it rests, or when it fails."""
+        """Returns the pod's costs by the plugin; none while it rests, or when it fails."""
         is_running = self._late is not None and not self._late.done()
         if self._quarantine and not is_over(self._quarantine, self._clock(), is_running):
             return {}

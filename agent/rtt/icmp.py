@@ -35,7 +35,7 @@ class DualTimestamp(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Monotonic seconds."""
+        """Returns monotonic seconds."""
         return self.monotonic_ns / 1e9
 
 
@@ -118,7 +118,7 @@ def strip_ipv4_header(data: bytes) -> bytes:
 
 
 def checksum(message: bytes) -> int:
-    """RFC 1071: the one's complement of the one's complement sum of 16-bit words, of a message as long as ours."""
+    """Computes the one's complement of the one's complement sum of the message's 16-bit words (RFC 1071)."""
     total: int = sum(_WORDS.unpack(message))
     while total > 0xFFFF:
         total = (total >> 16) + (total & 0xFFFF)
@@ -158,7 +158,7 @@ class IcmpRefused(Exception):
 
 
 class SendResult(Enum):
-    """What became of a probe at sending."""
+    """The outcome of sending a probe."""
 
     IN_FLIGHT = "under_way"
     UNREACHABLE = "unreachable"
@@ -168,7 +168,7 @@ class SendResult(Enum):
 
 
 class Datagram(NamedTuple):
-    """message: from the ICMP header on. source: numeric address. wall_ns: CLOCK_REALTIME at the kernel's receiving."""
+    """A received packet, from the ICMP header on. wall_ns: CLOCK_REALTIME when the kernel received it."""
 
     message: bytes
     source: str
@@ -202,7 +202,7 @@ class EchoSocket:
         return SendResult.IN_FLIGHT
 
     def drain(self) -> Iterator[Datagram]:
-        """What has arrived, at most 1,024 messages. Unstamped ones are passed over; an error is not repeated."""
+        """Yields what has arrived, at most 1,024 messages. Unstamped ones are passed over; an error is not repeated."""
         for _ in range(_MAX_BATCH):
             try:
                 data, ancillary, _flags, source = self._socket.recvmsg(_LARGEST_DATAGRAM, _ANCILLARY_BYTES)
@@ -274,7 +274,7 @@ def _how_to_allow() -> str:
 
 
 class Endpoint(NamedTuple):
-    """Where a peer is probed."""
+    """An address at which a peer is probed."""
 
     version: IpVersion
     address: SocketAddress

@@ -108,7 +108,7 @@ class RttHistogram:
         self.sum_seconds += seconds
 
     def cumulative_buckets(self) -> list[tuple[str, float]]:
-        """Prometheus' shape: (upper bound, number of values up to it), the last bound +Inf."""
+        """Returns the buckets in Prometheus' form: (upper bound, number of values up to it), the last bound +Inf."""
         total, rows = 0, []
         for bound, count in zip((*(f"{b:g}" for b in BUCKET_BOUNDS_SECONDS), "+Inf"), self._counts, strict=True):
             total += count
@@ -168,12 +168,12 @@ class LocalFaultDetector:
         return self._last_fault
 
     def was_fault(self, sent: float) -> bool:
-        """Whether monotonic seconds `sent` are of the last local fault: what was lost then says nothing of a peer."""
+        """Tells whether `sent` falls into the last local fault, whose losses say nothing of a peer."""
         return self._last_fault is not None and self._last_fault[0] < sent < self._last_fault[1]
 
     @property
     def losses_valid_until(self) -> float:
-        """Monotonic seconds. Losses of probes sent later are not evidence yet."""
+        """Returns monotonic seconds. Losses of probes sent later are not evidence yet."""
         return self._since if self._comparable and self._since is not None else math.inf
 
     def fault(self, now: float) -> str | None:
@@ -380,7 +380,7 @@ class PeerStats:
         return {name: latency for name, latency in windows.items() if latency.sent}
 
     def reachability(self, now: float) -> Reachability:
-        """Which peers answer, at monotonic `now`. One that has neither answered nor lost three probes is absent."""
+        """Tells which peers answer at monotonic `now`. One that neither answered nor lost three probes is absent."""
         ended = {name: target for name, target in self.targets.items() if target.answers or target.is_silent}
         return Reachability(
             losses={name: target.consecutive_losses for name, target in ended.items()},

@@ -61,7 +61,7 @@ _UNSENT_ERRNOS = {
 
 
 async def handshake(endpoint: Endpoint, port: int, timeout_seconds: float) -> ProbeResult | None:
-    """Probes once; None when this host could not send (no descriptors, buffers or ports; a firewall rule)."""
+    """Shakes hands once; None when this host could not send (no descriptors, buffers or ports; a firewall rule)."""
     try:
         sock = socket.socket(FAMILY_BY_VERSION[endpoint.version], socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     except OSError:

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
-from statistics import mean
 
 import pytest
 from hypothesis import given
@@ -51,13 +50,6 @@ def test_in_a_day_of_5760_readings_the_lease_is_granted_anew_ten_times_at_most(n
     for agent in range(3):
         leases = [timing_for_nodes(ReportTiming(), held).lease_seconds for held in day(nodes, Random(agent))]
         assert sum(one != other for one, other in pairwise(leases[SETTLED:])) <= 10
-
-
-@pytest.mark.parametrize("nodes", [1000, 5000])
-def test_what_is_assumed_in_the_long_run_errs_to_the_side_of_the_budgets(nodes: int) -> None:
-    held = [list(day(nodes, Random(agent)))[-1] for agent in range(10)]
-    assert all(nodes * 0.95 <= each <= nodes * 1.45 for each in held)
-    assert mean(held) >= nodes * 1.05
 
 
 @given(st.integers(1, 24), st.integers(1, 200_000), st.floats(100, 1e6))

@@ -57,16 +57,6 @@ async def test_a_thousand_targets_are_measured_in_one_round(icmp) -> None:
     assert received >= 0.99 * sent
 
 
-async def test_peers_come_and_go_while_it_runs(icmp) -> None:
-    prober = Prober(FAST)
-    async with running(prober):
-        prober.set_peers([ONE])
-        await until(lambda: set(known(prober)) == {"one"})
-        prober.set_peers([TWO])
-        assert known(prober) == {}
-        await until(lambda: set(known(prober)) == {"two"})
-
-
 async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])

@@ -56,10 +56,6 @@ def test_a_pair_measured_in_one_direction_may_be_as_far_off_as_the_other_directi
     assert np.exp(found.high) == pytest.approx(np.full(109, slower[-5]), rel=1e-4)
 
 
-def test_of_pairs_measured_in_one_direction_nothing_is_known_without_pairs_measured_in_both_now() -> None:
-    assert np.isinf(former_pairs([one_way(50, 1).union(one_way(50, 2))], one_way(50, 1)).high).all()
-
-
 @given(
     then_ms=hypothesis_numpy.arrays(float, 30, elements=st.floats(0.1, 1_000)),
     now_ms=hypothesis_numpy.arrays(float, 30, elements=st.floats(0.1, 1_000)),
