@@ -24,9 +24,6 @@ from leadsman.plugin_loading import installed_plugins
 from leadsman.runtime.process import run_until_stopped
 from leadsman.state.report_timing import ReportTiming
 
-POD_MODES = one_of("auto", "on", "off")
-
-
 PROBING: Fields = {
     "mode": ("probe", "probe method: auto, icmp or tcp (default {default}: ICMP, and TCP where ICMP is blocked)"),
     "interval_seconds": ("probe-interval-seconds", "time between probes to one peer"),
@@ -107,7 +104,7 @@ def pod_options(add: Options) -> None:
         "pods",
         "follow this node's pods: auto, on or off (default {default}: when an API server is configured)",
         "auto",
-        POD_MODES,
+        one_of("auto", "on", "off"),
         metavar="MODE",
     )
     add.fields(LedgerLimits(), LEDGER)

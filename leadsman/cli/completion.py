@@ -65,5 +65,5 @@ def _say_what_values_are(parser: argparse.ArgumentParser) -> None:
                 _say_what_values_are(each)
         elif isinstance(action.type, OneOf):
             action.completer = ChoicesCompleter(dict.fromkeys(action.type.allowed, ""))
-        elif action.metavar in ("FILE", "DIR", "PATH"):
+        elif action.metavar in ("FILE", "DIR"):
             action.completer = FilesCompleter()

@@ -152,15 +152,11 @@ class KubeApiServer:
         self._wait_until_ready()
 
     def stop(self) -> None:
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_WITHIN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_WITHIN_SECONDS)
+        self.kill()
 
     def kill(self) -> None:
         """Sends SIGKILL; `start` brings the same API server back."""

@@ -26,7 +26,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong without the usage, which may be long; what was given may be a URL with credentials."""
-        self.exit(2, hide_credentials(f"{self.prog}: {message}; see {self.prog} --help\n"))
+        self.exit(2, hide_credentials(f"{self.prog}: {message} (see {self.prog} --help)\n"))
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:

@@ -29,7 +29,7 @@ def test_an_error_is_said_alone_with_where_to_read_on(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         main(["plan", "drain", "n1", "--xyz"])
     said = capsys.readouterr().err
-    assert said == "leadsman plan drain: unrecognized arguments: --xyz; see leadsman plan drain --help\n"
+    assert said == "leadsman plan drain: unrecognized arguments: --xyz (see leadsman plan drain --help)\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["help"], ["--help"]])
