@@ -41,11 +41,7 @@ def openapi_document() -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Leadsman", "version": VERSION, "summary": "What the extender sees and decides."},
         "paths": paths,
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
-        "security": [{"token": []}, {}],
+        "components": {"schemas": components},
     }
 
 

@@ -29,6 +29,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess as StoreAccess
 from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.etcd import free_ports
 from tests.controller.followed import tools
 from tests.testbed.scripted_api_server import FakeApiServer
@@ -181,13 +182,7 @@ def labels(api: FakeApiServer) -> Callable[[str], dict[str, str]]:
     """labels("n1"): what the API server holds of ours on a node."""
 
     def of(name: str) -> dict[str, str]:
-        found = api.objects.get(_node(name))["metadata"].get("labels") or {}
+        found = api.objects.get(parse_path(NODES.path("", name)))["metadata"].get("labels") or {}
         return {key: value for key, value in found.items() if key != "kubernetes.io/hostname"}
 
     return of
-
-
-def _node(name: str) -> Any:
-    from leadsman.testbed.api_objects import parse_path
-
-    return parse_path(f"/api/v1/nodes/{name}")

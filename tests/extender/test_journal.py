@@ -43,12 +43,6 @@ def test_filter_and_prioritize_of_a_pod_are_one_decision_until_it_is_filtered_ag
     assert (len(journal), journal.get("ns", "p").score_result) == (1, None)
 
 
-def test_scores_never_join_the_decision_on_another_pod_of_that_name(journal):
-    journal.record_filter(pod(uid="old"), NODES, JUDGED, facts())
-    journal.record_prioritize(pod(uid="new"), ("a",), RANKED, facts())
-    assert journal.get("ns", "p").filter_result is None
-
-
 def test_the_newest_come_first_and_the_oldest_go_and_a_pod_decided_again_is_new_again(journal):
     for name in "abcdb":
         journal.record_filter(pod(name), NODES, JUDGED, facts())

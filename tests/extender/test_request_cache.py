@@ -2,10 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,16 +16,6 @@ POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 
 def body(names: Any, **fields: Any) -> bytes:
     return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names} | fields).encode()
-
-
-@pytest.mark.parametrize("nodes", [3, 100, 1000, 5000])
-def test_what_kube_scheduler_asks_after_a_filter_call_that_refused_nothing_is_not_decoded_again(
-    captured: Callable[[str], bytes], nodes: int
-) -> None:
-    """The two bodies are the same bytes."""
-    reader = CachedArgsReader()
-    asked = reader.read_args(bytearray(captured(f"names-{nodes}-filter")))
-    assert reader.read_args(bytearray(captured(f"names-{nodes}-prioritize"))) is asked
 
 
 @given(st.lists(st.sampled_from("abcdef"), min_size=1), st.randoms())

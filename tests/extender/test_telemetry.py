@@ -50,13 +50,6 @@ async def test_filter_and_prioritize_follow_the_policy(starts: Any, body: Any) -
         assert scores == [{"Host": "b", "Score": 1}, {"Host": "c", "Score": 10}]
 
 
-async def test_a_pod_whose_policy_is_missing_passes_everywhere_and_is_counted(starts: Any, body: Any) -> None:
-    async with starts(telemetry=telemetry({"a": "99"}, namespace="another")) as extender:
-        assert (await extender.asked("/scheduler/filter", body("a", "b")))["NodeNames"] == ["a", "b"]
-        assert len({each["Score"] for each in await extender.asked("/scheduler/prioritize", body("a", "b"))}) == 1
-        assert extender.count(GONE) == 1
-
-
 @pytest.mark.parametrize(
     "body",
     [{"Pod": None, "NodeNames": ["a"]}, {"Pod": {"metadata": {"name": "p"}}, "Nodes": None, "NodeNames": None}, {}],

@@ -87,7 +87,7 @@ export function follow(changed, connected) {
     stream.addEventListener("error", () => {
       missed = true;
       connected(false);
-      // What was refused, as while the API server does not say whose a token is, no browser asks for again by itself.
+      // What was refused, as where too many streams are open, no browser asks for again by itself.
       if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 30000);
     });
   };

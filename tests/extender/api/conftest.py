@@ -1,13 +1,10 @@
 """The API on real sockets, over the invented cluster of the page server with its state in memory."""
 
-import logging
 import random
-import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -24,24 +21,13 @@ from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
+from tests.extender.conftest import Fixed
 from tests.page_server import PUSH_SECONDS, InventedCluster
-from tests.testbed.certificates import CertificateAuthority
-
-NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
-
-
-class Fixed(Struct):
-    """A source that stands still."""
-
-    current: Any
-    problem: ProblemLog = NO_PROBLEM
-
 
 NOW = 1_000.0
 """Monotonic seconds at which these clusters stand still."""
@@ -153,24 +139,3 @@ async def started(nodes: int = 10, lost: Collection[tuple[str, str]] | None = No
             yield Api(session, live, cluster, measured)
     finally:
         workers.close()
-
-
-class Files(Struct):
-    """A certificate for 127.0.0.1 with its key, the CA's certificate, and what a client trusts."""
-
-    certificate: Path
-    key: Path
-    ca: Path
-    client: ssl.SSLContext
-
-
-def certified(folder: Path) -> Files:
-    authority = CertificateAuthority()
-    ca = folder / "ca.crt"
-    ca.write_text(authority.pem)
-    return Files(*authority.issue("127.0.0.1").write(folder, "server"), ca, ssl.create_default_context(cafile=ca))
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    return certified(tmp_path)

@@ -145,13 +145,6 @@ async def test_a_node_that_others_contradict_says_so_in_the_same_words_everywher
     assert not any("edge-e-0006" in each for each in problems)
 
 
-async def test_measure_asks_for_the_pair(api: Api) -> None:
-    assert (await api.post("/measure", BODIES["/measure"]))[0] == 202
-    assert api.measured == [("edge-a-0000", "edge-a-0001")]
-    status, body = await api.post("/measure", {"source": "edge-a-0000", "target": "nobody"})
-    assert (status, body["error"]["field"]) == (404, "target")
-
-
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
 async def test_a_request_for_another_host_is_refused(api: Api, host: str) -> None:
     status, body = await api.get("/overview", Host=host)

@@ -32,14 +32,6 @@ def table(cluster: InventedCluster) -> DelayTable:
     return delay_table(invented_snapshot(cluster), NOW)
 
 
-def test_zones_are_the_groups_where_every_node_has_one() -> None:
-    grouping = group_by_zone(["b", "a", "b"])
-    assert grouping is not None
-    assert grouping.ids == ("a", "b")
-    assert grouping.group_of.tolist() == [1, 0, 1]
-    assert grouping.order.tolist() == [1, 0, 2]
-
-
 def test_groups_by_delay_hold_nodes_that_are_near_each_other() -> None:
     place = np.array([0.0, 1.0, 2.0, 3.0, 100.0, 101.0, 102.0, 103.0, 400.0, 401.0, 402.0, 403.0])
     grouping = group_by_delay([f"n{at}" for at in range(12)], ["z"] * 12, lambda at: np.abs(place - place[at]))

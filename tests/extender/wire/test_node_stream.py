@@ -127,12 +127,6 @@ def test_a_node_without_an_end_is_not_searched_for_ever(monkeypatch: pytest.Monk
     assert isinstance(streamed(body_of(A[:-1] + b',"n":"%b"}' % (b"x" * 2_000), B), known_nodes(), [1_500]), NodeStream)
 
 
-def test_nodes_beyond_the_limit_are_left_to_the_decoder_that_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "MAX_NODES", 2)
-    assert isinstance(streamed(body_of(A, B), known_nodes()), ExtenderArgs)
-    assert isinstance(streamed(body_of(A, B, C), known_nodes()), NodeStream)
-
-
 def test_known_nodes_have_a_limit_and_what_has_no_room_is_read_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "MAX_KNOWN_BYTES", 2 * (len(A) + candidates.KNOWN_NODE_BYTES))
     known = known_nodes()

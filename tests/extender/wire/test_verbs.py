@@ -29,12 +29,6 @@ def test_keys_are_read_in_any_spelling_that_go_would_read(keys) -> None:
     assert read_args(body(**{keys[0]: POD, keys[1]: ["a"]})).node_names == ("a",)
 
 
-def test_a_node_item_given_twice_is_the_first() -> None:
-    items = [{"metadata": {"name": "a"}, "n": 1}, {"metadata": {"name": "a"}, "n": 2}]
-    asked = read_args(body(Pod=POD, Nodes={"items": items}))
-    assert [json.loads(bytes(item))["n"] for item in (asked.raw_nodes or {}).values()] == [1]
-
-
 @pytest.mark.parametrize(
     ("data", "words"),
     [

@@ -35,13 +35,6 @@ async def test_a_check_that_is_not_good_is_unavailable_and_says_why(health: Heal
         assert await get(port, "/readyz") == response
 
 
-async def test_a_start_that_takes_too_long_is_over_and_says_what_is_missing() -> None:
-    unready = Health(False, "etcd does not answer")
-    app = create_ops_app(create_registry(), lambda: Health(True), lambda: unready, startup_seconds=0.0)
-    async with serve(app, "127.0.0.1", 0) as port:
-        assert await get(port, "/startupz") == (200, "etcd does not answer\n")
-
-
 async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection(
     until: "Until", monkeypatch: pytest.MonkeyPatch
 ) -> None:

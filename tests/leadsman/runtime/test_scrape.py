@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from prometheus_client import generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.runtime.scrape import create_registry
 
@@ -19,9 +19,3 @@ def test_what_a_source_has_dropped_is_gone_from_the_next_scrape() -> None:
     assert 'peer="a"' in generate_latest(registry).decode()
     peers.remove("a")
     assert 'peer="a"' not in generate_latest(registry).decode()
-
-
-def test_a_counter_has_its_total_and_no_time_of_creation_that_nobody_knows() -> None:
-    page = generate_latest(create_registry(lambda: [CounterMetricFamily("probes", "Probes sent.", 3)])).decode()
-    assert "\nprobes_total 3.0\n" in page
-    assert "probes_created" not in page
