@@ -62,7 +62,7 @@ def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]
 
 
 def eviction_body(action: EvictPod) -> dict[str, Any]:
-    """Of policy/v1. Conflict when the pod of this name is another one by now."""
+    """An eviction of policy/v1. Conflict when the pod of this name is another one by now."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",

@@ -217,7 +217,7 @@ class ControllerParts:
         ]
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields the metrics of every part."""
         yield from self.followed_sources.families()
         yield from self.plugins.families()
         for keeper in self.keepers:

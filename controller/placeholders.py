@@ -155,7 +155,7 @@ def resize_body(requests: Resources) -> dict[str, Any]:
 
 
 def resource_list(requests: Resources) -> Mapping[str, str]:
-    """As the API has it. The pod's own slot is not a request."""
+    """Returns the requests as the API has them. The pod's own slot is not a request."""
     named = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
     return {**named, **{name: str(amount) for name, amount in requests.extended.items()}}
 

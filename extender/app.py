@@ -161,7 +161,7 @@ progress for 600 s has failed (progressDeadlineSeconds)."""
 
 
 class Readiness:
-    """Whether this replica is ready, for /readyz.
+    """Decides whether this replica is ready, for /readyz.
 
     sources: what is shown of it → the source.
     started_at: monotonic seconds.

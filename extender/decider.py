@@ -328,7 +328,7 @@ def _verb_problem(verb: str) -> ProblemLog:
 
 
 class DecisionFault(Struct, frozen=True):
-    """Why there is no decision.
+    """Says why there is no decision.
 
     reason: the metric's label value.
     message: the same for a reader, as the refusal reason.

@@ -135,7 +135,7 @@ class Journal:
         return self._entries.get((namespace, name))
 
     def newest(self, limit: int) -> Sequence[JournalEntry]:
-        """At most `limit` entries, the newest first."""
+        """Returns at most `limit` entries, the newest first."""
         return list(self._entries.values())[: -limit - 1 : -1]
 
     def _put(self, entry: JournalEntry) -> None:

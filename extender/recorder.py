@@ -87,7 +87,7 @@ class Recorder:
         self._thread.join(CLOSE_SECONDS)
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields the metrics of the recording."""
         yield GaugeMetricFamily(
             "leadsman_recording_active",
             "1 while requests are recorded, 0 after the recording had to stop: the log says why.",
@@ -121,7 +121,7 @@ class Recorder:
             self._ring.close()
 
     def write_waiting(self) -> None:
-        """Until none waits, or a decision is being made; the next prioritize call wakes the thread again."""
+        """Writes until none waits, or a decision is being made; the next prioritize call wakes the thread again."""
         while self._waiting and (self._is_late() or not self._is_busy()):
             self._write(self._waiting.popleft())
         if not self._waiting:

@@ -37,7 +37,7 @@ class Abandoned(Exception):
 
 
 class WorkerPool:
-    """At most `max_workers` threads. Use from one event loop; close at the end.
+    """Runs jobs on at most `max_workers` threads. Use from one event loop; close at the end.
 
     max_running: jobs within their deadline that run at once.
     overdue: threads that still work on a result that is past its deadline.

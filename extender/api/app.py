@@ -36,7 +36,7 @@ def create_api_app(live: LiveState) -> web.Application:
         return await handler(request)
 
     async def page(request: web.Request) -> web.StreamResponse:
-        """From the first time on the delay history is kept that the page shows."""
+        """Serves the page, and has the delay history kept from the first time on."""
         live.keep_history()
         return await _response(request, "text/html; charset=utf-8", document(), page_headers)
 

@@ -60,7 +60,7 @@ class DelayTable(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def node_jitters(self) -> Floats:
-        """As node_medians."""
+        """The median jitter that each node measured; NaN: none."""
         return grouped_median(self.source, self.jitter_ms, len(self.names))
 
 
@@ -95,7 +95,7 @@ def grouped_median(group: Indices, values: Floats, groups: int) -> Floats:
 
 
 def grouped_quantiles(group: Indices, values: Floats, groups: int, quantiles: tuple[float, ...]) -> list[Floats]:
-    """For each quantile an array by group, NaN where the group has no value. Interpolated linearly."""
+    """Returns for each quantile an array by group, NaN where the group has no value. Interpolated linearly."""
     known = ~np.isnan(values)
     order = np.lexsort((values[known], group[known]))
     ordered, counts = values[known][order], np.bincount(group[known], minlength=groups)
@@ -247,7 +247,7 @@ class GroupMatrix(Struct, frozen=True, eq=False):
 
 
 def group_matrix(table: DelayTable, grouping: NodeGrouping) -> GroupMatrix:
-    """Of the measured pairs alone."""
+    """Makes the matrix of the measured pairs alone."""
     groups = len(grouping.ids)
     cell = _cells(table, grouping)
     median, low, high = (
@@ -273,8 +273,8 @@ def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix,
 
 
 def node_excess_ms(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix) -> Floats:
-    """By how much each node is farther from the others than its group is: the median over its windows, in both
-    directions, of the difference to the median of the two groups. NaN with fewer than MIN_WINDOWS."""
+    """Tells by how much each node is farther from the others than its group is: the median over its windows,
+    both ways, of the difference to the median of the two groups. NaN with fewer than MIN_WINDOWS."""
     excess = table.rtt_ms - matrix.median_ms.ravel()[_cells(table, grouping)]
     ends = np.concatenate([table.source, table.target])
     both = np.concatenate([excess, excess])

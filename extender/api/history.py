@@ -98,7 +98,7 @@ LEAST_SHARE = 0.1
 
 
 def node_shifts_ms(one: Indices, other: Indices, change_ms: Floats, nodes: int) -> Floats:
-    """By how much each node moved away from all others; NaN with fewer than MIN_PAIRS pairs.
+    """Tells by how much each node moved away from all others; NaN with fewer than MIN_PAIRS pairs.
 
     change_ms: of the pairs (one[k], other[k]), NaN where either moment has no value.
     """
@@ -187,14 +187,14 @@ class DelayHistory:
         return [] if number is None else [_value(each.at, each.median_ms(number)) for each in self._moments]
 
     def of_pair(self, one: str, other: str) -> list[Moment]:
-        """The slower direction at each moment."""
+        """Returns the round trip of the slower direction at each moment."""
         a, b = self._names.get(one), self._names.get(other)
         if a is None or b is None:
             return []
         return [_value(each.at, float(np.fmax(each.between(a, b), each.between(b, a)))) for each in self._moments]
 
     def _find_shifts(self) -> tuple[Sequence[NodeShift], Collection[str]]:
-        """Against the oldest minute; where too few pairs of a node were measured then, against one half as old."""
+        """Compares now with the oldest minute; a node with too few pairs then is compared with one half as old."""
         *earlier, newest = self._moments
         if not earlier:
             return (), frozenset()

@@ -71,7 +71,7 @@ class ApiSources(Struct, frozen=True):
         return [CertificateDays(name, round((at - now) / 86_400, 2)) for name, at in sorted(expires_at.items())]
 
     def wall_time(self, moment: float) -> float:
-        """Unix seconds of a moment of the inputs' clock."""
+        """Turns a moment of the inputs' clock into Unix seconds."""
         return self.wall_clock() - self.inputs.clock() + moment
 
 
@@ -177,7 +177,7 @@ class LiveState:
             raise RequestError(503, str(error)) from error
 
     async def run(self) -> None:
-        """Until cancelled. A minute of the history that cannot be made is left out and logged."""
+        """Keeps the history until cancelled. A minute of the history that cannot be made is left out and logged."""
         while True:
             if self.sources.inputs.clock() >= self._next_minute:
                 self._next_minute += MINUTE_SECONDS
@@ -201,7 +201,7 @@ class LiveState:
             self._problem.clear()
 
     def rates(self) -> DecisionRates:
-        """Of the last minute; what was refused: by the decisions that are kept."""
+        """Counts the decisions of the last minute, and what those that are kept refused."""
         sources, refused = self.sources, Counter[str]()
         entries = sources.journal.newest(MAX_PODS)
         for entry in entries:
@@ -222,7 +222,7 @@ class LiveState:
         )
 
     def waiting(self) -> WaitingPods:
-        """By this replica's attempts."""
+        """Tells which pods wait by this replica's attempts."""
         now = self.sources.inputs.clock()
         waiting = self.sources.journal.waiting(now)
         longest = min(waiting, key=lambda pod: pod.since, default=None)

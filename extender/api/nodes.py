@@ -219,7 +219,7 @@ def _reported(state: NodeState, now: float) -> ReportedNode:
 
 
 def number_or_none(values: Floats) -> list[float | None]:
-    """For JSON: NaN is None; rounded to a microsecond."""
+    """Makes numbers for JSON: NaN is None, and a value is rounded to a microsecond."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
 
 

@@ -28,7 +28,7 @@ _WHOLE_NUMBERS = ("limit", "row_offset", "column_offset", "rows", "columns")
 
 
 def openapi_document() -> dict[str, Any]:
-    """As plain data."""
+    """Makes the document as plain data."""
     bodies = [route.takes for route in ROUTES if route.takes]
     types = [ErrorBody, ChangeEvent, *(route.returns for route in ROUTES), *bodies]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)

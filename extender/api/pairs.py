@@ -78,7 +78,7 @@ class PairDelays(Struct, frozen=True):
 
 
 class NodeWithin(Struct, frozen=True):
-    """How one node stands to a bound. basis: "measured", "estimate" or "unknown". reason: why it does not pass."""
+    """Says how one node stands to a bound. basis: "measured", "estimate" or "unknown". reason: why it does not pass."""
 
     name: str
     rtt_ms: float | None

@@ -16,12 +16,12 @@ from leadsman.runtime.token_bucket import TokenBucket
 
 
 def iso(at: float) -> str:
-    """As 2026-01-31T14:02:00Z. at: Unix seconds."""
+    """Writes a moment as 2026-01-31T14:02:00Z. at: Unix seconds."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def time_of_day(at: float) -> str:
-    """As "14:02 UTC"."""
+    """Writes a moment as "14:02 UTC"."""
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
 
 
@@ -44,7 +44,7 @@ class ListPage(Struct, Generic[T], frozen=True):
 
 
 class ErrorDetail(Struct, frozen=True):
-    """Why a request was refused.
+    """Says why a request was refused.
 
     field: the parameter, header or field of the body; "" when it is none of these.
     value: what was given, shortened.

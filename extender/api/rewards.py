@@ -16,7 +16,7 @@ from leadsman.state.snapshot import AgedReward
 
 
 class RewardCell(Struct, frozen=True):
-    """How pods of one type fared on one node.
+    """Says how pods of one type fared on one node.
 
     value: 0..1, what the score uses.
     reward_ratio: expected success, between lower_ratio and upper_ratio.

@@ -39,7 +39,7 @@ class TableEstimates(Struct, frozen=True, eq=False):
     place: Indices
 
     def between(self, one: Indices, other: Indices) -> EstimateTable:
-        """Of the pairs (one[k], other[k]); NaN and source -1 where there is none."""
+        """Estimates the pairs (one[k], other[k]); NaN and source -1 where there is none."""
         nothing = [np.full(len(one), np.nan) for _ in range(3)]
         table = EstimateTable(nothing[0], nothing[1], nothing[2], np.full(len(one), -1))
         if self.fitted is None or not len(one):
@@ -52,7 +52,7 @@ class TableEstimates(Struct, frozen=True, eq=False):
         return table
 
     def distances(self, node: int) -> Floats:
-        """From one node to all."""
+        """Estimates the round trips from one node to all."""
         every = np.arange(len(self.place))
         return self.between(np.full_like(every, node), every).rtt_ms
 
@@ -79,7 +79,7 @@ def table_estimates(names: Sequence[str], fitted: FittedEstimates | None) -> Tab
 
 
 def source_name(number: int) -> str:
-    """Of EstimateTable.source."""
+    """Names a number of EstimateTable.source."""
     return ESTIMATE_SOURCES[number].value
 
 

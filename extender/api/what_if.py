@@ -56,7 +56,7 @@ def pod_json(yaml: str) -> bytes:
 
 
 def pod_json_of(document: object) -> bytes:
-    """As `pod_json`, of a document that is read already. RequestRefused."""
+    """Does what `pod_json` does for a document that is read already. RequestRefused."""
     try:
         return msgspec.json.encode(_with_default_requests(_pod_of(document)))
     except (TypeError, ValueError) as error:

@@ -147,19 +147,19 @@ class PluginHost:
         self._problems: dict[str, ProblemLog] = {}
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
-        """As decide.filter_nodes, and then by the plugins, which all work meanwhile."""
+        """Filters by our own filters, and then by the plugins, which all work meanwhile."""
         candidates = CandidateNodes.of(nodes)
         with self._asking(RemoteFilter, FILTERS_GROUP, pod, candidates, inputs) as remote:
             return filter_nodes(pod, candidates, inputs, (*FILTERS, *remote))
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
-        """As decide.score_nodes, with the plugins, which all work meanwhile."""
+        """Scores by our own scores and by the plugins, which all work meanwhile."""
         candidates = CandidateNodes.of(nodes)
         with self._asking(RemoteScore, SCORES_GROUP, pod, candidates, inputs) as remote:
             return score_nodes(pod, candidates, inputs, (*SCORES, *remote))
 
     def judges_of_plan(self) -> tuple[Filter, Score]:
-        """As `filter_nodes` and `score_nodes`, for all questions of one plan."""
+        """Returns the filter and the score for all questions of one plan."""
         return judges_of_plan([plugin for key in named_plugins(self._policy()) if (plugin := self._plugins.get(key))])
 
     @contextlib.contextmanager

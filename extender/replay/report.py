@@ -103,7 +103,7 @@ class Replay:
 
 
 def format_report(report: Report) -> str:
-    """For a terminal."""
+    """Writes the report for a terminal."""
     judged = f"judged by policy {report.policy}" if report.policy else "judged by the same policy"
     results = [
         [result.replace("_", " "), verb, f"{number:,}"]

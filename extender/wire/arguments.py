@@ -102,7 +102,7 @@ def _present_fields(args: Struct) -> Mapping[str, Any]:
 
 
 def is_null(value: object) -> bool:
-    """Without a copy of what is long."""
+    """Tells whether a value is null, without a copy of what is long."""
     return isinstance(value, Raw) and len(memoryview(value)) == len(_NULL_BYTES) and bytes(value) == _NULL_BYTES
 
 

@@ -54,7 +54,7 @@ def read_node_names(listed: bytes) -> CandidateNodes:
 
 
 def decode_names(listed: bytes) -> Sequence[str]:
-    """As they are listed, a name perhaps twice. BadRequest."""
+    """Returns the names as they are listed, one perhaps twice. BadRequest."""
     if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
         raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
     try:

@@ -42,8 +42,8 @@ _NOT_YET_VALID = 9
 
 
 def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> float:
-    """Unix seconds at which the certificate that `server` shows expires. ValueError when it has expired or is not meant
-    for servers; UsableLater when it is not valid yet."""
+    """Returns the Unix seconds at which the certificate that `server` shows expires. ValueError when it has expired or
+    is not meant for servers; UsableLater when it is not valid yet."""
     client = _client()
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(certificate)
@@ -51,7 +51,7 @@ def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> float
 
 
 def expiry(certificate: Mapping[str, Any]) -> float:
-    """Unix seconds at which a certificate expires. certificate: as ssl.getpeercert() shows it."""
+    """Returns the Unix seconds at which a certificate expires. certificate: as ssl.getpeercert() shows it."""
     return float(ssl.cert_time_to_seconds(certificate["notAfter"]))
 
 
@@ -67,8 +67,8 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
 
 
 def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
-    """Unix seconds at which the last of the CAs expires that the peers must chain to. ValueError when none of them is
-    valid. now: Unix seconds."""
+    """Returns the Unix seconds at which the last of the CAs expires that the peers must chain to. ValueError when none
+    of them is valid. now: Unix seconds."""
     authorities = context.get_ca_certs()
     valid = [expiry(each) for each in authorities if _is_valid(each, now)]
     if not valid:

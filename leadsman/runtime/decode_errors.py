@@ -47,7 +47,7 @@ _MAX_SHOWN = 60
 
 
 def explain_syntax(error: Exception, data: bytes) -> str:
-    """Why bytes are no JSON: the line in place of msgspec's byte, which no editor shows; their end where it names none.
+    """Says why bytes are no JSON: by the line in place of msgspec's byte, which no editor shows, or else by their end.
 
     error: one of UNREADABLE. data: what was decoded.
     """

@@ -169,7 +169,7 @@ class Drain:
         self.over.set()
 
     async def close_connection(self, _: web.Request, response: web.StreamResponse) -> None:
-        """For an application's `on_response_prepare`: the client opens its next connection, to a server that stays."""
+        """Has a client open its next connection to a server that stays. For an application's `on_response_prepare`."""
         if self.has_begun:
             response.headers[hdrs.CONNECTION] = "close"
             response.force_close()

@@ -31,7 +31,7 @@ class IdentityKey:
 
 
 class LruCache(Generic[K, V]):
-    """At most twice `most` values, none of them None."""
+    """Keeps at most twice `most` values, none of them None."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -61,7 +61,7 @@ def gauge(name: str, documentation: str, values: Values, *labels: str) -> Metric
 
 
 def counter(name: str, documentation: str, values: Values, *labels: str) -> Metric:
-    """As `gauge`, a counter."""
+    """A counter: one value, or with labels a value for each of their values."""
     return _family(CounterMetricFamily(name, documentation, labels=labels), values)
 
 

@@ -165,7 +165,7 @@ class _Observed(ssl.SSLObject):
 
 
 def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
-    """Of an ssl.getpeercert(): the subject's common names and its alternative names."""
+    """Returns from an ssl.getpeercert() the subject's common names and its alternative names."""
     common = {value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"}
     return common | {value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAMES}
 

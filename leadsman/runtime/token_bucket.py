@@ -13,7 +13,7 @@ class TokenBucket:
         self._tokens, self._at = self._burst, clock()
 
     async def wait(self) -> None:
-        """Until it is this caller's turn; callers in the order in which they came."""
+        """Waits until it is this caller's turn; callers in the order in which they came."""
         delay = self.reserve()
         if delay > 0:
             await asyncio.sleep(delay)

@@ -9,7 +9,8 @@ from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.runtime.http_server import Health, serve
 from leadsman.state.snapshot import Snapshot
-from tests.extender.api.conftest import Api, Fixed
+from tests.extender.api.conftest import Api
+from tests.extender.conftest import Fixed
 
 
 async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api: Api) -> None:
