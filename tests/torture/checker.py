@@ -27,6 +27,7 @@ from tests.torture.log import (
     NodeWritten,
     Pushed,
     Scraped,
+    Stalled,
     Viewed,
 )
 from tests.torture.pushes import Pushes
@@ -92,6 +93,7 @@ class RunLog:
         self.rows: Sequence[Injected] = self._by_kind[Injected]
         self.crashes: Sequence[Crashed] = self._by_kind[Crashed]
         self.downs: Sequence[Down] = self._by_kind[Down]
+        self.stalls: Sequence[Stalled] = self._by_kind[Stalled]
         self.ends: Sequence[Ended] = self._by_kind[Ended]
         self.peaks: Sequence[MemoryPeak] = self._by_kind[MemoryPeak]
         self.pushes = Pushes(self._by_kind[Pushed])
@@ -104,6 +106,10 @@ class RunLog:
         return any(
             down.process == process and down.at <= until and since <= down.until + CLOCK_SECONDS for down in self.downs
         )
+
+    def stalled(self, since: float, until: float) -> bool:
+        """Whether the run itself stood still meanwhile, so that it could not tell how long others took."""
+        return any(stall.at <= until and since <= stall.until for stall in self.stalls)
 
     def ended(self, process: str, at: float) -> bool:
         """Whether it ended by itself about then, which is a violation of its own."""
@@ -200,9 +206,10 @@ def held_ratio(asked: Sequence[Answered]) -> float:
 
 
 def answers_during(run: RunLog, row: Injected) -> list[Answered]:
-    """Of extenders that were not held down."""
-    during = [one for one in run.answers if row.at <= one.at <= row.until]
-    return [one for one in during if not run.is_down(one.extender, one.at, one.at + one.seconds)]
+    """Of extenders that were not held down, while the run could tell."""
+    during = [(one, one.at + one.seconds) for one in run.answers if row.at <= one.at <= row.until]
+    untold = (run.is_down(one.extender, one.at, end) or run.stalled(one.at, end) for one, end in during)
+    return [one for (one, _), is_untold in zip(during, untold, strict=True) if not is_untold]
 
 
 def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:
@@ -354,8 +361,9 @@ def _total_at(crashes: Sequence[tuple[float, int]], at: float) -> int:
 def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
     """/metrics does no I/O: it answers whatever is away."""
     for one in run.scrapes:
-        late = one.status != 200 or one.seconds > SCRAPE_SECONDS
-        if late and not run.is_down(one.process, one.at, one.at + one.seconds) and not run.ended(one.process, one.at):
+        end = one.at + one.seconds
+        late = one.status != 200 or (one.seconds > SCRAPE_SECONDS and not run.stalled(one.at, end))
+        if late and not run.is_down(one.process, one.at, end) and not run.ended(one.process, one.at):
             yield one.at, f"/metrics of {one.process}: {one.status or 'no answer'} after {one.seconds:.1f} s"
 
 

@@ -133,6 +133,12 @@ class Down(Observation, frozen=True):
     until: float
 
 
+class Stalled(Observation, frozen=True):
+    """The run itself got no CPU until then: what it timed meanwhile says nothing about others."""
+
+    until: float
+
+
 class Ended(Observation, frozen=True):
     """A process that ended by itself."""
 
@@ -191,6 +197,7 @@ Entry = (
     | Attacked
     | Crashed
     | Down
+    | Stalled
     | Ended
     | Injected
     | MemoryPeak

@@ -13,12 +13,13 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.store import Compacted, Deleted, StoredItem, StoreError, Updated
 from tests.torture.cluster import Cluster
-from tests.torture.log import Ended, Pushed, Scraped, Viewed, ViewedNode
+from tests.torture.log import Ended, Pushed, Scraped, Stalled, Viewed, ViewedNode
 from tests.torture.pushes import REWARD_KIND
 from tests.torture.shape import EXTENDERS, NODES
 
 VIEW_SECONDS, SCRAPE_SECONDS, EXIT_SECONDS = 0.5, 2.0, 0.25
 NO_ANSWER_SECONDS = 5.0
+LOOK_SECONDS, STALL_SECONDS = 0.1, 0.25
 
 
 class Recorder:
@@ -38,7 +39,13 @@ class Recorder:
     def loops(self) -> dict[str, Any]:
         views = {f"view {name}": self._watch_view(name) for name in EXTENDERS}
         scrapes = {f"scrape {name}": self._scrape(name) for name in self._cluster.processes}
-        return {"etcd": self._watch_etcd(), "exits": self._watch_exits(), **views, **scrapes}
+        return {
+            "etcd": self._watch_etcd(),
+            "exits": self._watch_exits(),
+            "itself": self._watch_itself(),
+            **views,
+            **scrapes,
+        }
 
     async def _watch_etcd(self) -> None:
         store = EtcdStore(EtcdAccess(tuple(self._cluster.etcd_urls()), call_timeout_seconds=1.0), silence_seconds=2.0)
@@ -104,6 +111,13 @@ class Recorder:
             status, _ = await self._cluster.get(url, NO_ANSWER_SECONDS)
             self._log.append(Scraped(began, name, time.monotonic() - began, status))
             await asyncio.sleep(SCRAPE_SECONDS)
+
+    async def _watch_itself(self) -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(LOOK_SECONDS)
+            if (now := time.monotonic()) - began > LOOK_SECONDS + STALL_SECONDS:
+                self._log.append(Stalled(began, now))
 
     async def _watch_exits(self) -> None:
         """Notes a process that ended by itself, and starts it again as kubelet would. etcd is not ours, and only

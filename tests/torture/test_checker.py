@@ -24,6 +24,7 @@ from tests.torture.log import (
     Pushed,
     Recovery,
     Scraped,
+    Stalled,
     UsedDelay,
     Viewed,
     ViewedNode,
@@ -146,6 +147,11 @@ def test_every_promise_is_broken_by_one_of_these() -> None:
 )
 def test_what_the_run_itself_held_down_owes_nothing(entry: Entry) -> None:
     assert check([*QUIET, Down(41.0, "x", 46.0), entry]) == []
+
+
+def test_what_was_slow_while_the_run_itself_got_no_cpu_is_nobody_s_fault() -> None:
+    late = [answer(at=41.0 + number / 10, seconds=0.6) for number in range(10)]
+    assert check([*QUIET, Stalled(40.9, 43.0), *late, Scraped(41.0, "x", 2.1, 200)]) == []
 
 
 def test_an_extender_that_was_restarted_may_begin_at_an_earlier_revision() -> None:
