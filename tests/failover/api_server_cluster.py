@@ -9,33 +9,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
 import yaml
 
 from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.paper_cluster import CONTROLLER, EXTENDER, MANIFESTS, add_node, install
 
-MANIFESTS = Path(__file__).parents[2] / "daemonset"
 LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")
-CONTROLLER, EXTENDER = (f"system:serviceaccount:leadsman:leadsman-{part}" for part in ("controller", "extender"))
 COMPONENTS = ("controller", "self-healing")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
-COLLECTIONS = {
-    "Namespace": "/api/v1/namespaces",
-    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
-    "ClusterRole": f"{RBAC}/clusterroles",
-    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
-    "Role": f"{RBAC}/namespaces/{{namespace}}/roles",
-    "RoleBinding": f"{RBAC}/namespaces/{{namespace}}/rolebindings",
-}
-"""Of the kinds that are installed; Leadsman's processes are started by hand."""
-
-NODE_MEMORY = "8Gi"
+AMOUNTS = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 
 
 class ApiServerCluster(AgentCluster):
@@ -85,29 +71,17 @@ class ApiServerCluster(AgentCluster):
         )
         self.api_server = f"kube-apiserver {self.kubernetes.call('GET', '/version')['gitVersion']}"
         self.api_flags = ("--kubeconfig", str(self.kubernetes.kubeconfig(CONTROLLER)))
-        for manifest in _manifests():
-            metadata = manifest["metadata"]
-            path = COLLECTIONS[manifest["kind"]].format(namespace=metadata.get("namespace"))
-            self._put(f"{path}/{metadata['name']}", manifest)
-        for name, body in _nodes():
-            self._put(f"/api/v1/nodes/{name}", body)
+        install(self.kubernetes, "base/namespace.yaml", "base/serviceaccounts.yaml", *_manifests())
+        for zone, nodes in ZONES.items():
+            for node in nodes:
+                labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
+                add_node(self.kubernetes, node, AMOUNTS, **labels)
         stack.callback(self._stop_kubelets)
         for node in NODES:
             self.start_kubelet(node)
 
     def _conditions(self, node: str) -> list[dict[str, Any]]:
         return list(self.kubernetes.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", ()))
-
-    def _put(self, path: str, body: Mapping[str, Any]) -> None:
-        """Changes the object, or creates it."""
-        try:
-            self.kubernetes.call("PATCH", path, body)
-        except HTTPError as error:
-            if error.code != 404:
-                raise
-            where, _, name = path.rpartition("/")
-            metadata = {**body.get("metadata", {}), "name": name}
-            self.kubernetes.call("POST", where, {**body, "metadata": metadata})
 
     def _stop_kubelets(self) -> None:
         for node in NODES:
@@ -118,25 +92,9 @@ def _user(node: str) -> str:
     return f"system:node:{node}"
 
 
-def _manifests() -> Iterator[dict[str, Any]]:
-    """What the components install, in an order in which each has its namespace."""
-    files = [MANIFESTS / "base/namespace.yaml", MANIFESTS / "base/serviceaccounts.yaml"]
+def _manifests() -> Iterator[str]:
+    """What the components install."""
     for component in COMPONENTS:
-        folder = MANIFESTS / "components" / component
-        kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
-        files += [folder / resource for resource in kustomization["resources"]]
-    for file in files:
-        for one in yaml.safe_load_all(file.read_text()):
-            if one["kind"] in COLLECTIONS:
-                yield one
-
-
-def _nodes() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name and object of each."""
-    capacity = {"cpu": "8", "memory": NODE_MEMORY, "pods": "110"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-    for zone, nodes in ZONES.items():
-        for node in nodes:
-            labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
-            yield node, {"metadata": {"labels": labels}, "status": status}
+        folder = f"components/{component}"
+        for resource in yaml.safe_load((MANIFESTS / folder / "kustomization.yaml").read_text())["resources"]:
+            yield f"{folder}/{resource}"

@@ -19,9 +19,10 @@ from urllib.request import urlopen
 from leadsman.published.backups import BACKUPS
 from leadsman.published.self_healing import SELF_HEALING
 from leadsman.testbed.etcd import free_ports
-from tests.failover.api_server_cluster import EXTENDER, ApiServerCluster
+from tests.failover.api_server_cluster import ApiServerCluster
 from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.paper_cluster import EXTENDER
 
 REFERENCE, BOUND_MS = "a-0", 30
 """Pods are bounded to this node: zones a and b are within the bound, c is not."""
@@ -64,7 +65,7 @@ class KubernetesCluster(ApiServerCluster):
         resources = {"requests": {"memory": size}}
         filler = {"spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]}}
         path = f"/api/v1/namespaces/{FILLERS}/pods"
-        self._put(f"/api/v1/namespaces/{FILLERS}", {})
+        self.kubernetes.call("POST", "/api/v1/namespaces", {"metadata": {"name": FILLERS}})
         refused = ""
         while not refused:
             name = self.kubernetes.call("POST", path, {"metadata": {"generateName": "filler-"}, **filler})["metadata"][

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.testbed.etcd import Etcd
-from tests.testbed.kube_apiserver import KubeApiServer
+from tests.testbed.paper_cluster import CONTROLLER, EXTENDER
 from tests.whole.devices.device_cluster import DeviceCluster
-from tests.whole.devices.scheduled_cluster import CONTROLLER, EXTENDER, ScheduledCluster
+from tests.whole.devices.scheduled_cluster import ScheduledCluster
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 def scheduled(
     start: "Start", until: "Until", etcd: Etcd, kubernetes_binaries: Path, tmp_path: Path
 ) -> Iterator[ScheduledCluster]:
-    accounts = {EXTENDER: (), CONTROLLER: ()}
-    with ExitStack() as stack:
-        api = stack.enter_context(KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users=accounts))
-        stack.callback(api.kill)  # a stop would wait for the watches of those that still follow it
-        cluster = DeviceCluster(api)
+    with DeviceCluster(kubernetes_binaries, tmp_path, EXTENDER, CONTROLLER) as cluster, ExitStack() as stack:
         cluster.grant_rights()
-        yield ScheduledCluster(stack, start, until, etcd, cluster, kubernetes_binaries)
+        yield ScheduledCluster(stack, start, until, etcd, cluster)

@@ -2,24 +2,19 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
 from msgspec import Struct
 
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman_process import LeadsmanProcess
-from tests.testbed.kube_apiserver import KubeApiServerMissing
-from tests.testbed.kube_scheduler import KubeScheduler
+from tests.testbed.paper_cluster import CONTROLLER, EXTENDER
 from tests.whole.devices.device_cluster import VF, DeviceCluster, Reports
 from tests.whole.devices.extenders_in_turn import ExtendersInTurn
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until
 
-EXTENDER = "system:serviceaccount:leadsman:leadsman-extender"
-CONTROLLER = "system:serviceaccount:leadsman:leadsman-controller"
 NODE = "edge-1"
 
 RETRIED_SECONDS = 240.0
@@ -48,11 +43,9 @@ class Round(Struct, frozen=True):
 class ScheduledCluster:
     """What runs in a test: a node, kube-scheduler, and the extenders that it asks in turn, if any."""
 
-    def __init__(
-        self, stack: ExitStack, start: "Start", until: "Until", etcd: Etcd, cluster: DeviceCluster, binaries: Path
-    ) -> None:
+    def __init__(self, stack: ExitStack, start: "Start", until: "Until", etcd: Etcd, cluster: DeviceCluster) -> None:
         self._stack, self._start, self._until, self._etcd = stack, start, until, etcd
-        self._binaries, self._folder = binaries, cluster.api.folder.parent
+        self._policy = cluster.api.folder.with_name("policy.yaml")
         self._number, self._nodes = 0, 1
         self.cluster = cluster
         self.service: ExtendersInTurn | None = None
@@ -60,13 +53,13 @@ class ScheduledCluster:
     def with_leadsman(self, reported: dict[str, float], nodes: Sequence[str] = (NODE,)) -> ExtendersInTurn:
         """Two extenders and a controller, as docs/devices.md has them installed, and kube-scheduler. reported: of each
         node's links, which may be altered."""
-        (self._folder / "policy.yaml").write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
+        self._policy.write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
         self._nodes = len(nodes)
         self._stack.enter_context(Reports(self._etcd, dict.fromkeys(nodes, reported)))
         self.service = self._stack.enter_context(ExtendersInTurn([self.extender(), self.extender()]))
         controller = self._start("controller", *self._flags(CONTROLLER))
         self._until(lambda: controller.get("/readyz")[0] == 200, "the controller is up", SETTLE_SECONDS)
-        self._schedule([self.service])
+        self.cluster.schedule(self.service.url)
         return self.service
 
     def extender(self) -> LeadsmanProcess:
@@ -79,27 +72,18 @@ class ScheduledCluster:
 
     def _flags(self, account: str) -> list[str]:
         kubeconfig = self.cluster.api.kubeconfig(account)
-        return ["--devices", "--policy", str(self._folder / "policy.yaml"), "--kubeconfig", str(kubeconfig)]
-
-    def _schedule(self, services: list[ExtendersInTurn]) -> None:
-        options = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5, "httpTimeout": "10s"}
-        configured = [{"urlPrefix": each.url, "nodeCacheCapable": True, **options} for each in services]
-        try:
-            one = KubeScheduler(self._binaries, self._folder / "scheduler", self.cluster.api, extenders=configured)
-        except KubeApiServerMissing as missing:
-            pytest.skip(str(missing))
-        self._stack.enter_context(one)
+        return ["--devices", "--policy", str(self._policy), "--kubeconfig", str(kubeconfig)]
 
     def place(self, each: Round) -> int:
         """How many are placed in the end, which must be as many as fit. Pods that the extenders refused were refused
         again since."""
         room = each.room if self.service else each.room_alone
         for number in range(each.pods):
-            self.cluster.pod(f"pod-{self._number}-{number}", each.devices, each.bandwidth)
+            self.cluster.asking_pod(f"pod-{self._number}-{number}", each.devices, each.bandwidth)
         self._number += 1
         try:
             self._until(
-                lambda: len(self.cluster.bound()) >= room and self.cluster.all_tried(),
+                lambda: len(self.cluster.bound()) >= room and not self.cluster.untried(),
                 f"{room} pods are placed",
                 SETTLE_SECONDS,
             )
@@ -112,7 +96,7 @@ class ScheduledCluster:
     def _until_refused_again(self, service: ExtendersInTurn) -> None:
         seen = len(service.filtered)
         self.cluster.annotate(NODE, str(seen))
-        again = lambda: set(self.cluster.waiting()) <= set(service.filtered[seen:])  # noqa: E731
+        again = lambda: {pod["metadata"]["name"] for pod in self.cluster.waiting()} <= set(service.filtered[seen:])  # noqa: E731
         self._until(again, "the pods that wait are refused once more", SETTLE_SECONDS)
 
     def clear(self) -> None:

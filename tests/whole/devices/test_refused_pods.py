@@ -23,7 +23,7 @@ def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
     scheduled.cluster.node(NODE, {VF: 8})
     reported = link(1)
     scheduled.with_leadsman(reported)
-    scheduled.cluster.pod("large", {VF: 1}, "2Gbit")
+    scheduled.cluster.asking_pod("large", {VF: 1}, "2Gbit")
     refused = "the node's link has not the bandwidth left"
     until(
         lambda: any(refused in reason for reason in scheduled.cluster.reasons()), "the pod is refused", SETTLE_SECONDS
@@ -35,7 +35,7 @@ def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
 def test_a_value_that_cannot_be_read_is_told_to_the_user(scheduled: ScheduledCluster, until: "Until") -> None:
     scheduled.cluster.node(NODE, {VF: 8})
     scheduled.with_leadsman(link(10))
-    scheduled.cluster.pod("bad", {VF: 1}, "2GB")
+    scheduled.cluster.asking_pod("bad", {VF: 1}, "2GB")
     events = "/api/v1/namespaces/default/events?fieldSelector=reason=FailedScheduling"
     problem = "annotation leadsman.dev/bandwidth is '2GB'; it must be a number and a unit of bit/s"
     items = lambda: scheduled.cluster.api.call("GET", events)["items"]  # noqa: E731
