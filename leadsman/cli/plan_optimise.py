@@ -15,10 +15,9 @@ from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_w
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, Score, greedy_choices, score
-from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
+from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import (
     OptimisedPlan,
-    PlanReport,
     as_json,
     as_text,
     broken,
@@ -69,8 +68,9 @@ def main(args: argparse.Namespace) -> int:
         found = _found(modelled.problem, start, greedy, args, args.seconds - 2 * (time.monotonic() - began), say)
         say("checks the plan")
         plan = plan_of_choices(modelled, found.choices)
-        if wrong := _wrong(plan, modelled, settings):
-            raise RuntimeError(f"the plan fails its own check, so it is not shown: {wrong}; please report this")
+        if wrong := broken(plan, modelled.uids, settings):
+            first = "; ".join(f"{what}: {why}" for what, why in list(wrong.items())[:3])
+            raise RuntimeError(f"the plan fails its own check, so it is not shown: {first}; please report this")
         moves = None if args.output is None else _moves(given, plan, settings)
     if modelled.problem.pods and not args.greedy and not solver.is_installed():
         print(NO_SOLVER, file=sys.stderr)
@@ -81,7 +81,8 @@ def main(args: argparse.Namespace) -> int:
             print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
         args.output.write_bytes(encode(moves) + b"\n")
     print(f"{time.monotonic() - began:.1f} s", file=sys.stderr)
-    return EXIT_COMPLETE if _complete(report) else EXIT_INCOMPLETE
+    lacking = any(each.unplaced or each.uncovered for each in report.pods)
+    return EXIT_INCOMPLETE if lacking else EXIT_COMPLETE
 
 
 def _found(
@@ -112,11 +113,3 @@ def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> M
     wishes = [Wish(uid, after[uid].node, "so that less room is reserved") for uid in leaving]
     ordered = order_moves(given.situation, wishes, settings)
     return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=ordered.moves, left_out=ordered.left_out)
-
-
-def _wrong(plan: OptimisedPlan, modelled: ClusterProblem, settings: BackupSettings) -> str:
-    return "; ".join(f"{what}: {why}" for what, why in list(broken(plan, modelled.uids, settings).items())[:3])
-
-
-def _complete(report: PlanReport) -> bool:
-    return not any(each.unplaced or each.uncovered for each in report.pods)

@@ -45,7 +45,7 @@ def plan_rebalance(
     now: float,
     avoid: Set[str] = frozenset(),
 ) -> MovePlan:
-    """The moves with the most gain. Empty when nothing is worth a move.
+    """Returns the moves with the most gain. Empty when nothing is worth a move.
 
     departures: which owners' pods left which nodes, and when: what the last moves left behind.
     now: Unix seconds, as in departures.

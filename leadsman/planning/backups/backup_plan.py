@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
-from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.delay.bounds import NoTarget, valid_bounds
@@ -120,7 +119,9 @@ class FailureDomains:
         self.of_node: dict[str, tuple[FailureDomain | None, ...]] = {}
         self._members: dict[FailureDomain, list[str]] = defaultdict(list)
         for node in cluster.nodes.values():
-            rack = rack_of(node, inputs, rack_label)
+            state = inputs.snapshot.nodes.get(node.name)
+            reported = state.identity.rack if state is not None and state.identity is not None else ""
+            rack = node.rack(rack_label) or reported
             names = node.name, f"{node.zone}/{rack}" if rack else "", node.zone
             own = tuple(FailureDomain(*each) if each[1] else None for each in zip(SCOPES[1:], names, strict=True))
             self.of_node[node.name] = own
@@ -146,13 +147,6 @@ class FailureDomains:
         if own[-1] is None:
             return Uncovered(f"the {scope} of node {node} is unknown, so no node is known to be in another {scope}")
         return tuple(filter(None, own))
-
-
-def rack_of(node: ClusterNode, inputs: DecisionInputs, label: str) -> str:
-    """The node's rack by its label, else as its agent reports it; "": unknown."""
-    state = inputs.snapshot.nodes.get(node.name)
-    reported = state.identity.rack if state is not None and state.identity is not None else ""
-    return node.rack(label) or reported
 
 
 def scope_of(pod: ClusterPod, settings: BackupSettings) -> BackupScope | Uncovered:

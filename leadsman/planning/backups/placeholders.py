@@ -70,11 +70,6 @@ def node_label(node: str) -> str:
     return node if len(node) <= LONGEST_LABEL_VALUE else blake2b(node.encode(), digest_size=16).hexdigest()
 
 
-def is_placeholder(pod: ClusterPod) -> bool:
-    """Tells whether the pod only holds room."""
-    return PLACEHOLDER_LABEL in pod.labels
-
-
 def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]:
     """Node → the placeholders that are for it, bound or not yet; without those that are being deleted.
 
@@ -83,7 +78,7 @@ def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]
     names = {node_label(node): node for node in cluster.nodes}
     found: dict[str, list[ClusterPod]] = {}
     for pod in cluster.pods.values():
-        if is_placeholder(pod) and not pod.terminating:
+        if PLACEHOLDER_LABEL in pod.labels and not pod.terminating:
             label = pod.labels[PLACEHOLDER_LABEL]
             found.setdefault(names.get(label, label), []).append(pod)
     return found

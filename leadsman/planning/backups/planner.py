@@ -346,16 +346,13 @@ def plan_after_move(
     moved: the pod as it stands in the situation, which is without placeholders. Pods that had no backup are not tried
     again unless everything has to be.
     """
-    plan = None if _touches_all(moved) else _plan_of_touched(before, moved, situation, settings)
+    # What it must be away from, and who shares its volume, may decide where any other pod may go.
+    touches_all = moved.constraints.anti_affinity or moved.claims
+    plan = None if touches_all else _plan_of_touched(before, moved, situation, settings)
     if plan is not None:
         return plan
     kept = {uid: backup.node for uid, backup in before.backups.items()}
     return plan_backups(situation, replace(settings, max_improvements=0), kept)
-
-
-def _touches_all(moved: ClusterPod) -> bool:
-    """Whether its place may decide where any other pod may go: what it must be away from, and who shares its volume."""
-    return bool(moved.constraints.anti_affinity or moved.claims)
 
 
 def _plan_of_touched(

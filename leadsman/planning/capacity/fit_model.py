@@ -12,7 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.checks import Candidate
-from leadsman.cluster.constraints import TopologySpread
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.pod_checks import counts_itself, spread_counts
@@ -233,9 +232,5 @@ class _Modelling:
 
 def without_counted(pod: ClusterPod) -> ClusterPod:
     """The pod without what the problem counts in numbers: requests, host ports, and spreads of its own pods."""
-    constraints = replace(pod.constraints, host_ports=(), spread=tuple(_static_spreads(pod)))
-    return replace(pod, requests=ZERO, constraints=constraints)
-
-
-def _static_spreads(pod: ClusterPod) -> Iterator[TopologySpread]:
-    return (each for each in pod.constraints.spread if not counts_itself(pod, each))
+    of_others = tuple(each for each in pod.constraints.spread if not counts_itself(pod, each))
+    return replace(pod, requests=ZERO, constraints=replace(pod.constraints, host_ports=(), spread=of_others))

@@ -43,7 +43,7 @@ class FitReport(Struct, frozen=True):
 
 
 def report_of(model: CapacityModel, count: Count, source: str, wanted: int) -> FitReport:
-    """What is known of a count, without failures and additions."""
+    """Says what is known of a count, without failures and additions."""
     full, refused = Counter[str](), Counter[str]()
     reasons = dict[str, Mapping[str, int]]()
     for number, template in enumerate(model.templates):
@@ -69,7 +69,7 @@ def report_of(model: CapacityModel, count: Count, source: str, wanted: int) -> F
 
 
 def _reasons(model: CapacityModel, template: int, count: Count) -> tuple[Counter[str], Counter[str]]:
-    """Why nodes have no room for one more, and why others may never have one."""
+    """Says why nodes have no room for one more, and why others may never have one."""
     full, refused = Counter[str](), Counter[str]()
     ledger, wants = ledger_after(model.problem, count.packing), model.problem.templates[template]
     left = copies(ledger.free - ledger.reserved, wants.amounts)

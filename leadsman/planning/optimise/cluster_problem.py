@@ -188,7 +188,8 @@ def restricted(problem: Problem, start: Choices) -> tuple[Problem, int]:
             pods.append(pod)
             continue
         cut += 1
-        pods.append(_cut(pod, has, most, _rotated(roomy_first, number), shared_first))
+        at = number % len(roomy_first)
+        pods.append(_cut(pod, has, most, [*roomy_first[at:], *roomy_first[:at]], shared_first))
     return replace(problem, pods=tuple(pods)), cut
 
 
@@ -206,8 +207,3 @@ def _first(most: int, allowed: Sequence[int], ordered: Sequence[int | None]) -> 
     chosen = dict.fromkeys(node for node in ordered if node in allowed)
     first = set(list(chosen)[:most])
     return tuple(node for node in allowed if node in first)
-
-
-def _rotated(nodes: Sequence[int], by: int) -> Sequence[int]:
-    at = by % max(len(nodes), 1)
-    return [*nodes[at:], *nodes[:at]]

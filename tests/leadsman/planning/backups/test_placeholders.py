@@ -112,15 +112,6 @@ def test_a_placeholder_that_waits_for_room_is_not_created_twice_and_holds_nothin
     assert held(cluster) == ZERO
 
 
-def test_the_old_one_goes_only_when_the_new_one_is_bound() -> None:
-    old = placeholder("old", Resources(100, 100 * MIB, 1))
-    new = placeholder("new", Resources(100, 100 * MIB, 1), node="")
-    cluster = cluster_of([NODE], [old, new])
-    assert [a.uid for a in plan_placeholders(cluster, reserve(old.requests), resize=False)] == ["new"]
-    bound = cluster.with_pod(new, "edge-1")
-    assert len(plan_placeholders(bound, reserve(old.requests), resize=False)) == 1
-
-
 def test_those_of_a_node_that_is_gone_are_deleted() -> None:
     pod = placeholder("hold", Resources(100, 100 * MIB, 1))
     [action] = plan_placeholders(cluster_of([], [pod]), reserve(pod.requests), resize=True)
