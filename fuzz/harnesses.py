@@ -128,7 +128,7 @@ def _taspolicy(body: bytes) -> None:
 
 
 def _goldpinger(body: bytes) -> None:
-    for report in parse_check_all(body, {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2"}).reports.values():
+    for report in parse_check_all(body, {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2"})[0].values():
         assert all(0 <= ms <= MAX_RTT_MS for ms in report.rtt_ms.values())
 
 

@@ -8,8 +8,6 @@ is reserved for other pods, because two replicas must never give the same away.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from leadsman.cluster.devices import cards
 from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
 from leadsman.cluster.devices.card_room import CardQuestion
@@ -34,34 +32,25 @@ UNKNOWN_HEADROOM = Refusal(
 )
 NO_HEADROOM = Refusal(NAME, "the node's link has not the bandwidth left that the pod asks")
 
-
-class NodeFit(Struct, frozen=True):
-    """How the pod fits one node's devices.
-
-    refusal: why it does not; None: it does.
-    headroom_bits: left of the link before the pod; None: not asked or not known.
-    """
-
-    refusal: Refusal | None = None
-    headroom_bits: int | None = None
+Fit = tuple[Refusal | None, int | None]
+"""Why the pod does not fit a node's devices, None: it does; and what the link has left before the pod, None: unknown."""
 
 
-_FITS = NodeFit()
-
-
-def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, NodeFit]:
+def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, Fit]:
     """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
     reservations = _Reservations([each for each in inputs.devices.reservations if each.uid != pod.uid], card)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
     question = CardQuestion(card, requests, reservations.demands) if requests else None
-    fits = dict[str, NodeFit]()
+    fits = dict[str, Fit]()
     for name in nodes:
         node = inputs.devices.nodes.get(name, NO_DEVICES)
         reserved = reservations.on(name, node)
-        fit = _link_fit(name, node, pod.devices, reserved.demands, inputs) if link else _FITS
-        fits[name] = _card_fit(node, question, reserved, fit) if question and fit.refusal is None else fit
+        refusal, headroom = _link_fit(name, node, pod.devices, reserved.demands, inputs) if link else (None, None)
+        if question and refusal is None:
+            refusal = _card_refusal(node, question, reserved)
+        fits[name] = refusal, headroom
     return fits
 
 
@@ -120,13 +109,13 @@ def unserved_bandwidth(pod: PodInfo, inputs: DecisionInputs) -> str:
 
 def _link_fit(
     name: str, node: NodeDevices, demand: DeviceDemand, reserved: Sequence[DeviceDemand], inputs: DecisionInputs
-) -> NodeFit:
+) -> Fit:
     """kube-scheduler counts the functions that a pod requests itself, with those of pods that it has just placed; here
     only a pod that requests none needs one to be free."""
     resources = inputs.policy.devices.virtual_functions
     requests_one = any(map(demand.amount, resources))
     if not any(node.allocatable.get(each) if requests_one else node.free(each) > 0 for each in resources):
-        return NodeFit(NO_VIRTUAL_FUNCTION)
+        return NO_VIRTUAL_FUNCTION, None
     reading = link_reading(name, inputs)
     headroom = None
     if reading is not None:
@@ -134,8 +123,8 @@ def _link_fit(
         sharing = [each for each in (*node.pods.values(), *reserved) if _uses_link(each, resources, threshold)]
         headroom = link_headroom_bits(reading, sharing, resources)
     if headroom is None:
-        return NodeFit(UNKNOWN_HEADROOM)
-    return NodeFit(None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM, headroom)
+        return UNKNOWN_HEADROOM, None
+    return None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM, headroom
 
 
 def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: int) -> bool:
@@ -155,18 +144,15 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
     return LinkReading(int(headroom), int(limited_bits), int(limited))
 
 
-def _card_fit(node: NodeDevices, question: CardQuestion, reserved: _Reserved, link: NodeFit) -> NodeFit:
-    """link: how the pod fits the node's link, which it does."""
+def _card_refusal(node: NodeDevices, question: CardQuestion, reserved: _Reserved) -> Refusal | None:
     room = question.room_on(node)
     if room is None:
-        reason = f"the node's labels do not say how much {question.scarcest} one of its devices has"
-        return NodeFit(Refusal(NAME, reason), link.headroom_bits)
+        return Refusal(NAME, f"the node's labels do not say how much {question.scarcest} one of its devices has")
     if reserved.cards <= room.beside:
-        return link
+        return None
     if (room.fits or len(question.requests) > 1) and question.fits_after(node, reserved.demands):
-        return link
-    reason = f"no single device has the {question.scarcest} left that the pod asks of one"
-    return NodeFit(Refusal(NAME, reason), link.headroom_bits)
+        return None
+    return Refusal(NAME, f"no single device has the {question.scarcest} left that the pod asks of one")
 
 
 def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
@@ -200,7 +186,7 @@ class DeviceFilter:
         if inputs.devices.reservations_problem:
             return dict.fromkeys(nodes, Refusal(NAME, inputs.devices.reservations_problem))
         fits = evaluate(pod, nodes, inputs)
-        return {node: fit.refusal for node, fit in fits.items() if fit.refusal is not None}
+        return {node: refusal for node, (refusal, _) in fits.items() if refusal is not None}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Returns what one device or link has left, where it is known."""
@@ -210,11 +196,7 @@ class DeviceFilter:
         of_pod = {"bandwidth": unserved} if unserved else {}
         if not needs_reservation(pod, inputs):
             return Evidence(pod=of_pod)
-        headroom = {
-            node: float(fit.headroom_bits)
-            for node, fit in evaluate(pod, nodes, inputs).items()
-            if fit.headroom_bits is not None
-        }
+        headroom = {node: float(bits) for node, (_, bits) in evaluate(pod, nodes, inputs).items() if bits is not None}
         left = largest_left(pod, nodes, inputs)
         measured = {"link_headroom_bits_per_second": headroom, "largest_left_on_one_device": left}
         return Evidence({quantity: values for quantity, values in measured.items() if values}, pod=of_pod)

@@ -58,17 +58,6 @@ class GoldpingerReport(NamedTuple):
     last_pinged: str
 
 
-class CheckAllResponse(NamedTuple):
-    """A parsed response.
-
-    reports: node → what it measured.
-    unreadable: reporter → why it could not be read.
-    """
-
-    reports: Mapping[str, GoldpingerReport]
-    unreadable: Mapping[str, str]
-
-
 class _Peer(Struct):
     ok: bool | None = field(name="OK", default=None)
     host_ip: str | None = field(name="HostIP", default=None)
@@ -99,8 +88,8 @@ class _CheckAllBody(Struct):
 _REPORTER = msgspec.json.Decoder(_Reporter)
 
 
-def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
-    """Parses a body. BadCheckAll.
+def parse_check_all(body: bytes, names: Mapping[str, str]) -> tuple[dict[str, GoldpingerReport], dict[str, str]]:
+    """Returns what each node measured, and why reporters could not be read. BadCheckAll.
 
     names: host IP → node; a pod without a node here goes by its host's IP, or by its own name.
     """
@@ -129,7 +118,7 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
         if reporter.ok and reporter.response and reporter.response.peers is not None:
             node = node_of(pod, reporter)
             reports[node].append(_report(node, reporter.response.peers, node_of))
-    return CheckAllResponse({node: _merge_reports(each) for node, each in reports.items()}, unreadable)
+    return {node: _merge_reports(each) for node, each in reports.items()}, unreadable
 
 
 def _report(node: str, peers: Mapping[str, _Peer | None], node_of: Callable[[str, _Peer], str]) -> GoldpingerReport:
@@ -238,11 +227,11 @@ class GoldpingerPoller:
         requested_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)
-            response = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
+            read = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
         except (aiohttp.ClientError, TimeoutError, OSError, BadCheckAll) as error:
             self.problem.report(f"{self._url}: {str(error) or type(error).__name__}", kind=type(error).__name__)
         else:
-            self._accept(response, requested_at)
+            self._accept(*read, requested_at)
 
     async def _body(self, session: aiohttp.ClientSession) -> bytes:
         async with session.get(self._url) as response:
@@ -255,15 +244,15 @@ class GoldpingerPoller:
                     raise BadCheckAll(f"the response of GET /check_all has more than {MAX_RESPONSE_BYTES:,} bytes")
             return bytes(body)
 
-    def _accept(self, response: CheckAllResponse, requested_at: float) -> None:
-        if response.unreadable:
-            self.problem.report("; ".join(f"{pod}: {why}" for pod, why in list(response.unreadable.items())[:3]))
+    def _accept(
+        self, responses: Mapping[str, GoldpingerReport], unreadable: Mapping[str, str], requested_at: float
+    ) -> None:
+        if unreadable:
+            self.problem.report("; ".join(f"{pod}: {why}" for pod, why in list(unreadable.items())[:3]))
         else:
             self.problem.clear()
-        reports = {
-            node: report for node, report in response.reports.items() if self._is_pinging(node, report, requested_at)
-        }
-        self._last_pings = {node: self._last_pings[node] for node in response.reports}
+        reports = {node: report for node, report in responses.items() if self._is_pinging(node, report, requested_at)}
+        self._last_pings = {node: self._last_pings[node] for node in responses}
         nodes = reports.keys() | {node for report in reports.values() for node in report.rtt_ms}
         self.current = GoldpingerView(reports, nodes, requested_at, requested_at + self._stale_seconds)
 
