@@ -33,7 +33,7 @@ UNKNOWN_HEADROOM = Refusal(
 NO_HEADROOM = Refusal(NAME, "the node's link has not the bandwidth left that the pod asks")
 
 Fit = tuple[Refusal | None, int | None]
-"""Why the pod does not fit a node's devices, None: it does; and what the link has left before the pod, None: unknown."""
+"""Why the pod does not fit a node's devices, None: it does; and what its link has left, None: that is unknown."""
 
 
 def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, Fit]:
