@@ -110,12 +110,6 @@ def test_fewer_than_half_of_four_fresh_is_neutral(make: "Make", fresh: int, spea
         assert ranked.neutral == f"pressure: only {fresh} of 4 nodes have fresh data; at least half are needed"
 
 
-def test_an_unknown_node_is_never_best_and_never_worst(make: "Make") -> None:
-    states = {"good": make.state({}, {CPU_PRESSURE: 0.0}), "bad": make.state({}, {CPU_PRESSURE: 1.0})}
-    states["unknown"] = make.state({}, {CPU_PRESSURE: 0.0}, "stale")
-    assert score_nodes(make.pod(), list(states), make.facts(states)).scores == {"good": 10, "bad": 0, "unknown": 5}
-
-
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
 def test_no_value_of_a_score_leaves_0_and_10(make: "Make", poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)

@@ -13,10 +13,6 @@ def timed(**seconds: float) -> dict[str, dict[str, Quality]]:
     return {node: {"run_time": Quality(log(each), 20.0)} for node, each in seconds.items()}
 
 
-def test_twice_as_slow_is_worth_about_half() -> None:
-    assert quality_factors(timed(a=10, b=10, c=10, slow=20)) == {"slow": pytest.approx(0.517, abs=0.01)}
-
-
 def test_faster_than_usual_gains_nothing() -> None:
     assert "fast" not in quality_factors(timed(a=10, b=10, c=10, fast=1))
 

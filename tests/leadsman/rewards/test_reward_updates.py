@@ -32,9 +32,6 @@ class TestCredit:
     def test_an_hour_healthy_is_evidence(self) -> None:
         assert hour_healthy(new_reward(T0), T0).healthy > 2.0
 
-    def test_the_first_stretch_is_one_trial(self) -> None:
-        assert credit_health(new_reward(T0), 0.0, reward_updates.STRETCH_SECONDS, T0).healthy == pytest.approx(1.0)
-
     def test_a_thousand_events_without_time_change_nothing(self) -> None:
         """kubeRL counted events: 1,000 annotation patches were 1,000 rewards."""
         reward = before = credit_health(new_reward(T0), 0.0, 600.0, T0)
@@ -80,12 +77,6 @@ class TestFailure:
             pytest.approx(1.0), pytest.approx(1.0), 0.0, 1.0)  # fmt: skip
         assert after.last_incident_seconds is None
 
-    def test_a_second_incident_does_not_overwrite_the_first(self) -> None:
-        """kubeRL kept the last container's state only."""
-        assert record_incident(
-            record_incident(new_reward(T0), IncidentCause.CRASH, T0), IncidentCause.OOM, T0
-        ).incidents == {"crash": 1, "oom": 1}
-
     def test_it_leaves_nothing_of_the_recent_credit_and_all_of_the_total(self) -> None:
         before = credit_health(new_reward(T0), 0.0, 600.0, T0)
         after = record_incident(before, IncidentCause.CRASH, T0)
@@ -130,9 +121,6 @@ class TestFading:
     def test_a_clock_that_went_back_adds_nothing(self) -> None:
         before = record_incident(new_reward(T0), IncidentCause.CRASH, T0)
         assert decay(before, T0 - 1e6).failed == before.failed
-
-    def test_the_count_of_incidents_stays(self) -> None:
-        assert decay(record_incident(new_reward(T0), IncidentCause.OOM, T0), T0 + 100 * HALF).incidents == {"oom": 1}
 
 
 class TestQuality:

@@ -18,38 +18,6 @@ ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
-def kept(edge: DecisionInputs, make: "Make", **labels: str) -> tuple[str, ...]:
-    return filter_nodes(make.pod(**labels), NODES, edge).kept
-
-
-def reasons(edge: DecisionInputs, make: "Make", labels: dict[str, str]) -> dict[str, str]:
-    return {node: refusal.reason for node, refusal in filter_nodes(make.pod(**labels), NODES, edge).refused.items()}
-
-
-@pytest.mark.parametrize(
-    ("ms", "left"),
-    [
-        ("0", ("edge-1",)),
-        ("12.124", ("edge-1",)),
-        ("12.125", ("edge-1", "edge-2")),
-        ("39.9", ("edge-1", "edge-2")),
-        ("40", ("edge-1", "edge-2", "edge-3")),
-        ("10000", ("edge-1", "edge-2", "edge-3")),
-    ],
-)
-def test_the_bound_itself_holds_and_anything_above_does_not(
-    edge: DecisionInputs, make: "Make", ms: str, left: tuple[str, ...]
-) -> None:
-    assert kept(edge, make, **{"delay_edge-1": ms}) == left
-
-
-def test_each_refusal_has_its_reason(edge: DecisionInputs, make: "Make") -> None:
-    assert reasons(edge, make, {"delay_edge-1": "25"}) == {
-        "edge-3": "delay to edge-1 over 25 ms",
-        "edge-4": "delay to edge-1 was not measured",
-    }
-
-
 def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: "Make") -> None:
     assert filter_nodes(make.pod(delay_gone="25"), ["n"], make.facts({"n": make.state()}, ACCEPT)).kept == ()
 

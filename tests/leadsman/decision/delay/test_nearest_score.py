@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.decide import decide
 from leadsman.decision.delay.delay_plugins import NearestScore
 
 if TYPE_CHECKING:
@@ -25,16 +24,6 @@ def values(make: "Make", rtts: list[float]) -> list[float]:
     return [part.values[node] for node in nodes]
 
 
-def scores(make: "Make", rtts: list[float]) -> list[int]:
-    nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    decision = decide(
-        make.pod(delay_ref="10000"),
-        list(nodes),
-        make.facts(make.confirmed({"ref": make.state(nodes), **dict.fromkeys(nodes, make.state())})),
-    )
-    return [decision.scores[node] for node in nodes]
-
-
 def test_the_scale_is_the_candidates_own(make: "Make") -> None:
     assert values(make, [0.0, 10.0, 20.0]) == [1.0, 0.5, 0.2]
 
@@ -44,14 +33,6 @@ def test_values_fall_with_the_rtt_and_stay_within_0_and_1(make: "Make", rtts: li
     found = values(make, sorted(rtts))
     assert all(nearer >= farther for nearer, farther in pairwise(found))
     assert all(0 <= value <= 1 for value in found)
-
-
-@given(RTTS, st.data())
-def test_lowering_a_nodes_rtt_never_lowers_its_score(make: "Make", rtts: list[float], data: st.DataObject) -> None:
-    node = data.draw(st.integers(0, len(rtts) - 1))
-    lower = [*rtts]
-    lower[node] = data.draw(st.floats(0, rtts[node]))
-    assert scores(make, lower)[node] >= scores(make, rtts)[node]
 
 
 def test_several_bounds_count_as_their_mean(make: "Make") -> None:

@@ -30,10 +30,6 @@ def pairs(
     return select_probe_pairs(PodInfo("default", "p", labels=labels or {"delay_ref": "5"}), nodes, facts, most)
 
 
-def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: "Make") -> None:
-    assert pairs(known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
-
-
 def test_each_pair_is_named_once_for_several_bounds(make: "Make") -> None:
     pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={"leadsman.dev/delay": "node/ref: 6"})
     assert select_probe_pairs(pod, ["sure", "likely"], known(make)) == (("sure", "ref"), ("likely", "ref"))
