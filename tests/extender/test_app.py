@@ -100,3 +100,15 @@ async def test_a_compressed_body_is_refused_unread(starts: "Starter") -> None:
     async with starts() as extender:
         status, answer = await extender.post("/filter", b"x", **{"Content-Encoding": "gzip"})
     assert (status, answer[:22]) == (415, b"Content-Encoding 'gzip")
+
+
+async def test_the_path_of_kuberl_s_users_is_prioritize(starts: "Starter", captured: "Captured") -> None:
+    async with starts() as extender:
+        body = captured("names-3-prioritize")
+        theirs, ours = (
+            await extender.asked("/scheduler/priorities/rl-priority", body),
+            await extender.asked("/prioritize", body),
+        )
+        assert extender.count("leadsman_extender_request_duration_seconds_count", verb="prioritize", code="200") == 2
+    assert theirs == ours
+    assert len(theirs) == 3
