@@ -136,6 +136,7 @@ def test_released_room_goes_to_the_pod_of_the_dead_node_although_200_others_wait
 ) -> None:
     """The replacement is bound to the dead node, which nobody can measure."""
     before = cluster.holders()
+    add_node(cluster.api, "gone", {**ALLOCATABLE, "cpu": "0"})
     cluster.press()
     until(cluster.all_tried, "all were tried", SECONDS)
     now = time.time()
