@@ -32,7 +32,7 @@ PROOF_TRIALS = 0.2
 MAX_SETBACKS = 3
 
 MAX_TRIALS = 1_000_000.0
-"""The bound of the record."""
+"""A record holds no more trials than this."""
 
 _NOTICED_SECONDS = 2.0
 """An incident may be noticed this long after the restart that followed it."""
@@ -124,7 +124,7 @@ def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward
     before = fresh.qualities.get(name)
     samples = min(_MAX_SAMPLES, (before.samples if before else 0.0) + 1.0)
     mean = before.log_cost if before else 0.0
-    after = Quality(mean + (_logarithm(cost) - mean) / samples, samples)
+    after = Quality(mean + (max(-_MAX_LOG, min(_MAX_LOG, log(cost))) - mean) / samples, samples)
     return structs.replace(fresh, qualities=fresh.qualities | {name: after})
 
 
@@ -145,7 +145,3 @@ def _healthier(reward: Reward, earned: float, stretches: int, now: float, since:
 
 def _exposure(age_seconds: float) -> float:
     return float((max(0.0, age_seconds) / STRETCH_SECONDS) ** _SHAPE)
-
-
-def _logarithm(cost: float) -> float:
-    return max(-_MAX_LOG, min(_MAX_LOG, log(cost)))

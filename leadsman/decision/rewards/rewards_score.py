@@ -21,7 +21,7 @@ from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, pod
 from leadsman.decision.policy import BreakerPolicy, RewardRule
 from leadsman.decision.rewards.aged_trials import faded_trials, incident_age_seconds, trials_since, trials_until_retry
 from leadsman.decision.view import Column
-from leadsman.rewards import kuberl, reward_updates
+from leadsman.rewards import kuberl
 from leadsman.rewards.posterior import DEFAULT_TYPICAL_RATIO, MIN_VOTING_TRIALS, NodePosterior, NodePosteriors, Trials
 from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.shared_faults import Accusation, AccusationsByType, SharedDoubt, accuse, shared_doubts
@@ -144,9 +144,8 @@ def _assess_type(
 
 
 def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
-    """Returns those of all types that failed on a node lately."""
+    """Returns the accusations by all types that failed on a node lately."""
     rewards, now = inputs.snapshot.rewards, step * FADE_STEP_SECONDS
-
     once = inputs.views.lasting.once
 
     def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
@@ -169,7 +168,7 @@ def _failing_nodes(rewards: Mapping[str, AgedReward]) -> Sequence[str]:
 def _type_accusations(
     rewards: Mapping[str, AgedReward], failing: Sequence[str], now: float
 ) -> Mapping[str, Accusation]:
-    """Returns those of one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
+    """Returns the accusations by one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
     voters = sum(each.reward.healthy > MIN_VOTING_TRIALS for each in rewards.values())
     sound = voters - sum(rewards[node].reward.healthy > MIN_VOTING_TRIALS for node in failing)
     if sound < MIN_SOUND_NODES or sound <= len(failing):
@@ -255,9 +254,6 @@ class BreakerFilter:
 
 def _is_failing(aged: AgedReward, settings: BreakerPolicy, now: float) -> bool:
     """Tells whether there were enough failures and the last one is recent."""
-    reward, age = aged.reward, aged.age_seconds(now)
-    if reward.last_incident_seconds is None:
-        return False
-    failed = reward.failed * reward_updates.remaining_share(age, reward.half_life_seconds)
-    since = max(0.0, reward.at_seconds - reward.last_incident_seconds) + age
-    return failed >= settings.failures and since < settings.hold_seconds
+    age_seconds = incident_age_seconds(aged, now)
+    recent = age_seconds is not None and age_seconds < settings.hold_seconds
+    return recent and faded_trials(aged, now).failed >= settings.failures
