@@ -110,6 +110,13 @@ def test_drain_prints_the_moves_what_stays_and_what_to_do_first(
     assert "kubectl cordon a" in shown
 
 
+def test_a_maintenance_that_is_over_is_refused(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exited:
+        main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", "2020-01-01T00:00+00:00"])
+    assert exited.value.code not in (0, None)
+    assert "--at 2020-01-01T00:00:00Z is in the past: no move would begin" in capsys.readouterr().err
+
+
 def test_no_pod_is_drained_to_a_node_that_a_plugin_of_the_policy_refuses(
     snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
