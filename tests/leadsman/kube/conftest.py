@@ -17,7 +17,7 @@ from leadsman.kube.resources import PODS
 from tests.leadsman.kube.watched_pods import WEB, pod
 from tests.testbed.scripted_api_server import FakeApiServer
 
-WITHIN_SECONDS = 60.0
+WITHIN_SECONDS = 30.0
 
 
 @pytest.fixture
