@@ -7,13 +7,17 @@ from aiohttp import web
 from msgspec import Struct
 
 from extender.api.delay_table import grouped_median, outlier_rows, slow_nodes
-from extender.api.history import NodeShift
+from extender.api.history import DelayHistory, NodeShift
 from extender.api.live import LiveState
 from extender.api.nodes import number_or_none
 from extender.api.requests import (
+    PAGED,
+    ListQuery,
     NumberGrid,
+    RequestError,
     Route,
     iso,
+    moment,
     whole_number,
 )
 from extender.api.view import ClusterView
@@ -93,6 +97,31 @@ class NodeLayers(Struct, frozen=True):
 
     layers: Mapping[str, NodeNameGroups]
 
+
+class NodeChange(Struct, frozen=True):
+    """The node's median round trip at two moments. change_ms: by how much it moved away from all others itself, by its
+    pairs; null: too few of them were measured at both."""
+
+    node: str
+    before_ms: float
+    after_ms: float
+    change_ms: float | None
+
+
+class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
+    """The difference between two moments of the history, largest first.
+
+    from, to: the moments that were compared.
+    """
+
+    from_: str
+    to: str
+    items: Sequence[NodeChange]
+    next: str | None
+    total: int
+
+
+# Delays of a view: groups, tiles, and what changed between two moments.
 
 MAX_TILE = 128
 SAMPLED_NODES = 5
@@ -216,6 +245,20 @@ def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> I
     return np.asarray(np.where(same, _SELF, kinds))
 
 
+def delay_changes(
+    names: Sequence[str], history: DelayHistory, before: float, after: float, query: ListQuery
+) -> DelayChanges:
+    """Nodes that have a median at both moments, the largest change first. before, after: Unix seconds; the kept
+    moments nearest to them are compared. RequestError 404 when nothing is kept yet."""
+    found = history.compare(before, after)
+    if found is None:
+        raise RequestError(404, "no minute is kept yet: the history begins when the page is first opened")
+    begin, end, by_node = found
+    changes = [NodeChange(name, *by_node[name]) for name in names if name in by_node]
+    page = query.page(sorted(changes, key=lambda each: (-abs(each.change_ms or 0), each.node)))
+    return DelayChanges(iso(begin), iso(end), page.items, page.next, page.total)
+
+
 def grid(values: Floats) -> list[list[float | None]]:
     """Rows for JSON."""
     return [number_or_none(row) for row in values]
@@ -243,6 +286,13 @@ async def layers(live: LiveState, _: web.Request) -> NodeLayers:
     return NodeLayers(found.named() if found else {})
 
 
+async def change(live: LiveState, request: web.Request) -> DelayChanges:
+    live.keep_history()
+    page, before, after = ListQuery(request.query), *sorted(moment(request.query, each) for each in ("from", "to"))
+    view = await live.view()
+    return await live.on_worker(lambda: delay_changes(view.table.names, live.history, before, after, page))
+
+
 ROUTES = (
     Route("/delays/groups", groups, GroupDelays, "Delays group by group, outliers and slow nodes."),
     Route(
@@ -253,4 +303,12 @@ ROUTES = (
         ("row_offset", "column_offset", "rows", "columns"),
     ),
     Route("/delays/layers", layers, NodeLayers, "Groups of near nodes, by the layers asked for."),
+    Route(
+        "/delays/change",
+        change,
+        DelayChanges,
+        "By how much each node moved between two moments of the history.",
+        ("from", "to", *PAGED),
+        ("from", "to"),
+    ),
 )

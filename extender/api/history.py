@@ -1,9 +1,9 @@
-"""Delays of the last hour, in memory: each minute of the last 15, and each third one before them.
+"""Delays of the last 48 hours, in memory: each minute of the last 15, each third one of the hour, and half-hours.
 
-Each moment keeps the median of every node and the round trip of every measured pair. The pairs tell which node moved: a
-pair's change is that of both its ends, and the median over a node's pairs is its own as long as most of its peers
-stayed where they were. All of it is lost when the process ends, and begins again when more than MAX_NODES names were
-met.
+Of each moment the median of every node is kept, and the round trips of pairs: of all pairs within the hour, of some of
+each node before it. By its pairs one can tell which node moved: a pair's change is that of both its ends, and of a node
+the median over its pairs is its own as long as most of its peers stayed where they were. All of it is lost when the
+process ends, and begins again when more than MAX_NODES names were met.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -19,10 +19,12 @@ from leadsman.network.measured_pairs import Floats, Indices
 MINUTE_SECONDS, HOUR_SECONDS = 60.0, 3600.0
 
 EACH_MINUTE_SECONDS, THEN_EACH_MINUTES = 15 * 60.0, 3
-"""An hour has some 30 moments. One of 165,000 pairs, those of 5,000 nodes with 33 peers each, takes 0.7 MB."""
+"""The hour has some 30 moments. One of 165,000 pairs, those of 5,000 nodes with 33 peers each, takes 0.7 MB."""
 
-MAX_PAIRS = 170_000
-"""A moment keeps no more pairs than this."""
+HALF_HOUR_SECONDS, LONGEST_SECONDS = 1800.0, 48 * 3600.0
+
+MAX_PAIRS, MAX_HALF_HOUR_PAIRS = 170_000, 10_000
+"""A moment keeps no more pairs than this: of a half-hour at 5,000 nodes two from each node and as many to it."""
 
 MAX_NODES = 10_000
 
@@ -60,6 +62,16 @@ class _Moment(Struct, frozen=True, eq=False):
         found = self.rtt_ms[begin:end][self.target[begin:end] == target]
         return float(found[0]) if len(found) else np.nan
 
+    def sampled(self) -> "_Moment":
+        """Keeps the same few pairs of each node at each half-hour, as long as they are measured."""
+        if len(self.target) <= MAX_HALF_HOUR_PAIRS:
+            return self
+        source = self.source
+        limit = max(1, MAX_HALF_HOUR_PAIRS // max(1, int(np.count_nonzero(self.pairs))))
+        kept = np.arange(len(source)) - np.searchsorted(source, source) < limit
+        pairs = np.minimum(self.pairs, limit)
+        return _Moment(self.at, self.medians_ms, pairs, self.target[kept], self.rtt_ms[kept])
+
 
 def _moment(at: float, number: Indices, table: DelayTable, nodes: int) -> _Moment:
     """number: of each of the table's nodes."""
@@ -74,10 +86,17 @@ def _moment(at: float, number: Indices, table: DelayTable, nodes: int) -> _Momen
     )
 
 
-def _is_kept(at: float, now: float) -> bool:
-    """Tells whether the moment stays beside one of `now`."""
-    age, is_third = now - at, at // MINUTE_SECONDS % THEN_EACH_MINUTES == 0
-    return age <= EACH_MINUTE_SECONDS or (is_third and age <= HOUR_SECONDS)
+def _thinned(moments: Sequence[_Moment], now: float) -> list[_Moment]:
+    """Returns the moments that stay beside one of `now`."""
+    kept = list[_Moment]()
+    for each in moments:
+        age = now - each.at
+        if HOUR_SECONDS < age <= LONGEST_SECONDS:
+            if not kept or each.at // HALF_HOUR_SECONDS > kept[-1].at // HALF_HOUR_SECONDS:
+                kept.append(each.sampled())
+        elif age <= EACH_MINUTE_SECONDS or (age <= HOUR_SECONDS and each.at // MINUTE_SECONDS % THEN_EACH_MINUTES == 0):
+            kept.append(each)
+    return kept
 
 
 def _changes(before: _Moment, after: _Moment) -> tuple[Indices, Indices, Floats]:
@@ -102,9 +121,18 @@ def node_shifts_ms(one: Indices, other: Indices, change_ms: Floats, nodes: int) 
 
     change_ms: of the pairs (one[k], other[k]), NaN where either moment has no value.
     """
-    ends, change = np.concatenate([one, other]), np.concatenate([change_ms, change_ms])
+    ends, opposite = np.concatenate([one, other]), np.concatenate([other, one])
+    change = np.concatenate([change_ms, change_ms])
+    first = np.nan_to_num(_median_changes_ms(one, other, change_ms, nodes))
+    moved = np.where(np.abs(first) >= LEAST_SHIFT_MS, first, 0.0)
+    shift = grouped_median(ends, change - moved[opposite], nodes)
     pairs = np.bincount(ends[~np.isnan(change)], minlength=nodes)
-    return np.where(pairs >= MIN_PAIRS, grouped_median(ends, change, nodes), np.nan)
+    return np.where(pairs >= MIN_PAIRS, shift, np.nan)
+
+
+def _median_changes_ms(one: Indices, other: Indices, change_ms: Floats, nodes: int) -> Floats:
+    """Makes the first pass alone: each node's median, whatever its peers did."""
+    return grouped_median(np.concatenate([one, other]), np.concatenate([change_ms, change_ms]), nodes)
 
 
 def began_at(shift_since_ms: Sequence[float]) -> int:
@@ -145,8 +173,12 @@ class Moment(Struct, frozen=True):
     rtt_ms: float | None
 
 
+NodeAtTwoMoments = tuple[float, float, float | None]
+"""The node's median at both, and by how much it moved itself; None: too few of its pairs have both."""
+
+
 class DelayHistory:
-    """Keeps moments and finds which nodes moved. One thread adds and others read: what is kept is replaced as a whole.
+    """One thread adds, others read: what is kept is replaced as a whole.
 
     since: Unix seconds at which it begins. shifts: as of the last `add`, the largest first. steady: nodes
     that stayed where they were; what is in neither has too few pairs to tell.
@@ -177,9 +209,23 @@ class DelayHistory:
         if len(self._names.keys() | set(table.names)) > MAX_NODES:
             self._begin(at)
         number = np.array([self._names.setdefault(name, len(self._names)) for name in table.names], np.intp)
-        kept = [each for each in self._moments if _is_kept(each.at, at)]
-        self._moments = [*kept, _moment(at, number, table, len(self._names))]
+        self._moments = [*_thinned(self._moments, at), _moment(at, number, table, len(self._names))]
         self.shifts, self.steady = self._find_shifts()
+
+    def compare(self, before: float, after: float) -> tuple[float, float, Mapping[str, NodeAtTwoMoments]] | None:
+        """Returns the kept moments nearest to the two, and each node with a median at both; None: nothing is kept."""
+        moments, names = self._moments, list(self._names)
+        if not moments:
+            return None
+        begin, end = (min(moments, key=lambda each: abs(each.at - at)) for at in (before, after))
+        moved = node_shifts_ms(*_changes(begin, end), len(names)).tolist()
+        medians = {name: (begin.median_ms(at), end.median_ms(at)) for at, name in enumerate(names)}
+        found = {
+            name: (round(was, 3), round(now, 3), None if np.isnan(moved[at]) else round(moved[at], 3))
+            for at, (name, (was, now)) in enumerate(medians.items())
+            if not np.isnan(was + now)
+        }
+        return begin.at, end.at, found
 
     def of_node(self, name: str) -> list[Moment]:
         """The node's median at each moment; [] for a node that was never met."""
@@ -187,15 +233,19 @@ class DelayHistory:
         return [] if number is None else [_value(each.at, each.median_ms(number)) for each in self._moments]
 
     def of_pair(self, one: str, other: str) -> list[Moment]:
-        """Returns the round trip of the slower direction at each moment."""
+        """Returns the round trip of the slower direction at each moment of the hour."""
         a, b = self._names.get(one), self._names.get(other)
         if a is None or b is None:
             return []
-        return [_value(each.at, float(np.fmax(each.between(a, b), each.between(b, a)))) for each in self._moments]
+        return [_value(each.at, float(np.fmax(each.between(a, b), each.between(b, a)))) for each in self._of_hour()]
+
+    def _of_hour(self) -> Sequence[_Moment]:
+        moments = self._moments
+        return [each for each in moments if moments[-1].at - each.at <= HOUR_SECONDS]
 
     def _find_shifts(self) -> tuple[Sequence[NodeShift], Collection[str]]:
         """Compares now with the oldest minute; a node with too few pairs then is compared with one half as old."""
-        *earlier, newest = self._moments
+        *earlier, newest = self._of_hour()
         if not earlier:
             return (), frozenset()
         names, nodes = list(self._names), len(self._names)
@@ -218,7 +268,7 @@ class DelayHistory:
         for each in earlier:
             one, other, change_ms = _changes(each, newest)
             near = np.isin(one, nodes) | np.isin(other, nodes)
-            by_moment.append(node_shifts_ms(one[near], other[near], change_ms[near], len(names))[nodes])
+            by_moment.append(_median_changes_ms(one[near], other[near], change_ms[near], len(names))[nodes])
         times, found = [each.at for each in (*earlier, newest)], dict[int, float]()
         for node, column in zip(nodes.tolist(), np.array(by_moment).T.tolist(), strict=True):
             began, before = times[began_at(column)], said.get(names[node], 0.0)

@@ -25,6 +25,14 @@ def time_of_day(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M UTC")
 
 
+def from_iso(text: str) -> float:
+    """Unix seconds. ValueError unless it is ISO 8601 with an offset."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("without an offset")
+    return moment.timestamp()
+
+
 T = TypeVar("T")
 
 NumberGrid = Sequence[Sequence[float | None]]
@@ -105,15 +113,13 @@ def whole_number(query: Mapping[str, str], field: str, default: int, least: int,
 
 
 def positive_ms(query: Mapping[str, str], field: str, most: float = 60_000) -> float:
-    text, allowed = query.get(field, ""), f"milliseconds, more than 0 and at most {most:g}"
-    if not text:
-        raise RequestError(400, f"{field} is missing", field, "", allowed)
+    text = _required(query, field, f"milliseconds, more than 0 and at most {most:g}")
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
     if not 0 < value <= most:
-        raise _bad(field, text, allowed)
+        raise _bad(field, text, f"milliseconds, more than 0 and at most {most:g}")
     return value
 
 
@@ -122,6 +128,15 @@ def one_of(query: Mapping[str, str], field: str, allowed: Collection[str], defau
     if text != default and text not in allowed:
         raise _bad(field, text, " or ".join(allowed))
     return text
+
+
+def moment(query: Mapping[str, str], field: str) -> float:
+    """Unix seconds."""
+    text = _required(query, field, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z")
+    try:
+        return from_iso(text)
+    except (ValueError, OverflowError) as error:
+        raise _bad(field, text, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z") from error
 
 
 def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
@@ -134,6 +149,13 @@ def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
             404, f"there is no {kind} {name[:_MAX_SHOWN]!r}{meant}", field, name, f"the name of a {kind}"
         )
     return value
+
+
+def _required(query: Mapping[str, str], field: str, allowed: str) -> str:
+    text = query.get(field, "")
+    if not text:
+        raise RequestError(400, f"{field} is missing", field, "", allowed)
+    return text
 
 
 def _bad(field: str, value: str, allowed: str) -> RequestError:

@@ -74,7 +74,7 @@ function waitingCard({ waiting }, tone) {
 
 function changeCard({ worst_change: worst, history_since: since }, tone) {
   if (!worst)
-    return card("Worst change", "none", since ? `since ${moment(since)}` : "no history yet", link(["delays"]), tone);
+    return card("Worst change", "none", since ? `since ${moment(since)}` : "no history yet", link(["delays", "change"]), tone);
   return card(
     "Worst change",
     element("span", { class: "card-name" }, worst.node),
@@ -176,6 +176,7 @@ export const GO_KEYS = {
 const KEYS = [
   ["/", "go to a node or pod"],
   ["g, then d w p n r h", "Delays, Near a node, Pods, Nodes, Rewards, Health"],
+  ["c", "compare two moments"],
   ["i", "what if: decide a pasted pod"],
   ["t", "automatic, light or dark"],
   ["arrow keys, Enter", "walk the heatmap, open a cell"],

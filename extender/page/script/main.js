@@ -1,4 +1,4 @@
-import { delays, delaysTile, lostLinks } from "./delays.js";
+import { change, delays, delaysTile, lostLinks } from "./delays.js";
 import { anchor, currentPlace, drawing, element, link, match, moment, panel } from "./dom.js";
 import { emptyStrip, GO_KEYS, helpDialog, otherProblems, searchBox, strip } from "./header.js";
 import { health } from "./health.js";
@@ -16,6 +16,7 @@ import { within, withinAny } from "./within.js";
  */
 const ROUTES = [
   ["delays", delays],
+  ["delays/change", change],
   ["delays/lost", lostLinks],
   ["delays/tile/:row/:column", delaysTile],
   ["delays/:a/:b", pair],
@@ -221,6 +222,7 @@ document.addEventListener("keydown", (event) => {
   else if (event.key === "/") search.focus();
   else if (event.key === "?") help.showModal();
   else if (event.key === "t") turnTheme();
+  else if (event.key === "c") location.hash = link(["delays", "change"]);
   else if (event.key === "i") location.hash = link(["what-if"]);
   else return;
   event.preventDefault();

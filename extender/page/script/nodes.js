@@ -107,15 +107,22 @@ export function node(root, { name }, signal) {
         answer.problems.map((problem) => element("p", { class: "problem warning" }, problem)),
         nodeFacts(answer),
       ),
-      historyPanel(answer),
+      ...historyPanels(answer),
       element("div", { class: "two" }, peerPanel(answer), hardwarePanel(answer)),
     );
   };
 }
 
-function historyPanel({ history }) {
+/** Minutes of the last hour; older moments, which are half-hours, have a picture of their own. */
+function historyPanels({ history }) {
   const points = history.map((point) => ({ at: point.at, value: point.rtt_ms }));
-  return panel("Median round trip to its peers, the last hour", {}, historyLine(points, "Median round trip"));
+  const hourAgo = Date.parse(points.at(-1)?.at) - 3600000;
+  const minutes = points.filter((point) => Date.parse(point.at) >= hourAgo);
+  const line = (title, shown) => panel(title, {}, historyLine(shown, "Median round trip"));
+  return [
+    line("Median round trip to its peers, the last hour", minutes),
+    points.length > minutes.length ? line("The last 48 hours", points) : null,
+  ].filter(Boolean);
 }
 
 function nodeFacts(answer) {

@@ -30,10 +30,10 @@ from leadsman.runtime.problem_log import ProblemLog
 #      "responses": {<reporter>: {"OK", "HostIP", "response": {"podResults": {<peer>:
 #          {"OK", "HostIP", "PingTime", "response-time-ms"}}}}}}
 #
-# After bloomberg/goldpinger's swagger.yml. Reporter and peer are pod names. The response
-# time is in whole milliseconds, rounded down, and left out when it is 0: a reading of 3 is anything from 3 up to 4 ms
-# and counts as 4, because a bound must hold for what was rounded away. A pod that is missing or
-# cannot be read says nothing.
+# After bloomberg/goldpinger's swagger.yml. Reporter and peer are pod names. The response time is in whole milliseconds,
+# rounded down, and left out when it is 0: a reading of 3 is anything from 3 up to 4 ms and counts as 4, because a bound
+# must hold for what was rounded away. A pod that is missing says nothing, and neither does a value that cannot be read
+# of its one pair.
 
 ROUNDING_MS = 1.0
 
@@ -66,7 +66,7 @@ class _Peer(Struct):
 
 
 class _Response(Struct):
-    peers: dict[str, _Peer | None] | None = field(name="podResults", default=None)
+    peers: dict[str, Raw] | None = field(name="podResults", default=None)
 
 
 class _Reporter(Struct):
@@ -85,11 +85,11 @@ class _CheckAllBody(Struct):
     hosts: list[_Host | None] | None = None
 
 
-_REPORTER = msgspec.json.Decoder(_Reporter)
+_REPORTER, _PEER = msgspec.json.Decoder(_Reporter), msgspec.json.Decoder(_Peer | None)
 
 
 def parse_check_all(body: bytes, names: Mapping[str, str]) -> tuple[dict[str, GoldpingerReport], dict[str, str]]:
-    """Returns what each node measured, and why reporters could not be read. BadCheckAll.
+    """Returns what each node measured, and why a reporter or `reporter to peer` could not be read. BadCheckAll.
 
     names: host IP → node; a pod without a node here goes by its host's IP, or by its own name.
     """
@@ -117,8 +117,18 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> tuple[dict[str, Go
             continue
         if reporter.ok and reporter.response and reporter.response.peers is not None:
             node = node_of(pod, reporter)
-            reports[node].append(_report(node, reporter.response.peers, node_of))
+            reports[node].append(_report(node, _readable(pod, reporter.response.peers, unreadable), node_of))
     return {node: _merge_reports(each) for node, each in reports.items()}, unreadable
+
+
+def _readable(pod: str, peers: Mapping[str, Raw], unreadable: dict[str, str]) -> dict[str, _Peer | None]:
+    found = dict[str, _Peer | None]()
+    for peer, value in peers.items():
+        try:
+            found[peer] = _PEER.decode(value)
+        except UNREADABLE as error:
+            unreadable[f"{pod} to {peer}"] = str(explain(error))
+    return found
 
 
 def _report(node: str, peers: Mapping[str, _Peer | None], node_of: Callable[[str, _Peer], str]) -> GoldpingerReport:

@@ -30,6 +30,7 @@ def path_of(route_path: str, api: Api) -> str:
 
 QUERIES = {
     "/delays/within": "?node=edge-a-0000&bound_ms=20",
+    "/delays/change": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
 }
 BODIES = {"/what-if": {"yaml": POD}, "/measure": {"source": "edge-a-0000", "target": "edge-a-0001"}}
 
@@ -97,6 +98,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
             "bound_ms",
             "milliseconds, more than 0 and at most 60000",
         ),
+        ("/delays/change?from=yesterday&to=x", 400, "from", "ISO 8601 with an offset, as 2026-01-31T14:02:00Z"),
         ("/nothing", 404, "", ""),
     ],
 )

@@ -14,7 +14,7 @@ from tests.extender.conftest import Fixed
 
 
 async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api: Api) -> None:
-    """At 5,000 nodes it takes 25 MiB, and a third of a second each minute."""
+    """At 5,000 nodes it takes 30 MiB, and a third of a second each minute."""
     running = asyncio.create_task(api.live.run())
     await api.get("/overview")
     assert api.live.history.is_empty

@@ -30,6 +30,7 @@ def places(url: PageUrl) -> Sequence[str]:
     return (
         "#/delays",
         "#/delays/tile/0/1",
+        "#/delays/change",
         "#/delays/lost",
         f"#/delays/{first}/{url.nodes[1]}",
         f"#/delays/{first}/{last}",

@@ -50,6 +50,15 @@ def test_a_pod_whose_check_failed_or_brought_nothing_is_survived(ok: bool, respo
     assert found[0].keys() == {"edge-2"}
 
 
+def test_a_value_that_cannot_be_read_is_named_and_costs_its_pair_alone() -> None:
+    reports, unreadable = parsed(
+        {"gp-1": reporter(1, {"gp-2": peer(2, "soon"), "gp-3": peer(3, 5)}), "gp-2": reporter(2, {})}
+    )
+    assert reports["edge-1"] == GoldpingerReport({"edge-3": 6.0}, set(), "")
+    assert unreadable.keys() == {"gp-1 to gp-2"}
+    assert "response-time-ms" in unreadable["gp-1 to gp-2"]
+
+
 def test_a_reporter_that_cannot_be_read_is_named_and_the_others_count() -> None:
     found = parsed({"gp-1": {"OK": "yes"}, "gp-2": reporter(2, {"gp-1": peer(1, 3)})})
     assert found[0]["edge-2"].rtt_ms == {"edge-1": 4.0}
