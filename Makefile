@@ -69,7 +69,7 @@ site: .venv/.docs  ## build the documentation site into build/site; a broken lin
 	@test -f build/site/index.html || { echo 'the site has no front page'; exit 1; }
 
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
-	$(BIN)/python -m fuzz $(ARGS)
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 # One version a package on every Python and machine: what is tested is what an image holds.
 LOCK := $(BIN)/uv pip compile --quiet --no-config --no-header --no-annotate --universal --python-version 3.11 \

@@ -13,7 +13,7 @@ from leadsman.cli.main import build_parser
 from website.metrics_page import metric_families
 
 ROOT = Path(__file__).parents[2]
-TREES = ("agent", "benchmarks", "controller", "daemonset", "docs", "examples", "extender", "fuzz", "leadsman", "tests")
+TREES = ("agent", "benchmarks", "controller", "daemonset", "docs", "examples", "extender", "leadsman", "tests")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z_-]*[a-z]")
 OURS = re.compile(r"^(?:\$ )?(?:kubectl )?leadsman ")
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.harnesses import HARNESSES
-from fuzz.mutation import mutate_document, mutate_text
-from fuzz.oracle import check
+from tests.fuzz.harnesses import HARNESSES
+from tests.fuzz.mutation import mutate_document, mutate_text
+from tests.fuzz.oracle import check
 
 CORPUS = Path(__file__).parents[1] / "data" / "fuzz"
 INPUTS = sorted(path for path in CORPUS.glob("*/*"))

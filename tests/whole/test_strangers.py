@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fuzz.mutation import mutate_document, mutate_text
+from tests.fuzz.mutation import mutate_document, mutate_text
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Start, Until

@@ -1,4 +1,4 @@
-"""`python -m fuzz.run_harness NAME [libFuzzer's arguments]`: one harness under atheris, until something breaks."""
+"""`python -m tests.fuzz.run_harness NAME [libFuzzer's arguments]`: one harness under atheris until something breaks."""
 
 import sys
 from random import Random
@@ -6,10 +6,10 @@ from random import Random
 import atheris
 
 with atheris.instrument_imports(include=["agent", "extender", "leadsman"]):
-    from fuzz.harnesses import HARNESSES
+    from tests.fuzz.harnesses import HARNESSES
 
-from fuzz.mutation import mutate_document, mutate_text
-from fuzz.oracle import check
+from tests.fuzz.mutation import mutate_document, mutate_text
+from tests.fuzz.oracle import check
 
 
 def mutate(data: bytes, max_size: int, seed: int) -> bytes:

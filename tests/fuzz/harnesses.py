@@ -26,7 +26,6 @@ from extender.api import nodes
 from extender.api.view import make_view
 from extender.wire.arguments import BadRequest
 from extender.wire.verbs import read_args, read_binding, read_preemption
-from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.inputs import DecisionInputs
@@ -57,6 +56,7 @@ from leadsman.state.records import AnyRecord, BadRecord, Reward, decode_record, 
 from leadsman.state.snapshot import Snapshot
 from leadsman.state.snapshot_updates import apply_changes
 from leadsman.state.store import StoredItem, StoreError, Updated
+from tests.fuzz.oracle import Harness, check_each
 
 
 def _wire_args(body: bytes) -> None:

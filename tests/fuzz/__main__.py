@@ -1,4 +1,4 @@
-"""`python -m fuzz [--seconds N] [NAME…]`: fuzzes the harnesses in turn and prints a table.
+"""`python -m tests.fuzz [--seconds N] [NAME…]`: fuzzes the harnesses in turn and prints a table.
 
 Each runs in a process of its own, because libFuzzer ends the process that it runs in. New inputs that reach new code
 are kept below --corpus for the next run; one that breaks a promise is written to crash-NAME-… in the working directory:
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from leadsman.runtime.text_table import align_columns
 
-SEEDS = Path(__file__).parents[1] / "tests" / "data" / "fuzz"
+SEEDS = Path(__file__).parents[1] / "data" / "fuzz"
 
 MAX_MEMORY_MB = 1024
 SLOWEST_INPUT_SECONDS = 120
@@ -22,7 +22,7 @@ SLOWEST_INPUT_SECONDS = 120
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("names", nargs="*", help="harnesses (default: all)", metavar="NAME")
     parser.add_argument("--seconds", type=int, default=60, help="for each harness (default 60)")
     parser.add_argument("--corpus", type=Path, help="folder that keeps what was found (default: a temporary one)")
@@ -40,7 +40,7 @@ def _fuzz(name: str, seconds: int, seed: int, corpus: Path) -> tuple[str, str, s
     """The row of one harness."""
     kept = corpus / name
     kept.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "fuzz.run_harness", name, str(kept), str(SEEDS / name),
+    command = [sys.executable, "-m", "tests.fuzz.run_harness", name, str(kept), str(SEEDS / name),
                f"-max_total_time={seconds}", f"-seed={seed}",
                f"-rss_limit_mb={MAX_MEMORY_MB}", f"-timeout={SLOWEST_INPUT_SECONDS}", "-print_final_stats=1",
                f"-artifact_prefix=crash-{name}-"]  # fmt: skip
