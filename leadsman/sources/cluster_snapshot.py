@@ -139,7 +139,7 @@ def _document(snapshot: ClusterSnapshot) -> Document:
         missing=snapshot.missing,
         clock_seconds=inputs.now,
         nodes=tuple(map(_with_plain_dicts, cluster.nodes.values())),
-        pods=tuple(Raw(ENCODER.encode(_with_plain_dicts(pod))) for pod in cluster.pods.values()),
+        pods=tuple(Raw(ENCODER.encode(_with_own_defaults(_with_plain_dicts(pod)))) for pod in cluster.pods.values()),
         namespaces=cluster.namespaces,
         budgets=tuple(cluster.budgets.values()),
         quotas=tuple(cluster.quotas.values()),
@@ -167,6 +167,19 @@ def _rows(table: Table) -> dict[str, Raw]:
 def _with_plain_dicts(named: Named) -> Named:
     """The encoder leaves out an empty dict, and no other empty mapping."""
     return replace(named, labels=dict(named.labels), annotations=dict(named.annotations))
+
+
+_NO_POD = ClusterPod("", "", "")
+
+
+def _with_own_defaults(pod: ClusterPod) -> ClusterPod:
+    """The encoder leaves out a default that is the same object, and writes one that is equal."""
+    equal = {
+        each: default
+        for each in ("requests", "constraints")
+        if getattr(pod, each) == (default := getattr(_NO_POD, each))
+    }
+    return replace(pod, **equal) if equal else pod
 
 
 def _delay_sources(views: Sequence[DelayView]) -> tuple[GoldpingerView | None, DelayMatrix | None]:
