@@ -29,7 +29,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
-from leadsman.kube.resources import NODES, PODS
+from leadsman.kube.resources import PODS
 from leadsman.planning.failover.node_verdict import NodeVerdict
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
@@ -101,7 +101,13 @@ class ControllerParts:
         self.followed_sources = FollowedSources(
             self.store,
             SourceSettings(
-                settings.policy, api, settings.delays, settings.telemetry, devices=settings.devices, claims=False
+                settings.policy,
+                api,
+                settings.delays,
+                settings.telemetry,
+                devices=settings.devices,
+                claims=False,
+                node_annotations=True,
             ),
         )
         self.client = ApiClient(api, may_write=self.may_write)
@@ -126,13 +132,12 @@ class ControllerParts:
             reservations.read if reservations else None,
             self.plugins.judges_of_plan,
         )
-        nodes = ListOptions(NODES, metadata_only=True)
         pending = ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending")
         labelled = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
-        self.nodes_reflector = Reflector(self.client, nodes, PartialObjectMetadata)
         self.pending_pods_reflector = Reflector(self.client, pending, WatchedPod)
         self.policy_pods_reflector = Reflector(self.client, labelled, PartialObjectMetadata)
-        self.node_cache = NodeCache(self.nodes_reflector)
+        assert self.followed_sources.cluster is not None, "Settings always have an API server"
+        self.node_cache = NodeCache(self.followed_sources.cluster.nodes.reflector)
         self.pages: dict[str, Callable[[], Mapping[str, Any]]] = {}
         self.node_health: NodeHealthReporter | None = None
         self.self_healing: SelfHealing | None = None
@@ -209,8 +214,8 @@ class ControllerParts:
 
         Where TASPolicies are not served, the component telemetry is not installed, and no plan waits for them.
         """
-        reflectors: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
-        missing = [each for each in reflectors if each.is_served and not each.loaded.is_set()]
+        needed = (self.node_cache.watched, self.pending_pods_reflector, self.policies.reflector)
+        missing = [each for each in needed if each.is_served and not each.loaded.is_set()]
         return [
             f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
             for each in missing
@@ -243,7 +248,6 @@ class ControllerParts:
         return {
             **dict(self.followed_sources.tasks()),
             "keep the plugins": self.plugins.run(),
-            "watch nodes": self.nodes_reflector.run(),
             "watch pending pods": self.pending_pods_reflector.run(),
             "watch pods that name a policy": self.policy_pods_reflector.run(),
             **{name: part.run() for name, part in writers.items() if part is not None},

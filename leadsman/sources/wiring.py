@@ -78,6 +78,7 @@ class SourceSettings(Struct, frozen=True):
     telemetry: None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
     devices: whether to follow the devices of nodes and pods.
+    node_annotations: whether annotations of nodes are held too.
     claims: with devices, whether to follow ResourceSlices and ResourceClaims too, by which nodes are scored.
     """
 
@@ -88,6 +89,7 @@ class SourceSettings(Struct, frozen=True):
     self_healing_namespace: str = ""
     devices: bool = False
     claims: bool = True
+    node_annotations: bool = False
 
 
 class ClusterSources:
@@ -105,7 +107,8 @@ class ClusterSources:
     ) -> None:
         self.client, namespace = ApiClient(access), settings.self_healing_namespace
         self.node_addresses = NodeAddressFollower(self.client) if settings.delays.goldpinger_url else None
-        self.workloads, self.nodes = WorkloadFollower(self.client), NodeFollower(self.client)
+        self.workloads = WorkloadFollower(self.client)
+        self.nodes = NodeFollower(self.client, with_annotations=settings.node_annotations)
         self.self_healing = SelfHealingFollower(self.client, namespace) if namespace else None
         self.backups = BackupFollower(self.client, namespace) if namespace else None
         self.devices = (
@@ -117,7 +120,7 @@ class ClusterSources:
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
-        yield "watch labels of nodes", self.nodes.reflector.run()
+        yield "watch nodes", self.nodes.reflector.run()
         if self.node_addresses:
             yield "watch node addresses", self.node_addresses.reflector.run()
         if self.self_healing:

@@ -1,7 +1,8 @@
-"""Follows the nodes on the API server: their labels, and their addresses where Goldpinger needs them."""
+"""Follows the nodes on the API server: their metadata, and their addresses where Goldpinger needs them."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import Node, ObjectIdentity
+from leadsman.kube.objects import Node, ObjectIdentity, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.sources.source import follow
@@ -33,13 +34,17 @@ class NodeFollower:
     """Follows which nodes there are, and their labels. Its `reflector` runs as one task.
 
     What it returns is never altered, the same object while no label changes, and kept while the API server is away.
+    with_annotations: whether the reflector holds whole metadata, as PartialObjectMetadata.
     clock: monotonic seconds, for the reflector's age.
     """
 
-    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, client: ApiClient, clock: Callable[[], float] = time.monotonic, *, with_annotations: bool = False
+    ) -> None:
         self._roles: Mapping[str, str] | None = None
         self._labels: Mapping[str, Mapping[str, str]] | None = None
-        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), _LabelledNode, self._changed, clock)
+        kind: type[Any] = PartialObjectMetadata if with_annotations else _LabelledNode
+        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), kind, self._changed, clock)
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -58,7 +63,7 @@ class NodeFollower:
             self._labels = {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
         return self._labels
 
-    def _changed(self, changes: Sequence[ObjectChange[_LabelledNode]]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange[Any]]) -> None:
         """Kubelets update their nodes all the time, and most updates change no label."""
         for each in changes:
             is_same_node = each.old is not None and each.kind is ChangeType.MODIFIED

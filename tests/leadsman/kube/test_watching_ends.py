@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from leadsman.kube.object_changes import ChangeType
-from tests.leadsman.kube.watched_pods import NEW, WEB, pod, versions
+from tests.leadsman.kube.watched_pods import NEW, pod, versions
 from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -39,20 +38,6 @@ async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_drop
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == versions(api)[0]
         assert pods.names == {"web-0"}
-
-
-async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.reset_watches()
-        await until(lambda: not api.watches)
-        api.delete(WEB)
-        api.put(NEW, pod())
-        api.compact()
-        await until(lambda: pods.names == {"web-1"})
-    assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED, ChangeType.ADDED]
 
 
 async def test_what_stands_before_an_error_counts(api: FakeApiServer, following: "Follow", until: "Until") -> None:

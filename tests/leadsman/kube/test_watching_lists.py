@@ -27,19 +27,6 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
     assert [asked.query.get("limit") for asked in api.requests[:3]] == ["500", "500", None]
 
 
-async def test_a_list_that_fails_leaves_the_view_as_it_is(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
-    async with following() as pods:
-        await until(lambda: api.watches)
-        api.fail("list", 500, times=3)
-        api.fail_watches(410)
-        await until(lambda: api.verbs().count("list") == 4)
-        assert pods.names == {"web-0"}
-        await until(lambda: api.verbs().count("list") == 5)
-        assert [change.kind for change in pods.told] == [ChangeType.ADDED]
-
-
 @pytest.mark.parametrize(
     "body",
     [

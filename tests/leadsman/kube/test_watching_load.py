@@ -1,12 +1,18 @@
-"""A reflector under load, without rights, without a server."""
+"""A reflector under load, without rights, without a server, without a name that resolves."""
 
 import asyncio
 import random
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
+from yarl import URL
 
 from leadsman.kube import client
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.object_changes import ChangeType
+from tests.leadsman.kube.watched_pods import PODS_OF_DEFAULT, pod
 from tests.testbed.scripted_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -79,3 +85,62 @@ async def test_a_line_without_an_end_is_not_held_for_ever(
         await until(lambda: api.watches)
         api.send_line(b"x" * 2000)
         await until(lambda: pods.errors["MalformedResponse"])
+
+
+STORM = (429, 500, 410, 503)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_a_storm_of_refusals_loses_no_change_and_makes_none_up(
+    api: FakeApiServer, following: "Follow", until: "Until", seed: int
+) -> None:
+    """Lists and watches are refused, watches end, versions are compacted away, while pods come and go."""
+    rng, kept = random.Random(seed), set[str]()
+    async with following() as pods:
+        for number in range(30):
+            for verb in ("list", "watch"):
+                api.fail(verb, rng.choice(STORM), times=rng.randrange(2), retry_after_seconds=0)
+            rng.choice([api.end_watches, api.reset_watches, api.compact, lambda: api.fail_watches(rng.choice(STORM))])()
+            api.put(f"{PODS_OF_DEFAULT}/new-{number}", pod())
+            if rng.random() < 0.5:
+                api.delete(f"{PODS_OF_DEFAULT}/new-{number}")
+            else:
+                kept.add(f"new-{number}")
+            await asyncio.sleep(rng.random() / 100)
+        await until(lambda: pods.names == {"web-0", *kept})
+        gone = [each.object.metadata.name for each in pods.told if each.kind is ChangeType.DELETED]
+        assert not {"web-0", *kept} & set(gone)
+
+
+class Names:
+    """A cluster's DNS, for one name. addresses: what it resolves to, as (family, address); (): it fails."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
+        self.addresses: tuple[tuple[socket.AddressFamily, str], ...] = ()
+        self._port, self._others = port, socket.getaddrinfo
+        monkeypatch.setattr(socket, "getaddrinfo", self.resolve)
+
+    def resolve(self, host, *arguments, **settings):
+        if host != "kubernetes.test":
+            return self._others(host, *arguments, **settings)
+        if not self.addresses:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return [(family, socket.SOCK_STREAM, 6, "", (address, self._port)) for family, address in self.addresses]
+
+
+async def test_dns_that_fails_is_named_and_a_name_of_two_families_is_reached_by_the_one_that_answers(
+    api: FakeApiServer, following: "Follow", until: "Until", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = URL(api.url).port
+    assert port
+    names = Names(monkeypatch, port)
+    async with (
+        ApiClient(ApiAccess(f"http://kubernetes.test:{port}")) as client,
+        following(client=client, loaded=False) as pods,
+    ):
+        await until(lambda: pods.errors["Unavailable"] > 1)
+        assert "kubernetes.test" in pods.problem.text
+        assert not pods.loaded.is_set()
+        names.addresses = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))  # nobody listens on ::1
+        await until(lambda: pods.names == {"web-0"})
+        assert not pods.problem.text

@@ -20,7 +20,7 @@ def tasks(gathering):
 
 
 GOLDPINGER = DelaySettings(goldpinger_url="http://gp")
-ON_API, WORKLOADS = {"watch workload pods", "watch labels of nodes"}, {"pods", "replicasets", "jobs", "nodes"}
+ON_API, WORKLOADS = {"watch workload pods", "watch nodes"}, {"pods", "replicasets", "jobs", "nodes"}
 
 
 @pytest.mark.parametrize(
