@@ -10,7 +10,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
 .PHONY: help demo test e2e image-test check integration torture torture-etcd failover-table mutations bench fuzz format \
-	reference lock wheels sbom release release-files clean
+	reference lock wheels sbom release release-images release-files clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -28,7 +28,7 @@ test: .venv/.test  ## every test that this machine can run; ARGS="-m quick" take
 e2e: .venv/.test  ## as root: a cluster of real kubelets, where E2E_BIN names their programs; ARGS=--rounds=3
 	$(BIN)/python -m tests.e2e $(ARGS)
 
-image-test: .venv/.test  ## wheel, SBOM, and as root on Debian the images, each process run as in its pod; needs buildah, mmdebstrap
+image-test: .venv/.test  ## wheel, SBOM, and as root on Debian a release, each process run as in its pod; needs buildah, mmdebstrap, helm
 	$(BIN)/pytest -m artefact $(PARALLEL)
 	$(BIN)/python -m tests.e2e.image_run $(ARGS)
 
@@ -93,27 +93,49 @@ IMAGE_PYTHON = $(shell sed -n 's/^ARG PYTHON_IMAGE=python:\(3\.[0-9]*\).*/\1/p' 
 
 # The same bytes each time: no serial number and no moment.
 sbom: .venv/.release  ## write a CycloneDX SBOM of each image's packages into build/sbom, from an environment made by its lock
-	@mkdir -p build/sbom
+	@rm -rf build/sbom && $(BIN)/pip wheel --quiet --no-deps --wheel-dir build/sbom .
 	for lock in leadsman agent; do \
-		rm -rf build/sbom/$$lock && $(PYTHON) -m venv --without-pip build/sbom/$$lock && \
+		$(PYTHON) -m venv --without-pip build/sbom/$$lock && \
 		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps --require-hashes --requirement image/$$lock.txt && \
-		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps . && \
+		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps --no-index --find-links build/sbom leadsman && \
 		$(BIN)/cyclonedx-py environment --output-reproducible --output-file build/sbom/$$lock.cdx.json \
 			build/sbom/$$lock/bin/python || exit 1; done
 
 # It commits and tags here, and pushes nothing.
-release: $(BIN)/python  ## make a release: VERSION=0.2.0; ARGS=--notes prints its lines of the changelog
+release: $(BIN)/python  ## make a release, its commit, tag and files: VERSION=0.2.0; ARGS=--notes prints its lines of the changelog
 	@$(BIN)/python -m release $(VERSION) $(ARGS)
+	@[ -n "$(ARGS)" ] || $(MAKE) release-files
 
 VERSION_NOW = $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' leadsman/runtime/version.py)
 
-# What a release's page has beside the images, which CI builds for two machines and pushes by digest. The wheel is the same bytes each time.
-release-files: .venv/.release sbom  ## wheel, chart, SBOMs, notes and checksums of this version, into build/release; needs helm
+# Archives of the same bytes each time.
+EPOCH := 315532800
+ARCHIVE := tar --sort=name --mtime=@$(EPOCH) --owner=0 --group=0 --numeric-owner
+
+# For this machine's architecture; CI builds amd64 and arm64 too. Every file's and the image's own moment is set: the same commit on the
+# same base is the same digest.
+release-images:  ## both images as OCI archives, and IMAGES with their digests, into build/release; needs buildah
+	rm -rf build/images && mkdir -p build/images build/release && rm -f build/release/IMAGES
+	for image in leadsman leadsman-agent; do \
+		buildah bud --quiet --timestamp $(EPOCH) $(BUILD_FLAGS) $$([ $$image = leadsman ] || echo --target agent) \
+			--tag $$image:$(VERSION_NOW) . >/dev/null && \
+		buildah push --quiet --digestfile build/images/digest $$image:$(VERSION_NOW) oci:build/images/$$image:$(VERSION_NOW) && \
+		$(ARCHIVE) --directory build/images/$$image --create --file build/release/$$image-$(VERSION_NOW).oci.tar . && \
+		echo "$$image@$$(cat build/images/digest)" >>build/release/IMAGES || exit 1; done
+	@cat build/release/IMAGES
+
+# What a release's page has, the same bytes each time.
+release-files: .venv/.release sbom  ## images, wheel, chart, SBOMs, notes and checksums of this version, into build/release; needs helm, buildah
 	rm -rf build/release && mkdir -p build/release
-	SOURCE_DATE_EPOCH=315532800 $(BIN)/pip wheel --quiet --no-deps --wheel-dir build/release .
-	helm package --destination build/release charts/leadsman >/dev/null 2>&1
+	$(MAKE) release-images
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/pip wheel --quiet --no-deps --wheel-dir build/release .
+	helm package --destination build/images charts/leadsman >/dev/null 2>&1
+	mkdir build/images/chart && tar --directory build/images/chart --extract --file build/images/leadsman-*.tgz
+	$(ARCHIVE) --mode=u=rwX,go=rX --directory build/images/chart --create leadsman \
+		| gzip --no-name >build/release/$$(basename build/images/leadsman-*.tgz)
 	for lock in leadsman agent; do cp build/sbom/$$lock.cdx.json build/release/$$lock-$(VERSION_NOW).cdx.json; done
 	$(BIN)/python -m release $(VERSION_NOW) --notes >build/release/NOTES.md
+	sed 's/VERSION/$(VERSION_NOW)/g' release/README.md >build/release/README.md
 	cd build/release && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS . && cat SHA256SUMS
 
 clean:  ## remove .venv and what was built

@@ -1,9 +1,9 @@
-"""`make image-test`: the image from the Dockerfile, and each process run from it as in its pod.
+"""`make image-test`: a release's files, and each process run from its images as in its pod.
 
     python -m tests.e2e.image_run [--folder DIR]
 
-As root on Debian with buildah and mmdebstrap. Each process has uid 10001, a root filesystem that it cannot write, no
-capability, and none to gain. It must become ready and show its metrics. Exit status 1 when one does not.
+As root on Debian with buildah, mmdebstrap and helm. Each process has uid 10001, a root filesystem that it cannot
+write, no capability, and none to gain. It must become ready and show its metrics. Exit status 1 when one does not.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import yaml
 
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
 from tests.dockerfile import environ_of
-from tests.e2e.images import PYTHON_PACKAGES, ROOT, Images
+from tests.e2e.images import PYTHON_PACKAGES, RELEASE, ROOT, Images
 from tests.testbed.scripted_api_server import ApiServerThread
 
 UID = 10001
@@ -54,8 +54,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, help="where the base stays; a second run with it is quicker")
     folder = parser.parse_args(arguments).folder or Path(tempfile.mkdtemp(prefix="leadsman-image-"))
     began = time.monotonic()
-    with Images(folder, IMAGES, PYTHON_PACKAGES).roots() as (project, agent):
-        _say(f"images built in {time.monotonic() - began:.0f} s")
+    with Images(folder, IMAGES, PYTHON_PACKAGES).released() as (project, agent):
+        _say(f"a release made, its images twice with the same digests, in {time.monotonic() - began:.0f} s")
+        _renders_the_chart()
         _refuses_writes(project)
         _runs_the_hook(project)
         with Etcd(folder / "etcd") as etcd, ApiServerThread() as api:
@@ -110,6 +111,14 @@ def _inside(root: Path, *command: str) -> list[str]:
     """The command, in the image, in a mount namespace of its own."""
     private = ["unshare", "--mount", "--propagation=private", "sh", "-ec", _READ_ONLY, str(root)]
     return [*private, "env", "PATH=/opt/leadsman/bin:/usr/bin:/bin", *_AS_IN_A_POD, *command]
+
+
+def _renders_the_chart() -> None:
+    """Repacked for the same bytes each time, and still a chart."""
+    (chart,) = RELEASE.glob("leadsman-*.tgz")
+    done = subprocess.run(["helm", "template", chart], capture_output=True, text=True, check=False)
+    if "kind: DaemonSet" not in done.stdout:
+        raise NotAsInAPod(f"helm template {chart}: {done.stderr}")
 
 
 def _refuses_writes(root: Path) -> None:

@@ -16,6 +16,7 @@ from tests import e2e, newer_etcd
 from tests.debian import mirror
 
 ROOT = Path(e2e.__file__).parents[2]
+RELEASE = ROOT / "build/release"
 SUITE = "trixie"
 OURS = "leadsman", "leadsman-agent"
 """The Dockerfile's images: its last stage and its target `agent`."""
@@ -64,18 +65,28 @@ class Images:
         return [*archives, self._folder / "sandbox.tar"]
 
     @contextlib.contextmanager
-    def roots(self) -> Iterator[tuple[Path, Path]]:
-        """Builds the images of the Dockerfile alone and mounts them: the one of all parts, and the agent's."""
+    def released(self) -> Iterator[tuple[Path, Path]]:
+        """Makes a release, its images twice, and mounts those of its archives: of all parts, and the agent's."""
         self._build.mkdir(parents=True, exist_ok=True)
         self._write_configuration()
         self._base()
-        self._build_ours()
-        containers = [self._buildah("from", "--pull-never", tag).strip() for tag in (self._project, self._agent)]
+        self._make("release-files")
+        subprocess.run(["sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS"], cwd=RELEASE, check=True)
+        digests = (RELEASE / "IMAGES").read_text()
+        self._make("release-images")
+        if (RELEASE / "IMAGES").read_text() != digests:
+            raise RuntimeError(f"a second build gave other images:\n{digests}{(RELEASE / 'IMAGES').read_text()}")
+        archives = [next(RELEASE.glob(f"{name}-[0-9]*.oci.tar")) for name in OURS]
+        containers = [self._buildah("from", f"oci-archive:{each}").strip() for each in archives]
         try:
             project, agent = (Path(self._buildah("mount", each).strip()) for each in containers)
             yield project, agent
         finally:
             self._buildah("rm", *containers)
+
+    def _make(self, target: str) -> None:
+        flags = f"BUILD_FLAGS=--signature-policy={self._build}/policy.json {' '.join(_volumes())}"
+        subprocess.run(["make", "--silent", target, flags], cwd=ROOT, env=self._environ(), check=True)
 
     def _write_configuration(self) -> None:
         """Storage and policy of our own: the machine's are neither read nor written."""
@@ -117,8 +128,7 @@ class Images:
         self._from_dockerfile("--target", "agent", "-t", self._agent)
 
     def _from_dockerfile(self, *words: str) -> None:
-        volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
-        self._buildah("bud", "--layers", "--pull-never", *volumes, *words, str(ROOT))
+        self._buildah("bud", "--layers", "--pull-never", *_volumes(), *words, str(ROOT))
 
     def _bud(self, context: Path, dockerfile: str, tag: str) -> None:
         (context / "Dockerfile").write_text(dockerfile)
@@ -134,14 +144,21 @@ class Images:
 
     def _buildah(self, verb: str, *words: str) -> str:
         """What it printed."""
-        environ = os.environ | {
+        policy = [f"--signature-policy={self._build}/policy.json"] if verb in _PULLING else []
+        command = ["buildah", verb, *policy, *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=self._environ(), check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+        return done.stdout
+
+    def _environ(self) -> dict[str, str]:
+        return os.environ | {
             "CONTAINERS_STORAGE_CONF": f"{self._build}/storage.conf",
             "CONTAINERS_REGISTRIES_CONF": f"{self._build}/registries.conf",
             "BUILDAH_ISOLATION": "chroot",
         }
-        policy = [f"--signature-policy={self._build}/policy.json"] if verb in _PULLING else []
-        command = ["buildah", verb, *policy, *words]
-        done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
-        return done.stdout
+
+
+def _volumes() -> list[str]:
+    """The builder trusts whom this machine trusts."""
+    return [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
