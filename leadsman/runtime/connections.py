@@ -57,7 +57,8 @@ class ConnectionGuard(asyncio.Protocol):
         self._opening: asyncio.Task[None] | None = None
         self._inner: asyncio.Protocol | None = None
         self._transport: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._header_deadline: asyncio.TimerHandle | None = None
+        self._write_deadline: asyncio.TimerHandle | None = None
         self._body: StreamReader | None = None
 
     def open(self, sock: socket.socket) -> None:
@@ -80,7 +81,7 @@ class ConnectionGuard(asyncio.Protocol):
             if self.is_idle:
                 self._in_headers = True
                 self._limiter.mark_busy(self)
-                self._abort_after(self._limiter.limits.header_timeout_seconds)
+                self._header_deadline = self._abort_after(self._limiter.limits.header_timeout_seconds)
             self._inner.data_received(data)
 
     def eof_received(self) -> bool:
@@ -90,23 +91,24 @@ class ConnectionGuard(asyncio.Protocol):
         return not self.is_idle and self._transport is not None and not self._transport.get_extra_info("sslcontext")
 
     def pause_writing(self) -> None:
-        self._abort_after(self._limiter.limits.write_timeout_seconds)
+        self._write_deadline = self._abort_after(self._limiter.limits.write_timeout_seconds)
         if self._inner:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        self._cancel_timer()
+        _cancel(self._write_deadline)
         if self._inner:
             self._inner.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer()
+        for deadline in (self._header_deadline, self._write_deadline):
+            _cancel(deadline)
         self._limiter.remove(self)
         if self._inner:
             self._inner.connection_lost(exc)
 
     def request_started(self, body: StreamReader) -> None:
-        self._cancel_timer()
+        _cancel(self._header_deadline)
         self._in_headers, self.in_request = False, True
         self._limiter.mark_busy(self)
         self._body = body
@@ -158,14 +160,13 @@ class ConnectionGuard(asyncio.Protocol):
         if self.half_closed and self._body and not self._body.is_eof():
             self.abort()
 
-    def _abort_after(self, seconds: float) -> None:
-        self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(seconds, self.abort)
+    def _abort_after(self, seconds: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(seconds, self.abort)
 
-    def _cancel_timer(self) -> None:
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+
+def _cancel(deadline: asyncio.TimerHandle | None) -> None:
+    if deadline:
+        deadline.cancel()
 
 
 async def _until_readable(sock: socket.socket) -> None:

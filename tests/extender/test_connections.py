@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from aiohttp import web
 
 from extender.body_limits import BodyLimits, BodyReader
 from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.http_server import serve
 from leadsman.runtime.log_limit import LINES_BURST
 
 if TYPE_CHECKING:
@@ -165,6 +167,19 @@ async def test_a_client_that_reads_too_slowly_is_cut(
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.2)
     async with starts() as extender:
         assert await is_cut(extender.port, captured("nodes-1000-filter"), reads_bytes=64 << 10)
+
+
+async def test_an_answer_read_late_does_not_lift_the_deadline_of_the_next_headers() -> None:
+    async def large(_: web.Request) -> web.Response:
+        return web.Response(body=bytes(16 << 20))  # It fits no socket buffer.
+
+    app = web.Application()
+    app.router.add_get("/", large)
+    async with serve(app, "127.0.0.1", 0, DRIPPING) as port, connected(port) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(HEAD)
+        await ended(reader)
 
 
 async def asks(streams, body) -> int:
