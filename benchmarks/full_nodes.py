@@ -4,18 +4,26 @@ kube-scheduler sends whole nodes where `nodeCacheCapable` is false. Beside it st
 for the same bodies on a machine of this kind (TAS_CPU_MS), and the CPU that `json.loads` takes for them here: the
 yardstick, because a machine half as fast doubles both it and ours. CPU is that of all the server's threads, to the
 nanosecond, by request; the median of all requests.
+
+Each pod finds the nodes in another order and CHANGED_RATIO of them changed, as kube-scheduler's goroutines and the
+kubelets' heartbeats make it.
 """
 
 import argparse
 import json
+import random
+import re
 import statistics
 import time
+from collections.abc import Collection, Iterator
+from itertools import islice
 
 from benchmarks.extender import Case, filter_body, next_uid, start_server, with_uid
 
 TAS_CPU_MS = {"filter": {100: 20.5, 1000: 154, 5000: 848}, "prioritize": {100: 13.3, 1000: 118, 5000: 939}}
 """Verb → nodes → milliseconds of CPU a request."""
 
+CHANGED_RATIO = 0.02
 TARGET_SHARE = 1 / 12
 TARGET_PEAK_MIB = 120
 REQUESTS = {100: 300, 1000: 60, 5000: 15}
@@ -36,17 +44,34 @@ def main() -> None:
 def measure(case: Case) -> None:
     body = filter_body(case)
     with start_server("benchmarks.extender_server", str(case.state)) as ours:
-        bodies = {"filter": body, "prioritize": ours.prioritize_body(body)}
-        spent_ms: dict[str, list[float]] = {verb: [] for verb in bodies}
-        for _ in range(case.pods):
-            uid = next_uid()
-            for verb, sent in bodies.items():
+        kept = {each["metadata"]["name"] for each in json.loads(ours.prioritize_body(body))["Nodes"]["items"]}
+        spent_ms: dict[str, list[float]] = {"filter": [], "prioritize": []}
+        for sent in islice(changing_bodies(body, kept), case.pods):
+            for verb, each in sent.items():
                 before_ms = ours.used_cpu_ms()
-                ours.ask(verb, with_uid(sent, uid))
+                ours.ask(verb, each)
                 spent_ms[verb].append(ours.used_cpu_ms() - before_ms)
         peak_mib = ours.peak_mib()
-    for verb, sent in bodies.items():
-        report(case, verb, spent_ms[verb], json_loads_cpu_ms(sent), peak_mib)
+    for verb, each in sent.items():
+        report(case, verb, spent_ms[verb], json_loads_cpu_ms(each), peak_mib)
+
+
+def changing_bodies(body: bytes, kept: Collection[str]) -> Iterator[dict[str, bytes]]:
+    """Yields what is asked of one pod after the other, by verb. kept: the nodes that prioritize is asked about."""
+    rng = random.Random(1)
+    begins = b'"Nodes":{"metadata":{},"items":['
+    before, after = body.partition(begins)[0] + begins, b']},"NodeNames":null}'
+    nodes = {
+        node["metadata"]["name"]: json.dumps(node, separators=(",", ":")).encode()
+        for node in json.loads(body)["Nodes"]["items"]
+    }
+    while True:
+        uid, names = next_uid(), rng.sample(list(nodes), len(nodes))
+        for name in names[: round(CHANGED_RATIO * len(names))]:
+            nodes[name] = re.sub(rb'"resourceVersion":"\d+', b'"resourceVersion":"' + uid, nodes[name], count=1)
+        rng.shuffle(names)
+        asked = {"filter": names, "prioritize": [name for name in names if name in kept]}
+        yield {verb: with_uid(before + b",".join(map(nodes.__getitem__, each)) + after, uid) for verb, each in asked.items()}
 
 
 def json_loads_cpu_ms(body: bytes) -> float:
