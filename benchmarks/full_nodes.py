@@ -71,7 +71,10 @@ def changing_bodies(body: bytes, kept: Collection[str]) -> Iterator[dict[str, by
             nodes[name] = re.sub(rb'"resourceVersion":"\d+', b'"resourceVersion":"' + uid, nodes[name], count=1)
         rng.shuffle(names)
         asked = {"filter": names, "prioritize": [name for name in names if name in kept]}
-        yield {verb: with_uid(before + b",".join(map(nodes.__getitem__, each)) + after, uid) for verb, each in asked.items()}
+        yield {
+            verb: with_uid(before + b",".join(map(nodes.__getitem__, each)) + after, uid)
+            for verb, each in asked.items()
+        }
 
 
 def json_loads_cpu_ms(body: bytes) -> float:

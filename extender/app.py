@@ -15,7 +15,7 @@ from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics, reward_metrics
 from extender.record_queues import BindFailureQueue
-from extender.wire.arguments import BadRequest
+from extender.wire.bad_request import BadRequest
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
 from leadsman.decision.model import pod_type_of

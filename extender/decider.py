@@ -9,6 +9,7 @@ as unresolvable, so that no pod is evicted for a node that cannot be checked.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 from types import MappingProxyType
 from typing import TypeVar
@@ -201,7 +202,7 @@ class Decider:
         inputs = self._filter_inputs(pod)
         stoppable = self._stoppable(inputs)
         score_result = await self._run(
-            "prioritize", pod, nodes, stoppable, lambda: self.core.score_nodes(pod, nodes, stoppable)
+            "prioritize", pod, nodes, stoppable, partial(self.core.score_nodes, pod, nodes, stoppable)
         )
         fault = ""
         if isinstance(score_result, DecisionFault):
@@ -285,7 +286,7 @@ class Decider:
         stoppable = self._stoppable(inputs)
         asked = tuple(filterfalse(refused.__contains__, nodes)) if refused else nodes
         filter_result = await self._run(
-            verb, pod, asked, stoppable, lambda: self.core.filter_nodes(pod, asked, stoppable)
+            verb, pod, asked, stoppable, partial(self.core.filter_nodes, pod, asked, stoppable)
         )
         if isinstance(filter_result, DecisionFault):
             self._metrics.count_decision(verb, "neutral", filter_result.reason)

@@ -111,7 +111,7 @@ class Journal:
 
     def _note_attempt(self, pod: PodInfo, is_refused: bool, now: float) -> None:
         before = self._refused.pop(pod.uid, None)
-        if pod.has_delay_bounds and is_refused:
+        if is_refused and pod.has_delay_bounds:
             name = f"{pod.namespace}/{pod.name}"
             self._refused[pod.uid] = RefusedPod(name, before.since if before else now, now)
         while self._refused and now - next(iter(self._refused.values())).tried_at >= FORGET_SECONDS:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from extender.body_limits import RequestRefused
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import JournalEntry
-from extender.wire.arguments import BadRequest
+from extender.wire.bad_request import BadRequest
 from extender.wire.verbs import read_args
 from leadsman.decision import yaml_document
 from leadsman.decision.decide import FilterResult

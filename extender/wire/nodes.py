@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire.arguments import MAX_NODES, MAX_OBJECT_BYTES, BadRequest, bad_request
-from leadsman.decision.model import CandidateNodes
+from extender.wire.bad_request import MAX_NODES, MAX_OBJECT_BYTES, BadRequest, bad_request
 from leadsman.runtime.decode_errors import UNREADABLE
 
 NODE_LIST_SIZES = (0, 1_250, 5_000, MAX_NODES)
@@ -44,23 +43,7 @@ class _Node(Struct):
     metadata: _Name
 
 
-_NAMES = msgspec.json.Decoder(list[str] | None)
 _NODE = msgspec.json.Decoder(_Node)
-
-
-def read_node_names(listed: bytes) -> CandidateNodes:
-    """The bytes of a list of names. BadRequest."""
-    return CandidateNodes.of(decode_names(listed))
-
-
-def decode_names(listed: bytes) -> Sequence[str]:
-    """Returns the names as they are listed, one perhaps twice. BadRequest."""
-    if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
-        raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
-    try:
-        return _NAMES.decode(listed) or ()
-    except UNREADABLE as error:
-        raise bad_request(error, listed, "$.NodeNames") from error
 
 
 # As kube-scheduler writes a node. Read so, 5,000 nodes are named in 4 ms; decoding each takes 56 ms.

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire.arguments import BadRequest, bad_request, is_null
+from extender.wire.bad_request import BadRequest, bad_request
 from leadsman.cluster.devices.demand import (
     NO_DEMAND,
     DeviceDemand,
@@ -96,7 +96,7 @@ def read_pod(value: bytes) -> PodInfo:
     meta = pod.metadata
     labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
-    controller = controller_of(owners)
+    controller, workload = controller_of(owners), workload_name(*pod_owner(meta.name, owners), labels)
     asked = _asked(pod.spec)
     devices, bad_demand = _devices(pod, asked, annotations)
     return PodInfo(
@@ -105,7 +105,7 @@ def read_pod(value: bytes) -> PodInfo:
         meta.uid,
         labels,
         annotations,
-        workload_name(*pod_owner(meta.name, owners), labels),
+        workload,
         labels.excess or annotations.excess,
         (pod.spec and pod.spec.priority) or 0,
         controller.uid if controller else "",
@@ -195,7 +195,7 @@ def _devices(pod: _Pod, asked: _Asked, annotations: Mapping[str, str]) -> tuple[
 
 def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
     """A list of claims in a pod, bounded before they are made."""
-    if raw is None or is_null(raw):
+    if raw is None or raw is _NO_VALUE:
         return ()
     value = bytes(raw)
     if value.count(b"{") + value.count(b":") > MAX_CLAIM_VALUES:

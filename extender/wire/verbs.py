@@ -1,14 +1,23 @@
-"""What each verb of kube-scheduler's extender webhook asks."""
+"""What each verb of kube-scheduler's extender webhook asks: an object whose keys Go reads whatever their case.
 
-from collections.abc import Callable, Mapping, Sequence
+kube-scheduler sends the same bytes to filter and to prioritize when filter refused nothing, and offers mostly the same
+nodes for one pod after the other, in another order as its goroutines find them. What is computed for a list of nodes is
+kept by the list, so the same nodes are answered in the order met first: kube-scheduler chooses among the best at
+random, whatever their order (docs/decisions/0061).
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated, Any
 
-from msgspec import Meta, Raw, Struct
+import msgspec
+from msgspec import Meta, Raw, Struct, structs
 
-from extender.wire.arguments import BadRequest, TooManyItems, bounded, decoders, is_null, read_arguments
-from extender.wire.nodes import NODE_LIST_SIZES, listed_items, node_list, nodes_by_name, read_node_names
+from extender.wire.bad_request import MAX_NODES, MAX_OBJECT_BYTES, BadRequest, TooManyItems, bad_request
+from extender.wire.nodes import NODE_LIST_SIZES, listed_items, node_list, nodes_by_name
 from extender.wire.pod import read_pod
 from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.runtime.decode_errors import UNREADABLE
+from leadsman.runtime.lru import LruCache
 from leadsman.state import keys
 
 
@@ -58,6 +67,67 @@ class _Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}
     violations: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
 
 
+_NULL_BYTES = b"null"
+_NULL = Raw(_NULL_BYTES)
+
+Decoders = Sequence[msgspec.json.Decoder[Any]]
+
+
+def decoders(**fields: Any) -> Decoders:
+    """One decoder for each spelling of the keys. The result's attributes are in lower case; absent, they are None, and
+    null in a Raw one."""
+    spellings = (str, lambda key: key[0].lower() + key[1:], str.lower)
+    return [
+        msgspec.json.Decoder(
+            msgspec.defstruct(
+                "Arguments",
+                [_optional(key.lower(), kind) for key, kind in fields.items()],
+                rename={key.lower(): spelling(key) for key in fields},
+            )
+        )
+        for spelling in spellings
+    ]
+
+
+def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
+    return (field, Raw, _NULL) if kind is Raw else (field, kind | None, None)
+
+
+def read_arguments(spellings: Decoders, body: bytes | bytearray) -> Any:
+    """The arguments as Go spells them; only when there are none, those in the other spellings. BadRequest."""
+    exact, *others = spellings
+    try:
+        args = exact.decode(body)
+        return args if _present_fields(args) else _merged([decoder.decode(body) for decoder in others])
+    except UNREADABLE as error:
+        raise bad_request(error, body) from error
+
+
+def _present_fields(args: Struct) -> Mapping[str, Any]:
+    fields = msgspec.structs.asdict(args)
+    return {key: value for key, value in fields.items() if not (value is None or is_null(value))}
+
+
+def is_null(value: object) -> bool:
+    """Tells whether a value is null, without a copy of what is long."""
+    return isinstance(value, Raw) and len(memoryview(value)) == len(_NULL_BYTES) and bytes(value) == _NULL_BYTES
+
+
+def _merged(spellings: Sequence[Struct]) -> Any:
+    first, *others = spellings
+    return msgspec.structs.replace(
+        first, **{key: value for args in others for key, value in _present_fields(args).items()}
+    )
+
+
+def bounded(raw: Raw, path: str) -> bytes:
+    """The bytes of one object, or of a list of names. BadRequest when they are too many."""
+    size = memoryview(raw).nbytes
+    if size > MAX_OBJECT_BYTES:
+        raise BadRequest(f"{path}: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
+    return bytes(raw)
+
+
 _PREEMPTION = decoders(Pod=Raw, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
 _BINDING = decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
 
@@ -87,19 +157,66 @@ _ARGS = _ArgsDecoder()
 
 
 def read_args(
-    body: bytes | bytearray,
-    read_names: Callable[[bytes], CandidateNodes] = read_node_names,
-    read_pod: Callable[[bytes], PodInfo] = read_pod,
+    body: bytes | bytearray, candidates: Callable[[Sequence[str]], CandidateNodes] = CandidateNodes.of
 ) -> ExtenderArgs:
-    """What filter and prioritize ask. BadRequest. read_names, read_pod: those here, or what remembers their results."""
+    """What filter and prioritize ask. BadRequest. candidates: makes them of the names as they are listed."""
     args = _ARGS.decode(body)
     pod = read_pod(_pod_bytes(args.pod))
     if not is_null(args.nodenames):
-        return ExtenderArgs(pod, read_names(bounded(args.nodenames, "$.NodeNames")))
+        return ExtenderArgs(pod, candidates(_decode_names(bounded(args.nodenames, "$.NodeNames"))))
     if args.nodes is not None:
         items = nodes_by_name(listed_items(args.nodes.items))
         return ExtenderArgs(pod, CandidateNodes(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
+
+
+_NAMES = msgspec.json.Decoder(list[str] | None)
+
+
+def _decode_names(listed: bytes) -> Sequence[str]:
+    """Returns the names as they are listed, one perhaps twice. BadRequest."""
+    if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
+        raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
+    try:
+        return _NAMES.decode(listed) or ()
+    except UNREADABLE as error:
+        raise bad_request(error, listed, "$.NodeNames") from error
+
+
+CACHED_LISTS = 4
+"""Kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
+
+MAX_CACHED_BYTES = 1 << 20
+"""Of a list of names or a body; a body of 5,000 names has 67 KB."""
+
+
+class CachedArgsReader:
+    """read_args with the same answers and errors, but for the order of names: the last body's arguments are the same
+    object again, and so are nodes met before, in any order."""
+
+    def __init__(self) -> None:
+        self._nodes: LruCache[frozenset[str], CandidateNodes] = LruCache(CACHED_LISTS)
+        self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
+
+    def read_args(self, body: bytes | bytearray) -> ExtenderArgs:
+        """BadRequest. `body` is not altered afterwards."""
+        if self._last and self._last[0] == body:
+            return self._last[1]
+        args = read_args(body, self._in_order_met_first)
+        self._last = (body, args) if len(body) <= MAX_CACHED_BYTES else None
+        return args
+
+    def read_node_args(self, body: bytes, nodes: Mapping[str, bytes]) -> ExtenderArgs:
+        """The arguments of a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
+        return structs.replace(read_args(body), node_names=self._in_order_met_first(nodes), raw_nodes=nodes)
+
+    def _in_order_met_first(self, names: Collection[str]) -> CandidateNodes:
+        nodes = frozenset(names)
+        met_first = self._nodes.get(nodes)
+        if met_first is None:
+            met_first = CandidateNodes.of(names)
+            self._nodes.put(nodes, met_first)
+        return met_first
 
 
 def most_preemption_bytes(body: bytes | bytearray) -> int:

@@ -119,7 +119,8 @@ def filter_nodes(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
     """Says which nodes may take the pod, in the order given, and why the others may not."""
-    result, idle = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS), _idle(pod, inputs)
+    candidates = nodes if isinstance(nodes, CandidateNodes) else CandidateNodes.of(nodes)
+    result, idle = FilterResult(candidates, _NO_REFUSALS), _idle(pod, inputs)
     for each in filters:
         refusals = _NO_REFUSALS if type(each) in idle else each.refusals(pod, result.kept, inputs)
         if refusals:

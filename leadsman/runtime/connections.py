@@ -17,10 +17,10 @@ import asyncio
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, cast
 
-from aiohttp import StreamReader
+from aiohttp import StreamReader, web
 from msgspec import Struct
 
 from leadsman.runtime.log_limit import LogLimit
@@ -177,6 +177,24 @@ async def _until_readable(sock: socket.socket) -> None:
         await readable.wait()
     finally:
         loop.remove_reader(sock)
+
+
+@web.middleware
+async def track_request(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Tells the guard of the request's connection when it begins and ends, or the header deadline would cut it."""
+    guard = request.transport.get_protocol() if request.transport else None
+    if not isinstance(guard, ConnectionGuard):  # The connection is lost.
+        return await handler(request)
+    guard.request_started(request.content)
+    try:
+        response = await handler(request)
+    finally:
+        guard.request_finished()
+    if guard.half_closed:
+        response.force_close()
+    return response
 
 
 class ConnectionLimiter:

@@ -18,7 +18,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from leadsman.runtime.connections import CLOSE_TIMEOUT_SECONDS, ConnectionGuard, ConnectionLimiter, ServerLimits
+from leadsman.runtime.connections import CLOSE_TIMEOUT_SECONDS, ConnectionLimiter, ServerLimits, track_request
 from leadsman.runtime.log_limit import LogLimit
 
 if TYPE_CHECKING:
@@ -35,24 +35,6 @@ ACCEPTS_AT_ONCE = 16
 """So that a flood of connections leaves the event loop time for requests."""
 
 ACCEPT_RETRY_SECONDS = 1.0
-
-
-@web.middleware
-async def _track_request(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    """Tells the guard of the request's connection when it begins and ends, or the header deadline would cut it."""
-    guard = request.transport.get_protocol() if request.transport else None
-    if not isinstance(guard, ConnectionGuard):  # The connection is lost.
-        return await handler(request)
-    guard.request_started(request.content)
-    try:
-        response = await handler(request)
-    finally:
-        guard.request_finished()
-    if guard.half_closed:
-        response.force_close()
-    return response
 
 
 class Listener:
@@ -104,7 +86,7 @@ async def serve(
     """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port.
 
     Every listener of Leadsman is made here, so all of them limit connections alike."""
-    app.middlewares.insert(0, _track_request)
+    app.middlewares.insert(0, track_request)
     runner = web.AppRunner(
         app,
         access_log=None,

@@ -10,7 +10,7 @@ import pytest
 
 from extender.body_limits import BodyLimits, BodyReader
 from extender.handlers import REQUEST_BYTES_PER_NODE
-from extender.wire.arguments import MAX_NODES, BadRequest
+from extender.wire.bad_request import MAX_NODES, BadRequest
 from extender.wire.verbs import most_preemption_bytes, read_args, read_binding, read_preemption
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.handlers import CachedArgsReader
-from extender.wire.arguments import BadRequest
-from extender.wire.verbs import read_args
+from extender.wire.bad_request import BadRequest
+from extender.wire.verbs import CachedArgsReader, read_args
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 

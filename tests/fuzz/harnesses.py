@@ -24,7 +24,7 @@ from agent.pods.incidents import run_seconds
 from agent.rtt.icmp import IpVersion, decode_reply, strip_ipv4_header
 from extender.api import nodes
 from extender.api.view import make_view
-from extender.wire.arguments import BadRequest
+from extender.wire.bad_request import BadRequest
 from extender.wire.verbs import read_args, read_binding, read_preemption
 from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds

@@ -5,7 +5,7 @@ purpose, and a slip would move the bound by powers of ten. What cannot be unders
 """
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
@@ -220,6 +220,13 @@ def resolve_bounds(
         too_many = f"the pod's delay bounds are to {references} nodes in all; at most {MAX_REFERENCES} are allowed"
         return [NoTarget(too_many)]
     return resolved
+
+
+def identity_of(resolved: Iterable[ResolvedBound | NoTarget]) -> list[Hashable]:
+    """What tells resolved bounds from others; equal ones have the same refusals on one view."""
+    return [
+        each if isinstance(each, NoTarget) else (each.bound, each.target.name, each.target.nodes) for each in resolved
+    ]
 
 
 def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], inputs: DecisionInputs) -> Target | NoTarget:

@@ -1,12 +1,20 @@
 """Delays in decisions: a pod's bounds as a hard filter, the nearest nodes first, cloud nodes for pods without one."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 
 import numpy as np
 
 from leadsman.decision.delay import explain_delay
-from leadsman.decision.delay.bounds import BadBound, NoTarget, ResolvedBound, parse_bounds, resolve_bounds, valid_bounds
+from leadsman.decision.delay.bounds import (
+    BadBound,
+    NoTarget,
+    ResolvedBound,
+    identity_of,
+    parse_bounds,
+    resolve_bounds,
+    valid_bounds,
+)
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate, evaluate_bounds
 from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs
@@ -29,15 +37,10 @@ class DelayFilter:
         if not resolved:
             return {}
         # Pods of one workload come one after another, with the same bounds and the same nodes.
-        bounds = (NAME, *map(_identity, resolved))
-        return inputs.view().once(bounds, lambda: _refusals(resolved, nodes, inputs), nodes)
+        return inputs.view().once((NAME, *identity_of(resolved)), lambda: _refusals(resolved, nodes, inputs), nodes)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return explain_delay.delay_evidence(pod, nodes, inputs)
-
-
-def _identity(each: ResolvedBound | NoTarget) -> Hashable:
-    return each if isinstance(each, NoTarget) else (each.bound, each.target.name, each.target.nodes)
 
 
 def _refusals(

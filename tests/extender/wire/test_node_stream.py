@@ -7,11 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extender.handlers import CachedArgsReader
 from extender.wire import nodes as candidates
-from extender.wire.arguments import BadRequest
+from extender.wire.bad_request import BadRequest
 from extender.wire.nodes import FORGET_SECONDS, KnownNodes, NodeStream
-from extender.wire.verbs import ExtenderArgs, read_args
+from extender.wire.verbs import CachedArgsReader, ExtenderArgs, read_args
 
 POD = b'{"metadata":{"name":"p","uid":"u"}}'
 A, B, C = (b'{"metadata":{"name":"%b"},"status":{}}' % name for name in (b"a", b"b", b"c"))

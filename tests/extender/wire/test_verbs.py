@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extender.wire.arguments import BadRequest
+from extender.wire.bad_request import BadRequest
 from extender.wire.verbs import read_args, read_binding
 
 if TYPE_CHECKING:
