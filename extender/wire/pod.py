@@ -16,11 +16,10 @@ from leadsman.cluster.devices.demand import (
     readable_demand,
 )
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
-from leadsman.decision.inputs import workload_name
 from leadsman.decision.model import PodInfo
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
-from leadsman.kube.objects import OwnerReference, controller_of, pod_owner
+from leadsman.kube.objects import OwnerReference, controller_of, pod_owner, workload_name
 from leadsman.runtime.decode_errors import UNREADABLE
 
 T = TypeVar("T")

@@ -14,7 +14,6 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
 from leadsman.decision.view import View, Views
-from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 from leadsman.state.snapshot import Freshness, Snapshot
 
 # What delays are taken from besides the agents' own reports; implemented in `delays`.
@@ -310,15 +309,6 @@ class WorkloadIndex(Struct, frozen=True):
         kind, slash, bare = name.rpartition("/")
         kinds = self.by_name.get((namespace, bare), _NO_KINDS)
         return kinds if not slash else {kind: kinds[kind]} if kind in kinds else _NO_KINDS
-
-
-def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
-    """Whose pod it is, of its controller's kind and name and its own labels: a ReplicaSet with the Deployment's hash
-    at the end of its name is the Deployment's."""
-    deployment = name.removesuffix(f"-{labels.get(POD_TEMPLATE_HASH_LABEL)}")
-    if kind.lower() == "replicaset" and deployment != name:
-        return f"deployment/{deployment}"
-    return f"{kind.lower()}/{name}"
 
 
 class DecisionInputs(Struct, frozen=True):

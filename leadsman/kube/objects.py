@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
+from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 
 Time = Annotated[datetime, Meta(tz=True)]
 """With its zone, or two of them could not be compared."""
@@ -59,6 +60,15 @@ def pod_owner(name: str, references: Iterable[OwnerReference]) -> Owner:
     if controller.kind == "Node":
         return Owner("Pod", name.removesuffix(f"-{controller.name}"))
     return Owner(controller.kind, controller.name)
+
+
+def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
+    """Whose pod it is, of its controller's kind and name and its own labels: a ReplicaSet with the Deployment's hash
+    at the end of its name is the Deployment's."""
+    deployment = name.removesuffix(f"-{labels.get(POD_TEMPLATE_HASH_LABEL)}")
+    if kind.lower() == "replicaset" and deployment != name:
+        return f"deployment/{deployment}"
+    return f"{kind.lower()}/{name}"
 
 
 LONGEST_NAME = 253

@@ -21,9 +21,8 @@ from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand, PodClaims, 
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from leadsman.decision.inputs import workload_name
 from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.kube.objects import Condition, ObjectMeta, Part, condition, controller_of, pod_owner
+from leadsman.kube.objects import Condition, ObjectMeta, Part, condition, controller_of, pod_owner, workload_name
 
 # The fields of a pod's spec that kube-scheduler looks at, and what they mean in the model.
 

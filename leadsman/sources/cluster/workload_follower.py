@@ -16,12 +16,19 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from leadsman.decision.inputs import PlacedPod, PlacedPods, WorkloadIndex, workload_name
+from leadsman.decision.inputs import PlacedPod, PlacedPods, WorkloadIndex
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference, controller_of, pod_owner
+from leadsman.kube.objects import (
+    ControllerReferences,
+    ObjectIdentity,
+    OwnerReference,
+    controller_of,
+    pod_owner,
+    workload_name,
+)
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
 from leadsman.sources.source import follow, run_all

@@ -2,7 +2,8 @@
 
 import pytest
 
-from leadsman.decision.inputs import PlacedPod, WorkloadIndex, workload_name
+from leadsman.decision.inputs import PlacedPod, WorkloadIndex
+from leadsman.kube.objects import workload_name
 
 WEB, CACHE = (PlacedPod("web-1", "edge-1"),), (PlacedPod("web-0", "edge-2"),)
 PLACES = WorkloadIndex(
