@@ -27,6 +27,7 @@ from urllib.request import Request, urlopen
 import psutil
 from msgspec import Struct
 
+from leadsman.runtime.lean_aiohttp import WHILE_IMPORTING
 from tests.dockerfile import malloc_limits
 
 CAPTURES = Path(__file__).parents[1] / "tests" / "data" / "captures"
@@ -138,10 +139,14 @@ def next_uid() -> bytes:
     return f"{next(_UIDS):08}".encode()
 
 
+SERVERS_ENVIRON = os.environ | malloc_limits("") | WHILE_IMPORTING | {"OPENBLAS_NUM_THREADS": "1"}
+"""As the image and `leadsman extender` set it."""
+
+
 @contextmanager
 def start_server(module: str, *arguments: str) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-m", module, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | malloc_limits("")) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=SERVERS_ENVIRON) as process:
         assert process.stdout
         made = MeasuredServer(psutil.Process(process.pid), int(process.stdout.readline()))
         try:

@@ -14,6 +14,9 @@ from leadsman.runtime.redaction import hide_credentials
 from leadsman.runtime.text_table import PrintableStream
 from leadsman.runtime.version import VERSION
 
+SERVERS = ("agent", "controller", "extender")
+"""What runs for months, and has little memory."""
+
 GROUPS = {
     "Ask": {
         "explain": "show why a pod was placed where it is, or where one would be",
@@ -132,7 +135,7 @@ def main(
     if not given or given[0] == "help":
         given = [*given[1:], "--help"]
     named = named_command(given)
-    if named == "agent":
+    if named in SERVERS:
         import_aiohttp()
     # Once for all that commands print: a server's words are a stranger's.
     with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):

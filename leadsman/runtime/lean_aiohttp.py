@@ -1,7 +1,7 @@
-"""aiohttp, imported without what an agent does not need: 1.6 of its 41 MB.
+"""aiohttp, imported without what our servers do not need: 1.6 of an agent's 41 MB.
 
-These are the system's CAs, of which aiohttp makes a TLS context that nobody uses here (leadsman.state.etcd_http and
-leadsman.kube.client make theirs when they speak TLS), and frozenlist's C++ library, for lists of a few signals.
+These are the system's CAs, of which aiohttp makes a TLS context that nobody uses here (who speaks TLS makes one of its
+own, when it does), and frozenlist's C++ library, for lists of a few signals.
 """
 
 import os

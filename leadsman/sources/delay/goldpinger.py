@@ -8,6 +8,7 @@ reporter whose newest ping stays the same for as long as data may be old has sto
 import asyncio
 import logging
 import random
+import ssl
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -227,7 +228,9 @@ class GoldpingerPoller:
     async def run(self) -> None:
         """Polls until cancelled. The first poll is at once; polls do not overlap."""
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout) as session:
+        # aiohttp's own context has no CAs here: leadsman.runtime.lean_aiohttp.
+        connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             while True:
                 await self.poll(session)
                 await asyncio.sleep(self._interval_seconds * random.uniform(0.9, 1.1))
