@@ -3,8 +3,6 @@
 A write carries the version that was read, so two leaders never overwrite each other.
 """
 
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -12,16 +10,10 @@ from msgspec import Struct
 from controller.keeper import Tools
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
-from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.resources import CONFIG_MAPS
-from leadsman.published.documents import BadDocument, Document
+from leadsman.published.documents import ConfigMapObject, Document
 
 T = TypeVar("T", bound=Struct)
-
-
-class _ConfigMap(IdentifiedObject, frozen=True, rename="camel"):
-    data: Mapping[str, str] = {}
-    binary_data: Mapping[str, str] = {}
 
 
 class DocumentObject(Generic[T]):
@@ -33,38 +25,30 @@ class DocumentObject(Generic[T]):
 
     async def read(self) -> T | None:
         """The value; None: there is none yet. BadDocument, ApiError."""
-        document = self._document
+        path = CONFIG_MAPS.path(self._namespace, self._document.config_map)
         try:
-            found = await self._client.get(CONFIG_MAPS.path(self._namespace, document.config_map), _ConfigMap)
+            found = await self._client.get(path, ConfigMapObject)
         except NotFound:
             self._version = ""
             return None
         self._version = found.metadata.resource_version
-        text, binary = found.data.get(document.key), found.binary_data.get(document.key)
-        if text is None and binary is None:
-            return None
-        try:
-            data = b64decode(binary, validate=True) if binary is not None else str(text).encode()
-        except ValueError as error:
-            raise BadDocument(f"not base64: {error}") from error
-        return document.decode(data)
+        return self._document.read(found)
 
     async def write(self, value: T) -> None:
         """Writes the value. DocumentTooLarge; Conflict when somebody else wrote since it was read; ApiError."""
-        document, data = self._document, self._document.encode(value)
+        document = self._document
         metadata: dict[str, Any] = {
             "name": document.config_map,
             "namespace": self._namespace,
             "labels": {"app.kubernetes.io/part-of": "leadsman"},
         }
-        field, text = ("binaryData", b64encode(data)) if document.compressed else ("data", data)
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, field: {document.key: text.decode()}}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **document.fields(value)}
         if self._version:
             metadata["resourceVersion"] = self._version
             path = CONFIG_MAPS.path(self._namespace, document.config_map)
-            written = await self._client.replace(path, body, _ConfigMap)
+            written = await self._client.replace(path, body, ConfigMapObject)
         else:
-            written = await self._client.create(CONFIG_MAPS.path(self._namespace), body, _ConfigMap)
+            written = await self._client.create(CONFIG_MAPS.path(self._namespace), body, ConfigMapObject)
         self._version = written.metadata.resource_version
 
 

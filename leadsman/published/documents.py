@@ -3,11 +3,14 @@
 import gzip
 import io
 import zlib
-from typing import Generic, TypeVar
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from leadsman.kube.objects import IdentifiedObject
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 T = TypeVar("T", bound=Struct)
@@ -26,6 +29,13 @@ class DocumentTooLarge(BadDocument):
     """No ConfigMap holds it."""
 
 
+class ConfigMapObject(IdentifiedObject, frozen=True, rename="camel"):
+    """A ConfigMap, of which one key may hold a document."""
+
+    data: Mapping[str, str] = {}
+    binary_data: Mapping[str, str] = {}
+
+
 class Document(Generic[T]):
     """A value under one key of a ConfigMap in Leadsman's namespace.
 
@@ -35,6 +45,24 @@ class Document(Generic[T]):
 
     def __init__(self, kind: type[T], config_map: str, key: str, *, compressed: bool = False) -> None:
         self.kind, self.config_map, self.key, self.compressed = kind, config_map, key, compressed
+
+    def read(self, found: ConfigMapObject) -> T | None:
+        """The value in a ConfigMap; None: it holds none. BadDocument."""
+        text, binary = found.data.get(self.key), found.binary_data.get(self.key)
+        if text is None and binary is None:
+            return None
+        try:
+            data = b64decode(binary, validate=True) if binary is not None else str(text).encode()
+        except ValueError as error:
+            raise BadDocument(f"not base64: {error}") from error
+        return self.decode(data)
+
+    def fields(self, value: T) -> Mapping[str, Any]:
+        """The fields of the ConfigMap that hold the value. DocumentTooLarge."""
+        data = self.encode(value)
+        if self.compressed:
+            return {"binaryData": {self.key: b64encode(data).decode()}}
+        return {"data": {self.key: data.decode()}}
 
     def encode(self, value: T) -> bytes:
         """The value's bytes. DocumentTooLarge."""

@@ -156,14 +156,11 @@ class FollowedSources:
     """Holds all sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
     store: None: the state is not followed.
-    clock: monotonic seconds, for all of them.
 
     Raises UnusableFile when the policy or delay files cannot be used at start.
     """
 
-    def __init__(
-        self, store: Store | None, settings: SourceSettings, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, store: Store | None, settings: SourceSettings) -> None:
         self._stack = contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
         self.cluster = ClusterSources(settings.api, settings, partial(reserved_uids, store)) if settings.api else None
@@ -171,13 +168,13 @@ class FollowedSources:
         self.delays = DelaySources(
             settings.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
         )
-        self.telemetry = TelemetrySources(settings.telemetry, clock) if settings.telemetry else None
+        self.telemetry = TelemetrySources(settings.telemetry) if settings.telemetry else None
         cluster = self.cluster
         self.input_sources = InputSources(
             self.state,
             self.policy_file,
             self.delays,
-            clock,
+            time.monotonic,
             workloads=cluster.workloads if cluster else None,
             nodes=cluster.nodes if cluster else None,
             telemetry=self.telemetry,

@@ -4,9 +4,8 @@ The list of pods is the largest thing that a controller holds, so this runs only
 daemonset/components/self-healing/cluster-model.yaml.
 """
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -172,15 +171,13 @@ LISTS: Mapping[str, ListOptions] = {
 class ClusterFollower:
     """Keeps the Cluster up to date. `run` it as one task; readers take `current`.
 
-    clock: monotonic seconds, as readers pass to `age_seconds`.
-
     The cluster stays as it is while the API server is away: its age says so.
     """
 
-    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._assembly = ClusterAssembly()
         self.reflectors: Mapping[str, Reflector[Any]] = {
-            kind: follow(client, options, OBJECT_TYPES[kind], partial(self._assembly.apply, kind), clock)
+            kind: follow(client, options, OBJECT_TYPES[kind], partial(self._assembly.apply, kind))
             for kind, options in LISTS.items()
         }
 

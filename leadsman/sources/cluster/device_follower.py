@@ -61,7 +61,6 @@ log = logging.getLogger(__name__)
 class DeviceFollower:
     """Keeps the devices up to date. `run` it as one task; readers take `current`.
 
-    clock: monotonic seconds.
     follows_claims: whether ResourceSlices, ResourceClaims, their templates and DeviceClasses are followed too.
     reserved_uids: the pods that something was reserved for before this process began. It is called once, before pods
     are listed, so those that the list has not have ended.
@@ -70,12 +69,11 @@ class DeviceFollower:
     def __init__(
         self,
         client: ApiClient,
-        clock: Callable[[], float] = time.monotonic,
         follows_claims: bool = True,
         reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self._reserved_uids, self._reserved_before = reserved_uids, frozenset[str]()
-        self._client, self._clock, self._follows_claims = client, clock, follows_claims
+        self._client, self._follows_claims = client, follows_claims
         self._assembly = ClusterAssembly()
         self._changed: set[str] = set()
         self._departed: LruCache[str, bool] = LruCache(MAX_DEPARTED)
@@ -83,9 +81,9 @@ class DeviceFollower:
         self._claims_changed = False
         self._inputs = DeviceInputs(followed=True)
         self._stale = asyncio.Event()
-        self.nodes = follow(client, ListOptions(NODES), NodeObject, self._nodes_changed, clock)
+        self.nodes = follow(client, ListOptions(NODES), NodeObject, self._nodes_changed)
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
-        self.pods = follow(client, pods, PodObject, self._pods_changed, clock)
+        self.pods = follow(client, pods, PodObject, self._pods_changed)
         kinds: Sequence[tuple[Resource, type[Any], Callable[[Sequence[ObjectChange[Any]]], None]]] = (
             (RESOURCE_SLICES, ResourceSliceObject, self._claim_devices.slices_changed),
             (DEVICE_CLASSES, DeviceClassObject, self._claim_devices.classes_changed),
@@ -93,8 +91,7 @@ class DeviceFollower:
             (RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplateObject, self._claim_devices.templates_changed),
         )
         self._of_claims = [
-            follow(client, ListOptions(resource), kind, self._then_count(apply), clock)
-            for resource, kind, apply in kinds
+            follow(client, ListOptions(resource), kind, self._then_count(apply)) for resource, kind, apply in kinds
         ]
 
     @property
@@ -112,7 +109,7 @@ class DeviceFollower:
             plural = reflector.list_options.resource.plural
             if not reflector.loaded.is_set():
                 return f"the {plural} were not listed yet; the extender's log says why"
-            if reflector.age_seconds(self._clock()) > MAX_AGE_SECONDS:
+            if reflector.age_seconds(time.monotonic()) > MAX_AGE_SECONDS:
                 return f"the view of {plural} is older than {MAX_AGE_SECONDS:g} s; the extender's log says why"
         return ""
 

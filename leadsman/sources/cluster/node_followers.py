@@ -1,7 +1,6 @@
 """Follows the nodes on the API server: their metadata, and their addresses where Goldpinger needs them."""
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -35,16 +34,13 @@ class NodeFollower:
 
     What it returns is never altered, the same object while no label changes, and kept while the API server is away.
     with_annotations: whether the reflector holds whole metadata, as PartialObjectMetadata.
-    clock: monotonic seconds, for the reflector's age.
     """
 
-    def __init__(
-        self, client: ApiClient, clock: Callable[[], float] = time.monotonic, *, with_annotations: bool = False
-    ) -> None:
+    def __init__(self, client: ApiClient, *, with_annotations: bool = False) -> None:
         self._roles: Mapping[str, str] | None = None
         self._labels: Mapping[str, Mapping[str, str]] | None = None
         kind: type[Any] = PartialObjectMetadata if with_annotations else _LabelledNode
-        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), kind, self._changed, clock)
+        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), kind, self._changed)
 
     @property
     def roles(self) -> Mapping[str, str]:

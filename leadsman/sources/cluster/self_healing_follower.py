@@ -6,11 +6,9 @@ in their time, and explanations say how old the state is. A state that cannot be
 
 import logging
 import time
-from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -19,22 +17,16 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import IdentifiedObject, ObjectIdentity
+from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS, PODS
 from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
-from leadsman.published.documents import BadDocument
+from leadsman.published.documents import BadDocument, ConfigMapObject
 from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.source import follow, run_all
 
 log = logging.getLogger(__name__)
-
-
-class _ConfigMap(Struct, frozen=True, gc=False, rename="camel"):
-    metadata: ObjectIdentity = ObjectIdentity()
-    data: Mapping[str, str] = {}
-    binary_data: Mapping[str, str] = {}
 
 
 class SelfHealingFollower:
@@ -58,7 +50,7 @@ class SelfHealingFollower:
         self.last_round_trips: Mapping[str, LastRoundTrips] = {}
         self.unreadable = 0
         published = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING.config_map}")
-        self.state = follow(client, published, _ConfigMap, self._state_changed, clock)
+        self.state = follow(client, published, ConfigMapObject, self._state_changed, clock)
         labelled = ListOptions(PODS, PLACEHOLDER_NAMESPACE, label_selector=PLACEHOLDER_LABEL, metadata_only=True)
         self.placeholders = follow(client, labelled, IdentifiedObject, self._placeholders_changed, clock)
         self._problem = ProblemLog(
@@ -98,11 +90,13 @@ class SelfHealingFollower:
             self.unreadable,
         )
 
-    def _state_changed(self, changes: Sequence[ObjectChange[_ConfigMap]]) -> None:
+    def _state_changed(self, changes: Sequence[ObjectChange[ConfigMapObject]]) -> None:
         change = changes[-1]
         try:
-            text = "{}" if change.kind is ChangeType.DELETED else change.object.data.get(SELF_HEALING.key, "")
-            state = SELF_HEALING.decode(text.encode())
+            gone = change.kind is ChangeType.DELETED
+            state = SelfHealingState() if gone else SELF_HEALING.read(change.object)
+            if state is None:
+                raise BadDocument(f"it has no key {SELF_HEALING.key}")
         except BadDocument as error:
             self.unreadable += 1
             self._problem.report(error)
@@ -146,9 +140,9 @@ class BackupFollower:
     """
 
     def __init__(self, client: ApiClient, namespace: str) -> None:
-        self._read: tuple[str, BackupMemory] = ("", BackupMemory())
+        self._read: tuple[ConfigMapObject | None, BackupMemory] = (None, BackupMemory())
         options = ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={BACKUPS.config_map}")
-        self.reflector = Reflector(client, options, _ConfigMap)
+        self.reflector = Reflector(client, options, ConfigMapObject)
         self._problem = ProblemLog(
             log,
             f"cannot read ConfigMap {namespace}/{BACKUPS.config_map}; explanations have the backups read before",
@@ -157,20 +151,13 @@ class BackupFollower:
 
     def of_pod(self, uid: str) -> PodBackup | None:
         """The backup of the pod, or why it has none; None: nothing is published of it."""
-        (published, *_) = (*(each.binary_data.get(BACKUPS.key, "") for each in self.reflector.current.values()), "")
+        published = next(iter(self.reflector.current.values()), None)
         read, known = self._read
-        if published != read:
-            known = self._decoded(published, known)
+        if published is not read:
+            try:
+                known = (BACKUPS.read(published) if published else None) or BackupMemory()
+                self._problem.clear()
+            except BadDocument as error:
+                self._problem.report(error)
             self._read = published, known
         return known.of_pod(uid)
-
-    def _decoded(self, published: str, before: BackupMemory) -> BackupMemory:
-        if not published:
-            return BackupMemory()
-        try:
-            found = BACKUPS.decode(b64decode(published, validate=True))
-        except ValueError as error:
-            self._problem.report(error)
-            return before
-        self._problem.clear()
-        return found

@@ -7,9 +7,8 @@
 Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.inputs).
 """
 
-import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +24,7 @@ from leadsman.kube.objects import (
     ControllerReferences,
     ObjectIdentity,
     OwnerReference,
+    PodSpec,
     controller_of,
     pod_owner,
     workload_name,
@@ -119,13 +119,9 @@ class _Metadata(ObjectIdentity, frozen=True, rename="camel"):
         return controller_of(self.owner_references)
 
 
-class _Spec(Struct, frozen=True, gc=False, rename="camel"):
-    node_name: str = ""
-
-
 class _Pod(Struct, frozen=True, gc=False):
     metadata: _Metadata
-    spec: _Spec = _Spec()
+    spec: PodSpec = PodSpec()
 
 
 class _Controller(Struct, frozen=True, gc=False):
@@ -137,23 +133,20 @@ class _Controller(Struct, frozen=True, gc=False):
 class WorkloadFollower:
     """Keeps the WorkloadIndex up to date. `run` it as one task; readers take `current`.
 
-    clock: monotonic seconds, the one of decisions.
-
     The index stays as it is while the API server is away.
     """
 
-    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: ApiClient) -> None:
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
         self._table, self._index = WorkloadTable(), WorkloadIndex()
         self._pods_by_owner: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        self.pods = follow(client, pods, _Pod, self._pods_changed, clock)
+        self.pods = follow(client, pods, _Pod, self._pods_changed)
         self.owners: Mapping[str, Reflector[_Controller]] = {
             kind: follow(
                 client,
                 ListOptions(resource, metadata_only=True),
                 _Controller,
                 partial(self._owners_changed, kind),
-                clock,
             )
             for kind, resource in _OWNERS.items()
         }

@@ -124,17 +124,14 @@ class DelaySources:
         state: Source[Snapshot],
         policy: Source[Policy],
         addresses: Callable[[], Mapping[str, str]] = dict,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """addresses: address → node, from the API server."""
-        self._clock = clock
         self._goldpinger = (
             [
                 GoldpingerPoller(
                     settings.goldpinger_url,
                     lambda: {**addresses(), **reported_names(state.current)},
                     settings.goldpinger_interval_seconds,
-                    clock,
                 )
             ]
             if settings.goldpinger_url
@@ -151,7 +148,6 @@ class DelaySources:
             self._static,
             estimates=settings.estimates,
             initial_layers_ms=settings.initial_layers_ms,
-            clock=clock,
         )
 
     @property
@@ -178,6 +174,6 @@ class DelaySources:
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        now = self._clock()
+        now = time.monotonic()
         yield from source_metrics(self.sources, now)
         yield from estimate_metrics(self.estimator, now)

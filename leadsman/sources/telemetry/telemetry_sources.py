@@ -1,6 +1,7 @@
 """Builds and runs the telemetry sources that an operator chose: policies, and metric sources in order."""
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from types import MappingProxyType
@@ -177,12 +178,11 @@ _AGENT_METRICS = SnapshotMetrics()
 class TelemetrySources:
     """Holds all telemetry sources of a process. `async with` it, run its tasks, and read `current`.
 
-    clock: monotonic seconds.
     pollers: source → its poller.
     """
 
-    def __init__(self, settings: TelemetrySettings, clock: Callable[[], float]) -> None:
-        self._clock, self._stack = clock, AsyncExitStack()
+    def __init__(self, settings: TelemetrySettings) -> None:
+        self._stack = AsyncExitStack()
         self.api = ApiClient(settings.api)
         self.policies = TasPolicyFollower(self.api, self._poll_soon)
         queries: dict[str, Callable[[str], Awaitable[Samples]]] = {
@@ -202,7 +202,6 @@ class TelemetrySources:
                 lambda: self.policies.current.metrics,
                 interval_seconds=settings.poll_interval_seconds,
                 age_seconds=settings.age_seconds,
-                clock=clock,
             )
             for name in settings.sources
             if name != AGENTS_SOURCE
@@ -229,7 +228,7 @@ class TelemetrySources:
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        return telemetry_metrics(self.policies.current, self.pollers.values(), self._clock())
+        return telemetry_metrics(self.policies.current, self.pollers.values(), time.monotonic())
 
     def _poll_soon(self) -> None:
         for poller in self.pollers.values():

@@ -1,7 +1,6 @@
 """Policies by list and watch: changed at once, a bad one refused by its path, its last good version kept."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -31,7 +30,7 @@ async def api() -> AsyncIterator[FakeApiServer]:
 @pytest.fixture
 async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
     settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
-    async with TelemetrySources(settings, time.monotonic) as one, asyncio.TaskGroup() as group:
+    async with TelemetrySources(settings) as one, asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop, name=name) for name, loop in one.tasks()]
         yield one
         for task in tasks:
