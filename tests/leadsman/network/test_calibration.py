@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadsman.network.calibration import Calibration, ErrorPredictors, calibrate, slower_ratio
+from leadsman.network.calibration import Calibration, ErrorPredictors, calibrate
 
 
 def drawn(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
@@ -55,15 +55,3 @@ def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None
     beyond = (error > found.offsets(signs)[2]).reshape(2, -1)
     assert (beyond[0] | beyond[1]).mean() == pytest.approx(0.05, abs=0.012)
     assert 0.88 < covered(found, signs, error).mean() < 0.92
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "ratio"),
-    [([], [], 2), ([0] * 9, [0] * 9, 2), ([1] * 9, [1] * 9, 20 / 19), ([1] * 9, [0] * 9, 2)],
-)
-def test_how_much_oftener_the_slower_direction_is_beyond(first: list[int], second: list[int], ratio: float) -> None:
-    """Pairs with one direction measured say nothing of it."""
-    number = list(range(len(first)))
-    single = list(range(len(first), len(first) + 50))
-    pair, beyond = np.array(number * 2 + single, np.intp), np.array([*first, *second, *[1] * 50])
-    assert slower_ratio(pair, beyond) == pytest.approx(ratio)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from leadsman.network.estimates import MIN_PAIRS, GroupMedians, _leave_one_out_errors, fit_group_medians
+from leadsman.network.estimates import MIN_PAIRS, GroupMedians, fit_group_medians
 from leadsman.network.measured_pairs import MeasuredPairs, build_pairs
 
 
@@ -30,13 +30,6 @@ def test_too_few_measured_pairs_say_nothing() -> None:
     few = np.ones(len(measured.log_ms), bool)
     few[between[MIN_PAIRS - 1 :]] = False
     assert np.isnan(at(fit_group_medians(of, measured.where(few)), 0, 39))
-
-
-def test_each_pair_is_foretold_by_the_others_only() -> None:
-    values = np.array([1.0, 2.0, 4.0, 8.0, 3.0, 5.0, 6.0])
-    begin, count = np.array([0, 4]), np.array([4, 3])
-    wanted = [1 - 4, 2 - 4, 4 - 2, 8 - 2, 3 - 5.5, 5 - 4.5, 6 - 4]
-    assert _leave_one_out_errors(values, begin, count).tolist() == wanted
 
 
 def test_the_interval_holds_nine_of_ten() -> None:

@@ -6,7 +6,6 @@ from leadsman.network.embedding import mean_and_spread
 from leadsman.network.estimates import NetworkEstimates
 from leadsman.network.measured_pairs import Floats
 from leadsman.network.rtt_model import (
-    KERNEL_WEIGHTS_AND_LENGTHS,
     MAX_SHARED_ERROR,
     SELF_KERNEL,
     fit_residual,
@@ -50,13 +49,3 @@ def test_many_nodes_take_another_way_to_the_same_result(
     dense = fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second)
     monkeypatch.setattr(rtt_model, "MAX_DENSE_NODES", 0)
     assert fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second) == pytest.approx(dense, abs=1e-3)
-
-
-def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other() -> None:
-    """Rows: what each of five nodes sees of all; 0 and 1 see the same, but for each other."""
-    far = np.full((5, 5), 3.0)
-    far[0, 1] = far[1, 0] = far[0, 0] = far[1, 1] = -2.0
-    far[0, 0], far[1, 1] = -5.0, -4.0
-    assert rtt_model._kernel(far, np.arange(5))[0, 1] == pytest.approx(
-        sum(weight for weight, _ in KERNEL_WEIGHTS_AND_LENGTHS)
-    )

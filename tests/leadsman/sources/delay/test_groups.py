@@ -31,11 +31,6 @@ def found(
     return group_nodes(gather_measurements(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
 
 
-def test_groups_of_measured_nodes(make: "Make") -> None:
-    snapshot = make.snapshot(a=make.state({"b": 1.0, "c": 4.0}), b=make.state({"c": 4.0, "d": 30.0}))
-    assert found(snapshot, [5, 2]).named() == {"2 ms": [["a", "b"]], "5 ms": [["a", "b", "c"]]}
-
-
 def test_the_slower_direction_counts(make: "Make") -> None:
     snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"a": 6.0}))
     assert found(snapshot, [5]).named() == {"5 ms": []}
