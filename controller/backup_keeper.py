@@ -48,7 +48,7 @@ WRITE_INTERVAL_SECONDS = 10.0
 
 
 class BackupsStatus(Struct, frozen=True):
-    """What is true of backups now.
+    """The newest plan of backups, and which pods it covers.
 
     coverage: UID → coverage, of all bounded pods that do not ask for none.
     memory: where backups are, and the delays to them.
@@ -205,7 +205,7 @@ class BackupKeeper(Keeper):
         self._next_write_at = self.tools.clock() + WRITE_INTERVAL_SECONDS
 
     async def _offers_resize(self) -> bool:
-        """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287). Without it pods are replaced."""
+        """Tells whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287). Else they are replaced."""
         try:
             return await self.tools.client.serves(Resource("v1", "pods/resize"))
         except ApiError as error:

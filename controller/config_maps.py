@@ -24,7 +24,7 @@ class DocumentObject(Generic[T]):
         self._version = ""
 
     async def read(self) -> T | None:
-        """The value; None: there is none yet. BadDocument, ApiError."""
+        """Returns the value; None: there is none yet. BadDocument, ApiError."""
         path = CONFIG_MAPS.path(self._namespace, self._document.config_map)
         try:
             found = await self._client.get(path, ConfigMapObject)
@@ -53,7 +53,7 @@ class DocumentObject(Generic[T]):
 
 
 class Memory(Generic[T]):
-    """What the next leader must know: a document that is read once, and written before what it says is done.
+    """A document for the next leader: it is read once, and written before what it says is done.
 
     value: None until it is read, and after a write that failed, because another replica may have written.
     """
@@ -65,7 +65,7 @@ class Memory(Generic[T]):
         self._is_dry_run = tools.is_dry_run
 
     async def read(self) -> T:
-        """The value. BadDocument, ApiError."""
+        """Returns the value. BadDocument, ApiError."""
         if self.value is None:
             self.value = await self._object.read() or self._empty
         return self.value

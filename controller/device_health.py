@@ -64,7 +64,7 @@ class _RuleSpec(Struct, frozen=True, rename="camel"):
 
 
 class TaintRuleObject(Struct, frozen=True):
-    """A DeviceTaintRule."""
+    """A DeviceTaintRule as the API server sends it."""
 
     metadata: ObjectMeta
     spec: _RuleSpec = _RuleSpec()

@@ -1,4 +1,4 @@
-"""What all of self-healing looks at: the cluster, the health of its nodes, and the state that extenders follow."""
+"""Self-healing's keepers look at this: the cluster, the health of its nodes, and the state that extenders follow."""
 
 from collections.abc import Callable, Mapping
 
@@ -31,7 +31,7 @@ class HealedCluster:
 
     @property
     def current(self) -> Cluster | None:
-        """None while it is not listed."""
+        """Returns the cluster; None while it is not listed."""
         return self.follower.current
 
     @property

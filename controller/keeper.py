@@ -43,7 +43,7 @@ STALL_TIMEOUT_SECONDS = 120.0
 
 
 class Tools(Struct, frozen=True):
-    """What all keepers work with.
+    """All keepers work with these tools.
 
     client: writes only while this replica leads.
     inputs: of decisions, as the extender has them.
@@ -134,7 +134,7 @@ class Keeper(ABC):
         return {}
 
     def families(self) -> Iterator[Metric]:
-        """Its metrics."""
+        """Yields its metrics."""
         return iter(())
 
     def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:

@@ -230,7 +230,7 @@ class Replacement(Keeper):
         )
 
     def _propose(self, plan: ReplacementPlan) -> None:
-        """What a dry run would do: nothing that it plans ever begins."""
+        """Says what a dry run would do: nothing that it plans ever begins."""
         self._memory = ReplacementMemory(MoverState(), plan.memory.troubles)
         still = {uid: move for uid, move in self._proposed.items() if uid in plan.memory.troubles}
         new = {move.for_uid or move.pod_uid: move for move in plan.memory.state.moves}
@@ -257,7 +257,7 @@ class Replacement(Keeper):
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
 
     def _tell_end(self, ended: EndedMove) -> None:
-        """How a move ended: on its pod, and on the pending pod that it made room for."""
+        """Says how a move ended: on its pod, and on the pending pod that it made room for."""
         if ended.result not in _EVENT_OF:
             return
         move, reason, warning = ended.move, _EVENT_OF[ended.result], ended.result is not MoveResult.REPLACED

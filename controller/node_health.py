@@ -163,7 +163,7 @@ class NodeHealthReporter(Keeper):
         return {"watch node Leases": self._leases.reflector.run()}
 
     def page(self) -> Mapping[str, Any]:
-        """The verdicts: how many of each and why, and those on nodes that are not healthy."""
+        """Returns the verdicts: how many of each and why, and those on nodes that are not healthy."""
         now = self.tools.clock()
         troubled = [verdict for verdict in self.verdicts.values() if verdict.state is not NodeHealth.HEALTHY]
         return {

@@ -73,7 +73,7 @@ class NodeCache:
         ]
 
     def record_patch(self, name: str, response: PartialObjectMetadata) -> None:
-        """response: the API server's, to a patch of the version that `current` showed."""
+        """Remembers the API server's response to a patch of the version that `current` showed."""
         watched = self.watched.current.get(("", name))
         if watched is not None:
             self._patched[name] = (watched.metadata.resource_version, response)

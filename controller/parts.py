@@ -1,4 +1,4 @@
-"""What a controller consists of, wired together: who watches, who keeps what, who writes."""
+"""A controller's parts are made and wired together here: who watches, who keeps what, who writes."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
@@ -206,7 +206,7 @@ class ControllerParts:
         return self.followed_sources.telemetry.policies
 
     def page(self) -> Mapping[str, Any]:
-        """/plan: the last plan of labels, and what the other keepers show."""
+        """Returns what /plan shows: the last plan of labels, and what the other keepers show."""
         return {**self.label_reconciler.page(), **{name: page() for name, page in self.pages.items()}}
 
     def not_ready_reasons(self) -> list[str]:

@@ -140,7 +140,7 @@ class MissingPolicyReporter(Keeper):
         self._reported: set[PolicyReference] = set()
 
     async def keep(self) -> None:
-        """Before the policies are listed, none counts as missing."""
+        """Tells of missing policies; before the policies are listed, none counts as missing."""
         policies = self._policies()
         if not policies.loaded:
             return

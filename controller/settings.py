@@ -20,7 +20,7 @@ DEFAULT_PATCHES_PER_SECOND = 200.0
 
 
 class DeviceHealthMode(StrEnum):
-    """off: devices are not judged. dry-run: what would be done is logged and shown at /plan. act: it is done."""
+    """Devices are not judged (off), what would be done is logged and shown at /plan (dry-run), or it is done (act)."""
 
     OFF = "off"
     DRY_RUN = "dry-run"
@@ -28,14 +28,14 @@ class DeviceHealthMode(StrEnum):
 
 
 class PlaceholderSettings(Struct, frozen=True):
-    """image: any that ends on SIGTERM and does nothing. scheduler: its name in Kubernetes."""
+    """Placeholders run this image, any that ends on SIGTERM and does nothing, and this scheduler places them."""
 
     image: str = "registry.k8s.io/pause:3.10"
     scheduler: str = "default-scheduler"
 
 
 class SelfHealingSettings(Struct, frozen=True):
-    """What an operator chooses of self-healing.
+    """An operator chooses this of self-healing.
 
     enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
     budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
@@ -54,7 +54,7 @@ class SelfHealingSettings(Struct, frozen=True):
 
 
 class ControllerSettings(Struct, frozen=True):
-    """What a controller is started with.
+    """A controller is started with these settings.
 
     telemetry: the API server, and where metrics come from.
     identity: of this process, in the Lease and in Events.

@@ -1,4 +1,4 @@
-"""What limits disruptions, and what limits a namespace."""
+"""Budgets limit disruptions, and quotas limit a namespace."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from leadsman.cluster.selectors import LabelSelector
 
 
 class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
-    """A PodDisruptionBudget.
+    """A PodDisruptionBudget limits evictions.
 
     selector: None: no pod.
     disruptions_allowed: evictions that are allowed now. 0 also when the disruption controller has not looked yet.
@@ -32,8 +32,8 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
 
 
 class QuotaScope(Struct, frozen=True, omit_defaults=True):
-    """What a quota counts only. name: Terminating, NotTerminating, BestEffort, NotBestEffort, PriorityClass or
-    CrossNamespacePodAffinity. operator, values: of PriorityClass."""
+    """A quota counts only pods of this scope. name: Terminating, NotTerminating, BestEffort, NotBestEffort,
+    PriorityClass or CrossNamespacePodAffinity. operator, values: of PriorityClass."""
 
     name: str
     operator: str = "Exists"

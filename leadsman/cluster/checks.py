@@ -46,7 +46,7 @@ class Candidate:
 
 
 class Check:
-    """What one requirement says of every node.
+    """One requirement's answer for every node.
 
     refused: one value a node.
     reason: why, or a function that says why of the node at a position.

@@ -1,4 +1,4 @@
-"""What a pod's spec demands of its node, apart from resources and volumes."""
+"""A pod's spec demands this of its node, apart from resources and volumes."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ class Taint(Struct, frozen=True, omit_defaults=True):
 
 
 class Toleration(Struct, frozen=True, omit_defaults=True):
-    """Which taints a pod tolerates. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
+    """A pod tolerates these taints. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
 
     key: str = ""
     operator: str = "Equal"
@@ -24,7 +24,7 @@ class Toleration(Struct, frozen=True, omit_defaults=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """As ToleratesTaint of k8s.io/api/core/v1/toleration.go."""
+        """Tells whether the taint is tolerated, as ToleratesTaint of k8s.io/api/core/v1/toleration.go."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -86,7 +86,7 @@ class HostPort(Struct, frozen=True, omit_defaults=True):
 
 
 class PodConstraints(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """What a pod's spec requires of its node; preferences are left out. Pods of one template share one object.
+    """A pod's spec requires this of its node; preferences are left out. Pods of one template share one object.
 
     node_selector: label → value, all of which the node has.
     node_affinity: at least one term matches; None: no such demand.

@@ -130,7 +130,7 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
         return self.pods_by_node.get(node, _NO_PODS).requested
 
     def free(self, node: str) -> Resources:
-        """What the node's pods leave of its allocatable; less than nothing where it is overcommitted. KeyError."""
+        """Returns what the node's pods leave of its allocatable; less than nothing where overcommitted. KeyError."""
         return self.nodes[node].allocatable - self.requested(node)
 
     def budgets_of(self, pod: ClusterPod) -> tuple[DisruptionBudget, ...]:

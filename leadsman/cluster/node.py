@@ -33,9 +33,9 @@ class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def zone(self) -> str:
-        """Its zone; "": it is in none."""
+        """Returns its zone; "": it is in none."""
         return self.labels.get(ZONE_LABEL, "")
 
     def rack(self, label: str) -> str:
-        """Its rack, which a label of the cluster's own names; "": it is in none."""
+        """Returns its rack, which a label of the cluster's own names; "": it is in none."""
         return self.labels.get(label, "")

@@ -1,4 +1,4 @@
-"""What a pod requires of the pods around it: affinity, anti-affinity, and spread over domains."""
+"""Checks what a pod requires of the pods around it: affinity, anti-affinity, and spread over domains."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Whether the API server would admit one more pod under the ResourceQuotas of its namespace."""
+"""Tells whether the API server would admit one more pod under the ResourceQuotas of its namespace."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What kube-scheduler's required plugins would say of a pod on every node: may it be bound there, and if not, why.
+"""Says what kube-scheduler's required plugins would of a pod on every node: may it be bound there, and if not, why.
 
 Preferences only rank nodes and are left out. So are CSIStorageCapacity, claims of Dynamic Resource Allocation, pods
 that are nominated to a node by a preemption, and the plugin NodeName: a pod that names its node is not scheduled.
@@ -48,7 +48,7 @@ PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
 
 
 class Feasibility:
-    """Which nodes may have the pod. A pod that is bound is judged as if it were taken off its node first.
+    """Tells which nodes may have the pod. A pod that is bound is judged as if it were taken off its node first.
 
     allowed: True where nothing refuses the pod; in the order of `names`.
     """

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 
 class Operator(StrEnum):
-    """What a requirement asks of a label. Gt and Lt compare integers; only node affinity has them."""
+    """A requirement asks one of these of a label. Gt and Lt compare integers; only node affinity has them."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -18,7 +18,7 @@ class Operator(StrEnum):
 
 
 class Requirement(Struct, frozen=True, omit_defaults=True):
-    """What one label must be."""
+    """A requirement on one label."""
 
     key: str
     operator: Operator

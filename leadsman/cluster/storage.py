@@ -102,7 +102,7 @@ class StorageClass(Struct, frozen=True, omit_defaults=True):
 
 
 class Storage(Struct, frozen=True):
-    """All claims, volumes and storage classes. The default knows none, as where they are not followed."""
+    """Holds all claims, volumes and storage classes. The default knows none, as where they are not followed."""
 
     claims: Mapping[NamespacedName, Claim] = {}
     volumes: Mapping[str, Volume] = {}

@@ -16,7 +16,7 @@ class Reduced(Protocol):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """What is kept of the value, which is as JSON has it. ValueError when it is not what the field holds."""
+        """Returns what is kept of a value as JSON has it. ValueError when it is not what the field holds."""
 
 
 def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:

@@ -237,7 +237,7 @@ class PodStatus(Part, frozen=True):
 
 
 class Pod(Part, frozen=True):
-    """A pod."""
+    """A pod as the API server sends it."""
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
@@ -282,7 +282,7 @@ class NodeStatus(Part, frozen=True):
 
 
 class Node(Part, frozen=True):
-    """A node."""
+    """A node as the API server sends it."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()

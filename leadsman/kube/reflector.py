@@ -121,7 +121,7 @@ class Reflector(Generic[T]):
         return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
-        """Seconds since the API server last sent an event, a bookmark or a list. Infinite before the first."""
+        """Returns the seconds since the API server last sent an event, a bookmark or a list; infinite before."""
         return now - self.last_response_at
 
     async def run(self) -> None:

@@ -35,7 +35,8 @@ _RIDGE = 1e-4
 
 
 def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
-    """features: one row a value, the first column ones. Weights for their columns; columns that never vary get none."""
+    """Returns weights for the columns of `features`, of which the first is ones and each row is of one value; columns
+    that never vary get none."""
     middle, scale = features[:, 1:].mean(0), np.maximum(features[:, 1:].std(0), 1e-9)
     terms = np.column_stack([features[:, 0], (features[:, 1:] - middle) / scale])
     ridge = np.diag([0.0] + [_RIDGE * len(values)] * len(scale))
@@ -60,7 +61,8 @@ def regress_upper_end(features: Floats, values: Floats, above: float) -> Floats:
 
 
 def conformal_quantile(ordered: Floats, above: float) -> float:
-    """With n scores, k / (n + 1) of future scores are above the k-th largest; infinite without a k."""
+    """Returns the score that a share `above` of future ones exceeds at most: k / (n + 1) of them are above the k-th
+    largest of n. Infinite when n is too small."""
     outside = conformal_rank(len(ordered), above)
     return float(ordered[-outside]) if outside else np.inf
 
@@ -80,7 +82,7 @@ _CLASS_END_ONLY = np.array([0.0, 0.0, 1.0])
 
 
 class ErrorPredictors(NamedTuple):
-    """What predicts the size of a pair's error; one value for each pair.
+    """Predicts the size of a pair's error; one value for each pair.
 
     log_ms: the estimate.
     spread: standard deviation of the ensemble's members.

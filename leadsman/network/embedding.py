@@ -28,7 +28,7 @@ _INITIAL_LOG_HEIGHT = -3.0
 
 
 class EmbeddingShape(NamedTuple):
-    """How many blocks a point has. dimensions: of a block."""
+    """A point has so many blocks, each of so many dimensions."""
 
     blocks: int
     dimensions: int
@@ -54,7 +54,7 @@ class EnsembleMember(NamedTuple):
 
 
 class DescentSchedule(NamedTuple):
-    """How a member descends.
+    """A member descends by this schedule.
 
     steps: at most.
     rate: of the first step, as a share of the median round trip.

@@ -97,7 +97,7 @@ def _group_pair_keys(of: Indices, one: Indices, other: Indices) -> Indices:
 
 
 class EstimateSource(StrEnum):
-    """Where an estimate comes from."""
+    """An estimate comes from one of these."""
 
     MEASURED = "measured"
     GROUP = "group"

@@ -55,7 +55,7 @@ def changed_share(before: MeasuredPairs, now: MeasuredPairs) -> float:
 
 
 def moved_nodes(before: MeasuredPairs, now: MeasuredPairs) -> NDArray[np.bool_]:
-    """Whether most of a node's pairs that are in both have moved. One moved pair says nothing about either end."""
+    """Tells of each node whether most of its pairs in both have moved. One moved pair says nothing of either end."""
     one, other = _common_slots(before, now)
     first, second = now.first[other], now.second[other]
     common = np.bincount(first, minlength=now.node_count) + np.bincount(second, minlength=now.node_count)
@@ -108,7 +108,7 @@ _MAX_DRIFT = 0.1
 
 
 class FitBudget(NamedTuple):
-    """What a fit may spend.
+    """A fit may spend so much.
 
     members: of the ensemble.
     steps: of a cold descent.

@@ -1,4 +1,4 @@
-"""What earlier measurements say about pairs that are not measured now: their value then, and an interval around it.
+"""Tells what earlier measurements say of pairs that are not measured now: their value then, and an interval around it.
 
 Agents replace some of their peers all the time, so most pairs that were measured an hour ago are not measured now. How
 far a value may be off is seen on the pairs that were measured then and are measured now:
@@ -61,7 +61,8 @@ class _UsualChanges(NamedTuple):
 
 
 def former_pairs(earlier: Sequence[MeasuredPairs], now: MeasuredPairs) -> FormerPairs:
-    """earlier: measurements of the same nodes, the newest first. A pair counts as the newest of them has it."""
+    """Returns the pairs that only `earlier` measurements of the same nodes have, the newest of which counts; the newest
+    set is first."""
     found, known = no_former_pairs(now.node_count), now
     usual: list[_UsualChanges] = []
     for pairs in earlier:

@@ -14,7 +14,7 @@ MAX_RTT_MS = 60_000.0
 
 
 class MeasuredPairs(NamedTuple):
-    """All measured pairs, each once, with first[k] < second[k].
+    """Holds all measured pairs, each once, with first[k] < second[k].
 
     log_ms: mean of the directions' logarithms.
     half_skew: half of the logarithm of first → second less that of second → first; NaN when only one was measured.
@@ -33,17 +33,17 @@ class MeasuredPairs(NamedTuple):
 
     @property
     def keys(self) -> Indices:
-        """Ascending; one number a pair."""
+        """Numbers each pair; ascending."""
         return self.first * self.node_count + self.second
 
     @property
     def faster_log_ms(self) -> Floats:
-        """Of the faster direction; of the measured one when there is one."""
+        """Returns the logarithm of the faster direction; of the measured one when there is one."""
         return self.log_ms - np.abs(np.nan_to_num(self.half_skew))
 
     @property
     def slower_log_ms(self) -> Floats:
-        """Of the slower direction; of the measured one when there is one."""
+        """Returns the logarithm of the slower direction; of the measured one when there is one."""
         return self.log_ms + np.abs(np.nan_to_num(self.half_skew))
 
     def find_pairs(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
@@ -56,7 +56,7 @@ class MeasuredPairs(NamedTuple):
 
     @property
     def directions(self) -> tuple[Indices, Floats]:
-        """Each measurement by itself: the pair it belongs to, and its log_ms."""
+        """Returns each measurement by itself: the pair it belongs to, and its log_ms."""
         both = np.flatnonzero(~np.isnan(self.half_skew))
         single = np.flatnonzero(np.isnan(self.half_skew))
         apart = (

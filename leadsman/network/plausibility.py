@@ -34,7 +34,7 @@ _PLACING = DescentSchedule(80, 0.2, 0.5)
 
 
 class Reports(NamedTuple):
-    """Every measurement as it was read, those of a pair's two ends apart.
+    """Holds every measurement as it was read, those of a pair's two ends apart.
 
     reporter, target: node numbers, never the same.
     unanswered: number of the others that probed each node without a reply.
@@ -63,7 +63,7 @@ class Reports(NamedTuple):
         return self.at_other_end(self.log_ms)
 
     def at_other_end(self, values: Floats) -> Floats:
-        """Of each report the value of that which the target makes of the reporter; NaN where it makes none."""
+        """Returns of each report the value of that which the target makes of the reporter; NaN where it makes none."""
         key, mirrored = (
             self.reporter * self.node_count + self.target,
             self.target * self.node_count + self.reporter,
@@ -76,7 +76,7 @@ class Reports(NamedTuple):
 
 
 class Plausibility(NamedTuple):
-    """Where the nodes are by the reports of others.
+    """Places the nodes by the reports of others.
 
     members: of an ensemble. After the nodes come the places of those that few measured, without one reporter each.
     placed_without: the node of each of these.

@@ -50,7 +50,7 @@ class Coordinate(Struct, frozen=True):
 
 
 class VivaldiState(Struct, frozen=True):
-    """What a node keeps. residuals: the last ones, measured less predicted, in milliseconds."""
+    """A node keeps this of itself. residuals: the last ones, measured less predicted, in milliseconds."""
 
     coordinate: Coordinate
     residuals: tuple[float, ...] = ()

@@ -153,7 +153,7 @@ class DeviceReservations:
             )
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         yield CounterMetricFamily(
             "leadsman_extender_device_reservations",
             "Pods for which bandwidth or a part of a device was reserved.",

@@ -53,7 +53,7 @@ class PolicyFile:
                 self._use(new)
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         yield GaugeMetricFamily(
             "leadsman_policy_load_success",
             "1 when the policy file was valid when last read, 0 while the previous policy stays in use.",

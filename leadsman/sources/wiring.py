@@ -144,7 +144,7 @@ class ClusterSources:
         return reflectors
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         if self.self_healing:
             yield from self.self_healing.families()
         if self.devices:
@@ -214,7 +214,7 @@ class FollowedSources:
         }
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         yield CounterMetricFamily(
             "leadsman_state_relists", "Times that the state was listed whole from etcd.", self.state.relists
         )

@@ -1,4 +1,4 @@
-"""What is left of a link that pods share by SR-IOV: speed - what its virtual functions may send."""
+"""Computes what is left of a link that pods share by SR-IOV: speed - what its virtual functions may send."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,7 +8,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 
 
 class LinkReading(Struct, frozen=True):
-    """What the node's agent reads of its physical functions that have virtual functions.
+    """The node's agent reads this of its physical functions that have virtual functions.
 
     headroom_bits: per second, speed - Σ max_tx_rate of the physical function that has least left: the kubelet picks the
         function, so the worst one counts.
@@ -22,7 +22,7 @@ class LinkReading(Struct, frozen=True):
 
 
 def link_headroom_bits(reading: LinkReading, demands: Iterable[DeviceDemand], resources: Sequence[str]) -> int | None:
-    """What is certainly left for one more pod, in bit/s, with these demands on the node; None: that is not known.
+    """Returns what is certainly left for one more pod, in bit/s, with these demands on the node; None: unknown.
 
     resources: the extended resources that are virtual functions.
 

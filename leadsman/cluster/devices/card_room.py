@@ -1,4 +1,4 @@
-"""Whether what a pod asks of single cards fits on a node beside what is reserved for others, which may go anywhere.
+"""Tells whether what a pod asks of single cards fits on a node beside reservations of others, which may go anywhere.
 
 Placing every reservation on each of 5,000 nodes takes a quarter of a second. Mostly it does not matter where they go,
 and how many reservations certainly leave room is computed once for the pods of a template,
@@ -30,7 +30,7 @@ MAX_KEPT = 16
 
 
 class CardRoom(Struct, frozen=True):
-    """What a node's cards have for a pod, beside its bound pods.
+    """A node's cards have this for a pod, beside its bound pods.
 
     fits: whether it fits while nothing is reserved. beside: how many times pods with reservations may take of a card so
     that it certainly fits, wherever they take it; negative: it does not fit, or only where they take nothing.

@@ -38,7 +38,7 @@ class Card(Struct, frozen=True):
 
 
 class CardRequest(Struct, frozen=True):
-    """What one container asks: so many different cards, these amounts of each.
+    """One container asks this: so many different cards, these amounts of each.
 
     cards: those that it was given; (): nobody says.
     """

@@ -1,4 +1,4 @@
-"""What ResourceClaims ask, as far as ranking nodes needs it, and which way of it a node's free devices allow.
+"""Says what ResourceClaims ask, as far as ranking nodes needs it, and which way of it a node's free devices allow.
 
 A request has one way to be met, or several (`firstAvailable`): the allocator takes the first that the node has free.
 Which devices a way means is a *selection*: a DeviceClass and the request's own selectors. What it selects on a node is
@@ -39,7 +39,7 @@ class ClaimRequests(Struct, frozen=True, weakref=True, omit_defaults=True):
 
 
 class ClaimFit(Struct, frozen=True):
-    """How the requests of a pod's claims are met on a node.
+    """Says how the requests of a pod's claims are met on a node.
 
     ways: the position of the way of each request. spare_ratio: of the devices that they select, the share that is free
     afterwards.

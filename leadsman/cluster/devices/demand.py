@@ -1,4 +1,4 @@
-"""What a pod asks of devices: extended resources by container, memory of one device, bandwidth of a link."""
+"""A pod asks this of devices: extended resources by container, memory of one device, bandwidth of a link."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class BadDemand(ValueError):
 
 
 class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """What a pod asks of devices. Equal for pods of one template, but for `cards`.
+    """A pod asks this of devices. It is equal for pods of one template, but for `cards`.
 
     containers: of each container, extended resource → amount; () when no container asks for any.
     memory_bytes: asked of each single device (leadsman.dev/device-memory); None: not asked by annotation.

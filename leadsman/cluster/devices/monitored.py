@@ -34,7 +34,7 @@ class DraDevice(Struct, frozen=True, order=True):
 
 
 class DeviceReading(Struct, frozen=True):
-    """What monitoring read last of one device.
+    """Monitoring read this last of one device.
 
     node: that it is in.
     values: metric → value, by the names of dcgm-exporter.

@@ -145,7 +145,7 @@ class _QuotaStatus(Part, frozen=True):
 
 
 class QuotaObject(Part, frozen=True):
-    """A ResourceQuota."""
+    """A ResourceQuota as the API server sends it."""
 
     metadata: ObjectMeta
     spec: _QuotaSpec = _QuotaSpec()
@@ -206,7 +206,7 @@ class _ClaimSpec(Part, frozen=True):
 
 
 class ClaimObject(Part, frozen=True):
-    """A PersistentVolumeClaim."""
+    """A PersistentVolumeClaim as the API server sends it."""
 
     metadata: ObjectMeta
     spec: _ClaimSpec = _ClaimSpec()
@@ -248,7 +248,7 @@ class _VolumeSpec(Part, frozen=True):
 
 
 class VolumeObject(Part, frozen=True):
-    """A PersistentVolume."""
+    """A PersistentVolume as the API server sends it."""
 
     metadata: ObjectMeta
     spec: _VolumeSpec = _VolumeSpec()
@@ -290,7 +290,7 @@ class _TopologyTerm(Part, frozen=True):
 
 
 class StorageClassObject(Part, frozen=True):
-    """A StorageClass."""
+    """A StorageClass as the API server sends it."""
 
     metadata: ObjectMeta
     provisioner: str = ""

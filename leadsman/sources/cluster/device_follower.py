@@ -121,7 +121,7 @@ class DeviceFollower:
         return self._departed.get(uid) is not None or (self.pods.loaded.is_set() and uid in self._reserved_before)
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         pods = sum(len(node.pods) for node in self.current.nodes.values())
         yield GaugeMetricFamily(
             "leadsman_extender_device_pods", "Pods that are seen bound and ask something of their node's devices.", pods

@@ -72,7 +72,7 @@ class SelfHealingFollower:
         await run_all((self.state, self.placeholders))
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         view, now = self.current, self._clock()
         yield GaugeMetricFamily(
             "leadsman_extender_refused_nodes",

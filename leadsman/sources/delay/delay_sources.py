@@ -173,7 +173,7 @@ class DelaySources:
         yield "fit estimates", self.estimator.run()
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         now = time.monotonic()
         yield from source_metrics(self.sources, now)
         yield from estimate_metrics(self.estimator, now)

@@ -236,7 +236,7 @@ class GoldpingerPoller:
                 await asyncio.sleep(self._interval_seconds * random.uniform(0.9, 1.1))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
-        """Asks once. It never raises what Goldpinger or the network may cause: `problem` says what was wrong."""
+        """Asks Goldpinger once. Raises nothing that Goldpinger or the network may cause: `problem` has it."""
         requested_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)

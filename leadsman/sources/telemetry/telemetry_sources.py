@@ -227,7 +227,7 @@ class TelemetrySources:
             yield f"poll {name}", poller.run()
 
     def families(self) -> Iterator[Metric]:
-        """For metrics."""
+        """Yields its metrics; a scrape reads memory only."""
         return telemetry_metrics(self.policies.current, self.pollers.values(), time.monotonic())
 
     def _poll_soon(self) -> None:
