@@ -1,6 +1,6 @@
 """`make e2e`: the rows of the end-to-end table, on real kubelets. Exit status 1 when a row breaks its promise.
 
-    python -m tests.e2e [--rate PODS_A_SECOND] [--rounds N] [--folder DIR] [--rows NAME,NAME]
+    python -m tests.e2e [--rate PODS_A_SECOND] [--rounds N] [--folder DIR] [--rows NAME,NAME] [--blind]
 
 Skips with one line where this machine cannot: it says what would bring it.
 """
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
         machine = f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the start"
         ran = f'`make e2e ARGS="{" ".join(arguments)}"`, {datetime.now(UTC):%F}'
         say(f"{ran}, Kubernetes {cluster.kubernetes_version}, {machine}:\n\n{COLUMNS}")
-        table = Table(cluster, Rollout(cluster, folder / "operator"), args.rate)
+        table = Table(cluster, Rollout(cluster, folder / "operator"), args.rate, args.blind)
         table.run(args.rows, args.rounds)
         say(str(total(table.results)))
     return 0 if total(table.results).kept else 1
@@ -53,6 +53,10 @@ def _build_images(binaries: Path, folder: Path) -> None:
     overlay = [str(binaries / "kubectl"), "kustomize", str(ROOT / "daemonset/overlay")]
     images = Images(folder, subprocess.run(overlay, capture_output=True, text=True, check=True).stdout)
     images.build()
+    version = subprocess.run(
+        [str(binaries / "kube-scheduler"), "--version"], capture_output=True, text=True, check=True
+    )
+    images.build_scheduler(binaries / "kube-scheduler", version.stdout.split()[-1])
     say(f"images built in {time.monotonic() - began:.0f} s; they are in {folder}")
 
 
@@ -68,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     every = ",".join(NAMES)
     parser = argparse.ArgumentParser(prog="make e2e", description="Leadsman on real kubelets, under a stream of pods.")
     parser.add_argument("--rate", type=float, default=5.0, help="pods a second (default 5)")
+    parser.add_argument("--blind", action="store_true", help="without agents: shows that the stream sees it")
     parser.add_argument("--rounds", type=int, default=1, help="how often each row is run (default 1)")
     parser.add_argument("--folder", type=Path, help="where images and state go; a second run with it is quicker")
     parser.add_argument("--rows", type=_row_names, default=_row_names(every), help=f"which, of {every} (default all)")

@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT
@@ -18,14 +19,42 @@ RELEASE = ("leadsman", "--namespace", "leadsman")
 MEMBERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/component%3Detcd"
 
 
-def install_chart(rollout: Rollout) -> None:
-    chart = f"{ROOT}/charts/leadsman"
+CHART = f"{ROOT}/charts/leadsman"
+HEALING = (
+    "profile=self-healing",
+    "planning.movePlans=true",
+    "scheduler.enabled=true",
+    # All deaths within ten minutes, of few nodes.
+    "controller.extraArgs={--failover-nodes=100}",
+)
+OTHER = ("logLevel=debug", "extender.replicas=3", "extender.policy.scores.nearest.weight=5", "agent.podLabels.other=x")
+"""What an upgrade changes: all parts begin again, a replica more, another policy."""
+
+
+def install_chart(rollout: Rollout, *values: str) -> None:
+    """values: as `--set` takes them; otherwise the defaults."""
 
     def deploy() -> None:
-        _helm(rollout.cluster, "install", *RELEASE, chart, "--wait", "--timeout=300s")
+        _helm(rollout.cluster, "install", *RELEASE, CHART, *_set(values), "--wait", "--timeout=300s")
         rollout.fetch_certificates()
 
     rollout.install_with(deploy)
+
+
+def install_healing(rollout: Rollout) -> None:
+    install_chart(rollout, *HEALING)
+
+
+def upgrade_and_back(cluster: Cluster, rollout: Rollout) -> None:
+    """Everything at once, as helm does it."""
+    _helm(cluster, "upgrade", *RELEASE, CHART, *_set(OTHER), "--wait", "--timeout=300s")
+    rollout.wait_for_all()
+    _helm(cluster, "rollback", *RELEASE, "--wait", "--timeout=300s")
+    rollout.wait_for_all()
+
+
+def _set(values: Sequence[str]) -> list[str]:
+    return [f"--set={value}" for value in values]
 
 
 def remove_chart(rollout: Rollout) -> str:

@@ -12,10 +12,11 @@ from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import EXTENDERS, StateWatch
 from tests.testbed.certificates import CertificateAuthority
 
-Disturbance = Callable[[Cluster, Rollout], None]
+Disturbance = Callable[[Cluster, Rollout], str | None]
+"""Returns what was seen, if there is more to say than what became of the stream."""
 
 PODS = "/api/v1/namespaces/leadsman/pods"
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/leadsman/leases/leadsman-controller"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/leadsman/leases"
 FIRST = 0
 """The node of kube-scheduler, on which the bounded pods are: it is not lost."""
 
@@ -42,7 +43,7 @@ def update_all(_: Cluster, rollout: Rollout) -> None:
 
 def drain(cluster: Cluster, rollout: Rollout) -> None:
     """A node with an extender, and back."""
-    node = _node_of(cluster, "extender")
+    node = node_of(cluster, "extender")
     cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
     rollout.wait_for_all()
     cluster.kubectl("uncordon", node.name)
@@ -52,7 +53,7 @@ def lose(part: str) -> Disturbance:
     """Cuts the node of the part off, until it is NotReady and everything runs elsewhere; then it boots again."""
 
     def disturb(cluster: Cluster, rollout: Rollout) -> None:
-        node = _node_of(cluster, part)
+        node = node_of(cluster, part)
         node.lose()
         cluster.until(lambda: not cluster.is_ready(node.name), f"{node.name} is NotReady")
         cluster.until(StateWatch(cluster).is_whole, "the living nodes' reports are seen")
@@ -67,14 +68,60 @@ def lose(part: str) -> Disturbance:
 def while_pods_wait(disturb: Disturbance) -> Disturbance:
     """With `ignorable: false` from before to after it: what no extender checked waits instead of being bound."""
 
-    def waiting(cluster: Cluster, rollout: Rollout) -> None:
+    def waiting(cluster: Cluster, rollout: Rollout) -> str | None:
         rollout.configure_scheduler(ignorable=False)
         try:
-            disturb(cluster, rollout)
+            return disturb(cluster, rollout)
         finally:
             rollout.configure_scheduler()
 
     return waiting
+
+
+def take_extenders_away(cluster: Cluster, rollout: Rollout) -> str:
+    """All, for 25 s. One comes back by the page's hand, if kube-scheduler would wait for it."""
+    cluster.kubectl("-n", "leadsman", "scale", "deployment/leadsman-extender", "--replicas=0")
+    cluster.until(lambda: not cluster.api.call("GET", EXTENDERS)["items"], "all extenders are gone")
+    time.sleep(25)
+    said = _why_pods_wait(cluster)
+    cluster.kubectl("-n", "leadsman", "scale", "deployment/leadsman-extender", "--replicas=2")
+    if not rollout.ignorable:
+        cluster.until(lambda: cluster.api.call("GET", EXTENDERS)["items"], "an extender waits to be placed")
+        _bind_by_hand(cluster, cluster.api.call("GET", EXTENDERS)["items"][0]["metadata"]["name"])
+    rollout.wait("deployment/leadsman-extender")
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+    return said
+
+
+def _why_pods_wait(cluster: Cluster) -> str:
+    """What the newest Event of kube-scheduler says."""
+    selector = "fieldSelector=reason%3DFailedScheduling"
+    events = cluster.api.call("GET", f"/api/v1/namespaces/default/events?{selector}")["items"]
+    newest = max(events, key=lambda event: event["metadata"]["creationTimestamp"], default={"message": "no Event"})
+    return f"FailedScheduling: {newest['message'][:120]}"
+
+
+def _bind_by_hand(cluster: Cluster, name: str) -> None:
+    """As docs/deploying.md has it."""
+    target = {"apiVersion": "v1", "kind": "Node", "name": cluster.nodes[FIRST].name}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    cluster.api.call("POST", f"{PODS}/{name}/binding", binding)
+
+
+def reboot_all(cluster: Cluster, rollout: Rollout) -> str:
+    """All nodes lose their power at once, and boot."""
+    for node in cluster.nodes:
+        node.lose()
+    began = time.monotonic()
+    for node in cluster.nodes:
+        node.start(cluster.images)
+    cluster.restart_scheduler()
+    cluster.until(lambda: all(cluster.is_ready(node.name) for node in cluster.nodes), "all nodes are Ready")
+    ready = time.monotonic() - began
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+    whole = time.monotonic() - began
+    rollout.wait_for_all()
+    return f"Ready {ready:.0f} s and whole {whole:.0f} s after the boot"
 
 
 def restart_api_server(cluster: Cluster, _: Rollout) -> None:
@@ -150,14 +197,15 @@ def _served_certificates(cluster: Cluster) -> set[str]:
     return {ssl.get_server_certificate((pod["status"]["podIP"], 9001)) for pod in pods}
 
 
-def _node_of(cluster: Cluster, part: str) -> Node:
-    """One with a pod of the part that is not the first node. part: agent: a node with nothing else."""
+def node_of(cluster: Cluster, part: str) -> Node:
+    """One with a pod of the part that is not the first node. part: agent: a node with nothing else, if there is one."""
     by_part = _nodes_by_part(cluster)
     if part == "agent":
         others = by_part["etcd"] | by_part["extender"] | by_part["controller"]
-        candidates = {node.name for node in cluster.nodes} - others
-    elif part == "controller":
-        candidates = {_leader_elsewhere(cluster)}
+        names = {node.name for node in cluster.nodes}
+        candidates = names - others or names
+    elif part in ("controller", "scheduler"):
+        candidates = {_leader_elsewhere(cluster, part)}
     else:
         candidates = by_part[part]
     usable = [node for node in cluster.nodes[FIRST + 1 :] if node.name in candidates]
@@ -166,11 +214,11 @@ def _node_of(cluster: Cluster, part: str) -> Node:
     return usable[-1]
 
 
-def _leader_elsewhere(cluster: Cluster) -> str:
-    """The node of the controller that leads, once that is not the first: else it gives the Lease up by its end."""
+def _leader_elsewhere(cluster: Cluster, part: str) -> str:
+    """The node of the replica that leads, once that is not the first: else it gives the Lease up by its end."""
 
     def leader() -> Mapping[str, Any] | None:
-        holder = cluster.api.call("GET", LEASE)["spec"].get("holderIdentity") or ""
+        holder = cluster.api.call("GET", f"{LEASES}/leadsman-{part}")["spec"].get("holderIdentity") or ""
         pods = cluster.api.call("GET", PODS)["items"]
         return next((pod for pod in pods if holder.startswith(pod["metadata"]["name"])), None)
 
@@ -182,7 +230,7 @@ def _leader_elsewhere(cluster: Cluster) -> str:
             return False
         return pod is not None
 
-    cluster.until(elsewhere, "a controller leads that is not on the first node")
+    cluster.until(elsewhere, f"a {part} leads that is not on the first node")
     pod = leader()
     return str(pod["spec"]["nodeName"]) if pod else ""
 

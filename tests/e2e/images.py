@@ -55,6 +55,14 @@ class Images:
         self._project, self._agent = (next(tag for tag in tags if f"/{name}:" in tag) for name in OURS)
         self._folder, self._build, self._packages = folder, folder / "build", packages
 
+    def build_scheduler(self, program: Path, version: str) -> None:
+        """The second scheduler's: the program alone."""
+        context, tag = self._build / "scheduler", f"registry.k8s.io/kube-scheduler:{version}"
+        context.mkdir(exist_ok=True)
+        shutil.copy(program, context)
+        self._bud(context, "FROM scratch\nCOPY kube-scheduler /usr/local/bin/\n", tag)
+        self._push([tag], "scheduler")
+
     def build(self) -> list[Path]:
         self._build.mkdir(parents=True, exist_ok=True)
         self._write_configuration()

@@ -69,19 +69,20 @@ class Node:
 
     def kill_kubelet(self) -> None:
         """Its service manager starts it again."""
-        for pid in self._pids("kubelet"):
+        for pid in self.kubelets():
             os.kill(pid, signal.SIGKILL)
 
     def root_of_kubelet(self) -> Path:
         """The node's files as the kubelet sees them, its tmpfs mounts too. ProcessLookupError while it starts again."""
-        pids = self._pids("kubelet")
+        pids = self.kubelets()
         if not pids:
             raise ProcessLookupError(f"no kubelet runs on {self.name}")
         return Path("/proc", str(pids[0]), "root")
 
-    def _pids(self, program: str) -> list[int]:
+    def kubelets(self) -> list[int]:
+        """Their process ids."""
         home = Path("/run/netns", self.netns).stat().st_ino
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _runs(pid, program, home)]
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_kubelet(pid, home)]
 
     def lose(self) -> None:
         """A power cut: first the cable, so that nobody hears a dying process say goodbye."""
@@ -122,15 +123,15 @@ class Node:
         (self.folder / "kube-proxy.yaml").write_text(json.dumps(node_config.kube_proxy(self.folder, self.name)))
         (self.folder / "pods.conflist").write_text(json.dumps(node_config.pod_network(self.pods)))
         (self.folder / "containerd.toml").write_text(node_config.CONTAINERD.format(folder=self.folder))
-        hosts = self.folder / "registries/docker.io/hosts.toml"
+        hosts = self.folder / "registries/_default/hosts.toml"
         hosts.parent.mkdir(parents=True, exist_ok=True)
         hosts.write_text(node_config.registries())
 
 
-def _runs(pid: int, program: str, network_namespace: int) -> bool:
+def _is_kubelet(pid: int, network_namespace: int) -> bool:
     try:
         comm = Path(f"/proc/{pid}/comm").read_text().strip()
-        return comm == program and Path(f"/proc/{pid}/ns/net").stat().st_ino == network_namespace
+        return comm == "kubelet" and Path(f"/proc/{pid}/ns/net").stat().st_ino == network_namespace
     except OSError:
         return False  # It has ended.
 

@@ -24,6 +24,7 @@ class Rollout:
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         self._applied = set[str]()
+        self.ignorable = True
 
     def install(self) -> None:
         """Certificates, the overlay, and kube-scheduler's configuration."""
@@ -105,6 +106,14 @@ class Rollout:
         self.cluster.kubectl("-n", "leadsman", "rollout", "restart", what)
         self.wait(what)
 
+    def blind(self) -> None:
+        """Takes all agents away, and what extenders remember of their reports."""
+        patch = {"spec": {"template": {"spec": {"nodeSelector": {"kubernetes.io/hostname": "none"}}}}}
+        self.cluster.kubectl("-n", "leadsman", "patch", "daemonset/leadsman-agent", "-p", json.dumps(patch))
+        self.wait_for_all()
+        self.cluster.kubectl("-n", "leadsman", "delete", "pods", "-l", "app.kubernetes.io/component in (etcd,extender)")
+        self.wait_for_all()
+
     def wait(self, what: str) -> None:
         self.cluster.kubectl("-n", "leadsman", "rollout", "status", what, ROLLED_WITHIN)
 
@@ -148,6 +157,7 @@ class Rollout:
 
     def configure_scheduler(self, ignorable: bool = True) -> None:
         """As at the installation. ignorable: whether pods are bound unchecked while no extender answers."""
+        self.ignorable = ignorable
         service = ("-n", "leadsman", "get", "service", "leadsman-extender", "-o", "jsonpath={.spec.clusterIP}")
         url = f"https://{self.cluster.kubectl(*service)}:9001"
         certificates, backups = f"{self.folder}/leadsman-certs", f"{self.folder}/backups"

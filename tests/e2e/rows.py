@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances
-from tests.e2e.chart import install_chart, is_locked, remove_chart
+from tests.e2e import demos, disturbances, healing
+from tests.e2e.chart import install_chart, install_healing, is_locked, remove_chart, upgrade_and_back
 from tests.e2e.cluster import Cluster
 from tests.e2e.page import page_is_reached
 from tests.e2e.rollout import Rollout
@@ -18,15 +18,17 @@ class Row(Struct, frozen=True):
     """Something that is done while bounded pods are sent.
 
     name: for `--rows`.
-    may_be_misplaced: pods bound elsewhere than their bound allows, that break no promise of ours.
+    may_be_misplaced: pods bound elsewhere than their bound allows, that break no promise of ours. None: any number, if
+        the Event BoundUnchecked names each.
     times: how often it is done; what takes seconds says little once.
     """
 
     name: str
     title: str
     disturb: disturbances.Disturbance
-    may_be_misplaced: int = 0
+    may_be_misplaced: int | None = 0
     times: int = 1
+    scheduler: str = "default-scheduler"
 
 
 class Demo(Struct, frozen=True):
@@ -87,9 +89,21 @@ INSTALLATIONS = (
                 "loss of an etcd member's node, `ignorable: false`",
                 disturbances.while_pods_wait(disturbances.lose("etcd")),
             ),
+            Row(
+                "all-extenders-away",
+                "all extenders away for 25 s, `ignorable: true`",
+                disturbances.take_extenders_away,
+                None,
+            ),
+            Row(
+                "all-extenders-away-strict",
+                "all extenders away for 25 s, `ignorable: false`",
+                disturbances.while_pods_wait(disturbances.take_extenders_away),
+            ),
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
             Row("api-server", "API server away for 10 s", disturbances.restart_api_server, 0, 2),
             Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
+            Row("reboot-all", "all nodes lose their power, and boot", disturbances.reboot_all, None),
             Demo("page", "the page, forwarded", page_is_reached),
             Demo("kuberl", "kubeRL's demo", demos.kuberl),
             Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
@@ -103,6 +117,37 @@ INSTALLATIONS = (
         (
             Demo("locked", "etcd is locked", is_locked),
             Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
+            Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
+        ),
+    ),
+    Installation(
+        "Helm, profile self-healing, with the second scheduler",
+        install_healing,
+        remove_chart,
+        (
+            Row("node-dies", "death of a node with bounded pods", healing.deaths_of("agent")),
+            Row("leader-dies", "death of the leading controller's node", healing.deaths_of("controller")),
+            Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd")),
+            Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network)),
+            Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
+            Row("api-server-away", "API server away for 30 s", healing.withstands(healing.stop_api_server)),
+            Row(
+                "second-scheduler",
+                "rolling update of the second scheduler",
+                disturbances.update("deployment/leadsman-scheduler"),
+                0,
+                2,
+                "leadsman-scheduler",
+            ),
+            Row(
+                "lose-second-scheduler",
+                "loss of the second scheduler's leader's node",
+                disturbances.lose("scheduler"),
+                LOST_EXTENDER,
+                1,
+                "leadsman-scheduler",
+            ),
+            Row("drain-plan", "drain by a plan", healing.drain_by_plan),
         ),
     ),
 )

@@ -76,10 +76,18 @@ def doubted_nodes(cluster: Cluster, pod_type: str) -> int:
     return min((int(float(dict(_DOUBTED.findall(text)).get(pod_type, 0))) for text in texts), default=0)
 
 
-def _metrics(address: str) -> str:
+def controller_series(cluster: Cluster, series: str) -> list[float]:
+    """Its value in each controller that has it."""
+    controllers = cluster.api.call("GET", EXTENDERS.replace("extender", "controller"))["items"]
+    texts = [_metrics(pod["status"].get("podIP", ""), 9003) for pod in controllers if _serves(pod)]
+    lines = [line for text in texts for line in text.splitlines() if line.startswith(f"{series} ")]
+    return [float(line.rpartition(" ")[2]) for line in lines]
+
+
+def _metrics(address: str, port: int = 9002) -> str:
     """ "": it does not answer."""
     try:
-        with urllib.request.urlopen(f"http://{address}:9002/metrics", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://{address}:{port}/metrics", timeout=2) as answer:
             text: str = answer.read().decode()
     except (OSError, HTTPException):
         return ""

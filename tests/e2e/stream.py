@@ -1,16 +1,18 @@
-"""A stream of pods that are bound to one node by a label, while something is done to the cluster.
+"""A stream of pods with delay bounds, while something is done to the cluster.
 
-The API server may be away meanwhile: a pod counts as sent once the API server has taken it.
+Only an extender that knows the delays places them all. The API server may be away meanwhile: a pod counts as sent once the API server has taken it.
 """
 
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from http.client import HTTPException
+from typing import Any
 
 from msgspec import Struct
 
+from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from tests.e2e.images import SANDBOX
 from tests.testbed.kube_apiserver import KubeApiServer
 
@@ -32,10 +34,30 @@ _AWAY = (OSError, HTTPException)
 """What a call raises while the API server is away, or breaks off."""
 
 
+class Bound(Struct, frozen=True):
+    """What a streamed pod asks for. only: its node, "": it must be refused. among: `In` or `NotIn`, and a node."""
+
+    delay: str
+    among: tuple[str, str] | None
+    only: str
+
+
+def bounds(here: str, there: str) -> Sequence[Bound]:
+    """For pods of which `here` is the only node. A node's delay to itself needs no state; one that was measured does.
+
+    The last is refused because all delays to `there` are known to be longer; where nothing is known, it is bound.
+    """
+    return (
+        Bound(f"node/{here}: 0", None, here),
+        Bound(f"node/{there}: 50 all reject", ("In", here), here),
+        Bound(f"node/{there}: 0.001 all accept", ("NotIn", there), ""),
+    )
+
+
 class Streamed(Struct, frozen=True):
-    """misplaced: bound elsewhere than on the node of their bound. lost: not bound at all.
+    """misplaced: bound elsewhere than on the node of their bound. lost: neither bound nor, where it must be, refused.
     reported: misplaced ones that the controller found, by its Event BoundUnchecked.
-    longest_seconds: from creation to bound.
+    longest_seconds: from creation to bound or refused.
     """
 
     sent: int
@@ -46,12 +68,12 @@ class Streamed(Struct, frozen=True):
 
 
 class Stream:
-    """Sends pods whose only place is `node`, each deleted once it is bound there."""
+    """Sends pods of all bounds in turn, each deleted once it is where it belongs. scheduler: as they name it."""
 
-    def __init__(self, api: KubeApiServer, node: str, rate: float) -> None:
-        self._api, self._node, self._rate = api, node, rate
-        self._created = dict[str, float]()
-        self._bound = dict[str, float]()
+    def __init__(self, api: KubeApiServer, bounds: Sequence[Bound], rate: float, scheduler: str) -> None:
+        self._api, self._bounds, self._rate, self._scheduler = api, bounds, rate, scheduler
+        self._created = dict[str, tuple[float, Bound]]()
+        self._settled = dict[str, float]()
         self._misplaced, self._reported = set[str](), set[str]()  # UIDs.
         self._stop, self._all_sent = threading.Event(), threading.Event()
 
@@ -74,8 +96,8 @@ class Stream:
             sent=len(self._created),
             misplaced=len(self._misplaced),
             reported=len(self._reported),
-            lost=len(self._created) - len(self._bound),
-            longest_seconds=max(self._bound.values(), default=0.0),
+            lost=len(self._created) - len(self._settled),
+            longest_seconds=max(self._settled.values(), default=0.0),
         )
 
     def _send(self) -> None:
@@ -83,10 +105,10 @@ class Stream:
         while not self._stop.is_set():
             tries += 1
             name = f"streamed-{tries:05d}"
-            sent_at = time.monotonic()
+            sent_at, bound = time.monotonic(), self._bounds[tries % len(self._bounds)]
             with contextlib.suppress(*_AWAY):
-                self._api.call("POST", PODS, bounded_pod(name, self._node))
-                self._created[name] = sent_at
+                self._api.call("POST", PODS, bounded_pod(name, bound, self._scheduler))
+                self._created[name] = sent_at, bound
             self._stop.wait(max(0.0, began + tries / self._rate - time.monotonic()))
 
     def _watch(self) -> None:
@@ -95,15 +117,15 @@ class Stream:
         self._delete_all()
 
     def _watch_bindings(self) -> None:
-        """Until all are bound, or BOUND_WITHIN_SECONDS after the last one was sent."""
+        """Until all are bound or refused, or BOUND_WITHIN_SECONDS after the last one was sent."""
         stopped_at = float("inf")
         while time.monotonic() < stopped_at + BOUND_WITHIN_SECONDS:
             with contextlib.suppress(*_AWAY):
                 for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
-                    self._see(pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
+                    self._see(pod)
             if self._all_sent.is_set():
                 stopped_at = min(stopped_at, time.monotonic())
-                if len(self._bound) == len(self._created):
+                if len(self._settled) == len(self._created):
                     break
             time.sleep(0.1)
 
@@ -126,20 +148,29 @@ class Stream:
                     return
             time.sleep(0.5)
 
-    def _see(self, name: str, uid: str, node: str) -> None:
+    def _see(self, pod: Mapping[str, Any]) -> None:
         """A pod elsewhere stays until the controller had its time to find it."""
-        if not node or name in self._bound or name not in self._created:
+        name, node = pod["metadata"]["name"], pod["spec"].get("nodeName", "")
+        if name in self._settled or name not in self._created:
             return
-        self._bound[name] = time.monotonic() - self._created[name]
-        if node != self._node:
-            self._misplaced.add(uid)
+        sent_at, bound = self._created[name]
+        if not node and (bound.only or not _is_refused(pod)):
+            return
+        self._settled[name] = time.monotonic() - sent_at
+        if node != bound.only:
+            self._misplaced.add(pod["metadata"]["uid"])
         else:
             with contextlib.suppress(*_AWAY):  # The last DELETE takes it.
                 self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
 
-def bounded_pod(name: str, node: str) -> dict[str, object]:
-    """That may be bound to `node` alone, and is never started."""
+def _is_refused(pod: Mapping[str, Any]) -> bool:
+    """Whether kube-scheduler found no node; an extender that it did not reach gives another reason."""
+    return any(each.get("reason") == "Unschedulable" for each in pod["status"].get("conditions", []))
+
+
+def bounded_pod(name: str, bound: Bound, scheduler: str) -> dict[str, object]:
+    """That is never started."""
     container = {
         "name": "main",
         "image": SANDBOX,
@@ -149,11 +180,23 @@ def bounded_pod(name: str, node: str) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "labels": {"streamed": "", f"delay_{node}": "0"}},
+        "metadata": {
+            "name": name,
+            "labels": {"streamed": ""},
+            "annotations": {DELAY_ANNOTATION: bound.delay, BACKUP_ANNOTATION: "none"},
+        },
         "spec": {
+            "schedulerName": scheduler,
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "containers": [container],
             "volumes": [_MISSING],
+            "affinity": _affinity(*bound.among) if bound.among else {},
         },
     }
+
+
+def _affinity(operator: str, node: str) -> dict[str, object]:
+    expression = {"key": "kubernetes.io/hostname", "operator": operator, "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}

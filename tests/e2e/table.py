@@ -13,17 +13,17 @@ from tests.e2e.report import Result
 from tests.e2e.rollout import Rollout
 from tests.e2e.rows import INSTALLATIONS, REMOVAL, Demo, Installation, Row
 from tests.e2e.state_watch import StateWatch
-from tests.e2e.stream import Stream, Streamed
+from tests.e2e.stream import Stream, Streamed, bounds
 
 WHOLE_WITHIN_SECONDS = 60.0
 """Of whatever happens to a node: without a human the state is back."""
 
 
 class Table:
-    """rate: pods a second."""
+    """rate: pods a second. blind: no agent runs, so that no delay is known: all rows with a stream must break."""
 
-    def __init__(self, cluster: Cluster, rollout: Rollout, rate: float) -> None:
-        self._cluster, self._rollout, self._rate = cluster, rollout, rate
+    def __init__(self, cluster: Cluster, rollout: Rollout, rate: float, blind: bool) -> None:
+        self._cluster, self._rollout, self._rate, self._blind = cluster, rollout, rate, blind
         self.results: list[Result] = []
 
     def run(self, names: Set[str], rounds: int) -> None:
@@ -49,6 +49,8 @@ class Table:
     def _install(self, installation: Installation) -> str:
         installation.install(self._rollout)
         self._cluster.until(StateWatch(self._cluster).is_whole, "all nodes' reports are seen")
+        if self._blind:
+            self._rollout.blind()
         return f"load {os.getloadavg()[0]:.0f}"
 
     def _remove(self, installation: Installation, before: frozenset[str]) -> str:
@@ -66,8 +68,9 @@ class Table:
         return kept
 
     def _stream(self, row: Row) -> None:
-        stream = Stream(self._cluster.api, self._cluster.nodes[0].name, self._rate)
-        seconds = not_whole = 0.0
+        first, *_, last = self._cluster.nodes
+        stream = Stream(self._cluster.api, bounds(first.name, last.name), self._rate, row.scheduler)
+        seconds, not_whole, words = 0.0, 0.0, list[str]()
 
         def disturb() -> None:
             nonlocal seconds, not_whole
@@ -75,7 +78,7 @@ class Table:
             try:
                 for _ in range(row.times):
                     watch = StateWatch(self._cluster)
-                    not_whole = max(not_whole, watch.during(lambda: row.disturb(self._cluster, self._rollout)))
+                    not_whole = max(not_whole, watch.during(lambda: words.append(self._disturb(row))))
             finally:
                 seconds = time.monotonic() - began
 
@@ -88,9 +91,9 @@ class Table:
         self._note(
             Result(
                 f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
-                kept and seen.misplaced <= row.may_be_misplaced and not seen.lost and not_whole <= WHOLE_WITHIN_SECONDS,
+                kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS,
                 seconds,
-                said or _report_of(seen),
+                "; ".join(filter(None, [said, *words, _report_of(seen)])),
                 seen.sent,
                 seen.misplaced,
                 seen.lost,
@@ -98,6 +101,9 @@ class Table:
                 seen.longest_seconds,
             )
         )
+
+    def _disturb(self, row: Row) -> str:
+        return row.disturb(self._cluster, self._rollout) or ""
 
     def _tried(self, show: Callable[[], str]) -> tuple[bool, str]:
         """Whether it came to its end as promised, and what was seen, or why not. The cluster is whole after it."""
@@ -121,6 +127,11 @@ class Table:
     def _note(self, result: Result) -> None:
         self.results.append(result)
         say(str(result))
+
+
+def _is_promised(row: Row, seen: Streamed) -> bool:
+    allowed = seen.reported if row.may_be_misplaced is None else row.may_be_misplaced
+    return seen.misplaced <= allowed and not seen.lost
 
 
 def _report_of(seen: Streamed) -> str:

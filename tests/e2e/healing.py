@@ -1,0 +1,229 @@
+"""Self-healing on the cluster: what nodes die of, how soon their bounded pods are elsewhere, and what is no death."""
+
+import os
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from leadsman.kube.names import UNREACHABLE_CONDITION
+from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
+from leadsman.testbed import namespaces
+from leadsman.testbed.etcd import die_with_parent
+from tests.e2e.cluster import Cluster
+from tests.e2e.disturbances import FIRST, Disturbance, node_of
+from tests.e2e.images import SANDBOX
+from tests.e2e.node import Node
+from tests.e2e.rollout import Rollout
+from tests.e2e.state_watch import StateWatch, controller_series
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+WORKLOAD = "bounded"
+PODS = f"/api/v1/namespaces/default/pods?labelSelector=app%3D{WORKLOAD}"
+REPLICAS = 6
+DEATHS = 3
+DEAD_WITHIN_SECONDS = 30.0
+"""From the cut to the last replacement's node: docs/self-healing.md."""
+
+WATCHED_SECONDS = 20.0
+"""After a fault that is no death: longer than any of the controller's three signals takes to end."""
+
+STEPS = ("suspect", "dead", "tainted", "deleted", "bound")
+
+
+def deaths_of(part: str) -> Disturbance:
+    """Power cuts of nodes with a pod of the part (agent: of any other node) and bounded pods. Each boots again."""
+
+    def disturb(cluster: Cluster, rollout: Rollout) -> str:
+        deaths = [_death(cluster, rollout, part) for _ in range(DEATHS)]
+        late = [death for death in deaths if death["bound"] > DEAD_WITHIN_SECONDS]
+        said = f"n {len(deaths)}, p50/max s: {', '.join(_step(deaths, step) for step in STEPS)}"
+        if late:
+            raise RuntimeError(f"{len(late)} of {len(deaths)} took over {DEAD_WITHIN_SECONDS:g} s: {said}")
+        return said
+
+    return _with_workload(disturb)
+
+
+def _step(deaths: Sequence[Mapping[str, float]], step: str) -> str:
+    seconds = [death[step] for death in deaths if step in death]
+    return f"{step} {statistics.median(seconds):.1f}/{max(seconds):.1f}" if seconds else f"{step} not seen"
+
+
+def withstands(fault: Callable[[Cluster, Node], None]) -> Disturbance:
+    """Something that is no death: all bounded pods stay, and no node is tainted."""
+
+    def disturb(cluster: Cluster, rollout: Rollout) -> str:
+        _spread(cluster)
+        before = {pod["metadata"]["uid"] for pod in _pods(cluster)}
+        fault(cluster, node_of(cluster, "etcd"))
+        ends_at = time.monotonic() + WATCHED_SECONDS
+        while time.monotonic() < ends_at:
+            gone = before - {pod["metadata"]["uid"] for pod in _living(cluster)}
+            tainted = [node.name for node in cluster.nodes if _is_tainted(cluster, node.name)]
+            if gone or tainted:
+                raise RuntimeError(f"{len(gone)} pods were deleted, tainted: {tainted or 'none'}")
+            time.sleep(1)
+        rollout.wait_for_all()
+        cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+        return f"{len(before)} bounded pods stayed"
+
+    return _with_workload(disturb)
+
+
+def cut_network(cluster: Cluster, node: Node) -> None:
+    """Three times 8 s."""
+    for _ in range(3):
+        namespaces.configure([f"link set {node.name} down"])
+        time.sleep(8)
+        namespaces.configure([f"link set {node.name} up"])
+        cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+
+
+def stop_kubelet(_: Cluster, node: Node) -> None:
+    """Its Lease runs out, and its pods go on."""
+    pids = node.kubelets()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(60)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def stop_api_server(cluster: Cluster, _: Node) -> None:
+    cluster.api.stop()
+    time.sleep(30)
+    cluster.api.start()
+    cluster.until(lambda: all(cluster.is_ready(node.name) for node in cluster.nodes), "all nodes are Ready")
+
+
+def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]:
+    """Step → seconds since the cut."""
+    _spread(cluster)
+    node = node_of(cluster, part)
+    lost = {pod["metadata"]["uid"] for pod in _pods(cluster) if pod["spec"].get("nodeName") == node.name}
+    if not lost:
+        raise RuntimeError(f"{node.name} has no bounded pod")
+    began, seen = time.monotonic(), dict[str, float]()
+    node.lose()
+
+    def all_bound() -> bool:
+        passed = time.monotonic() - began
+        living = _living(cluster)
+        status = _condition(cluster, node.name)
+        steps = {
+            "suspect": status == "Unknown",
+            "dead": status == "True",
+            "tainted": _is_tainted(cluster, node.name),
+            "deleted": not lost & {pod["metadata"]["uid"] for pod in living},
+            "bound": sum(_is_elsewhere(pod, node.name) for pod in living) >= REPLICAS,
+        }
+        for step in (step for step, is_seen in steps.items() if is_seen):
+            seen.setdefault(step, passed)
+        return steps["bound"]
+
+    cluster.until(all_bound, f"{len(lost)} pods of {node.name} are bound elsewhere, after {seen}", 90)
+    node.start(cluster.images)
+    cluster.until(lambda: cluster.is_ready(node.name), f"{node.name} is Ready")
+    rollout.wait_for_all()
+    cluster.until(lambda: not _is_tainted(cluster, node.name), f"{node.name} is not tainted any more")
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+    return seen
+
+
+def _with_workload(disturb: Disturbance) -> Disturbance:
+    def within(cluster: Cluster, rollout: Rollout) -> str | None:
+        cluster.api.call("POST", DEPLOYMENTS, _workload(f"node/{cluster.nodes[FIRST].name}: 50"))
+        try:
+            return disturb(cluster, rollout)
+        finally:
+            cluster.kubectl("delete", "deployment", WORKLOAD, "--wait=false")
+            cluster.kubectl("delete", "pod", "-l", f"app={WORKLOAD}", "--force", "--grace-period=0", "--wait=false")
+
+    return within
+
+
+def _spread(cluster: Cluster) -> None:
+    """Places all pods of the workload again, until they run, each with room elsewhere. Nothing moves back by itself."""
+    cluster.kubectl("rollout", "restart", f"deployment/{WORKLOAD}")
+    cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
+
+    def all_covered() -> bool:
+        covered = controller_series(cluster, 'leadsman_bounded_pods{coverage="covered"}')
+        return len(_pods(cluster)) == REPLICAS and max(covered, default=0) >= REPLICAS
+
+    cluster.until(all_covered, "all bounded pods have a backup")
+
+
+def _workload(delay: str) -> dict[str, object]:
+    labels = {"app": WORKLOAD}
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    container = {
+        "name": "main",
+        "image": SANDBOX,
+        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+    }
+    pod = {"containers": [container], "topologySpreadConstraints": [spread], "terminationGracePeriodSeconds": 0}
+    metadata = {"labels": labels, "annotations": {"leadsman.dev/delay": delay}}
+    spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": pod}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": WORKLOAD}, "spec": spec}
+
+
+def _pods(cluster: Cluster) -> list[Any]:
+    items: list[Any] = cluster.api.call("GET", PODS)["items"]
+    return items
+
+
+def _living(cluster: Cluster) -> list[Any]:
+    return [pod for pod in _pods(cluster) if "deletionTimestamp" not in pod["metadata"]]
+
+
+def _is_elsewhere(pod: Mapping[str, Any], node: str) -> bool:
+    return pod["spec"].get("nodeName", node) != node
+
+
+def _condition(cluster: Cluster, node: str) -> str:
+    conditions = cluster.api.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", [])
+    return next((each["status"] for each in conditions if each["type"] == UNREACHABLE_CONDITION), "")
+
+
+def _is_tainted(cluster: Cluster, node: str) -> bool:
+    taints = cluster.api.call("GET", f"/api/v1/nodes/{node}")["spec"].get("taints", [])
+    return any(each["key"] == UNREACHABLE_TAINT for each in taints)
+
+
+def _drain(cluster: Cluster, rollout: Rollout) -> str:
+    """As docs/moving-pods.md has it: plan, apply, and wait until no bounded pod is on the node."""
+    _spread(cluster)
+    node = node_of(cluster, "agent")
+    forward = [str(cluster.binaries / "kubectl"), "-n", "leadsman", "port-forward", "leadsman-etcd-0", "2379"]
+    environ = os.environ | {"KUBECONFIG": str(cluster.api.kubeconfig())}
+    access = f"--kubeconfig={cluster.api.kubeconfig()}"
+    with subprocess.Popen(forward, env=environ, stdout=subprocess.PIPE, preexec_fn=die_with_parent) as forwarding:
+        assert forwarding.stdout
+        forwarding.stdout.readline()
+        try:
+            rollout.leadsman("snapshot", access, "--etcd=http://127.0.0.1:2379", "-o", "cluster.json")
+        finally:
+            forwarding.terminate()
+    planned = sum(pod["spec"]["nodeName"] == node.name for pod in _pods(cluster))
+    rollout.leadsman("plan", "drain", node.name, "--snapshot", "cluster.json", "-o", "plan.json")
+    rollout.leadsman("plan", "apply", "plan.json", access, "--confirm")
+    seconds = cluster.until(
+        lambda: all(_is_elsewhere(pod, node.name) for pod in _living(cluster)), f"{node.name} is empty", 120
+    )
+    cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
+    return f"{planned} pods of {node.name} moved in {seconds:.0f} s"
+
+
+drain_by_plan = _with_workload(_drain)
