@@ -1,6 +1,7 @@
 """A stream of pods with delay bounds, while something is done to the cluster.
 
-Only an extender that knows the delays places them all. The API server may be away meanwhile: a pod counts as sent once the API server has taken it.
+Only an extender that knows the delays places them all. The API server may be away meanwhile: a pod counts as sent once
+the API server has taken it.
 """
 
 import contextlib
