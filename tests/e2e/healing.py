@@ -94,13 +94,6 @@ def stop_kubelet(_: Cluster, node: Node) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def stop_api_server(cluster: Cluster, _: Node) -> None:
-    cluster.api.stop()
-    time.sleep(30)
-    cluster.api.start()
-    cluster.until(lambda: all(cluster.is_ready(node.name) for node in cluster.nodes), "all nodes are Ready")
-
-
 def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]:
     """Step → seconds since the cut."""
     _spread(cluster)

@@ -101,7 +101,13 @@ INSTALLATIONS = (
                 disturbances.while_pods_wait(disturbances.take_extenders_away),
             ),
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
-            Row("api-server", "API server away for 10 s", disturbances.restart_api_server, 0, 2),
+            Row(
+                "api-server",
+                "API server away for 10 s",
+                lambda cluster, _: disturbances.take_api_server_away(cluster, 10),
+                0,
+                2,
+            ),
             Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
             Row("reboot-all", "all nodes lose their power, and boot", disturbances.reboot_all, None),
             Demo("page", "the page, forwarded", page_is_reached),
@@ -130,7 +136,11 @@ INSTALLATIONS = (
             Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd")),
             Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network)),
             Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
-            Row("api-server-away", "API server away for 30 s", healing.withstands(healing.stop_api_server)),
+            Row(
+                "api-server-away",
+                "API server away for 30 s",
+                healing.withstands(lambda cluster, _: disturbances.take_api_server_away(cluster, 30)),
+            ),
             Row(
                 "second-scheduler",
                 "rolling update of the second scheduler",
