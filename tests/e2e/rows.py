@@ -132,8 +132,10 @@ INSTALLATIONS = (
         remove_chart,
         (
             Row("node-dies", "death of a node with bounded pods", healing.deaths_of("agent")),
-            Row("leader-dies", "death of the leading controller's node", healing.deaths_of("controller")),
-            Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd")),
+            Row(
+                "leader-dies", "death of the leading controller's node", healing.deaths_of("controller"), LOST_EXTENDER
+            ),
+            Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd"), LOST_EXTENDER),
             Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network)),
             Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
             Row(
