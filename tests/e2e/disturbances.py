@@ -21,6 +21,9 @@ FIRST = 0
 """The node of kube-scheduler, on which the bounded pods are: it is not lost."""
 
 
+AWAY_SECONDS = 25.0
+
+
 class Skipped(RuntimeError):
     """This cluster has not what the row is about."""
 
@@ -79,10 +82,10 @@ def while_pods_wait(disturb: Disturbance) -> Disturbance:
 
 
 def take_extenders_away(cluster: Cluster, rollout: Rollout) -> str:
-    """All, for 25 s. One comes back by the page's hand, if kube-scheduler would wait for it."""
+    """All, for AWAY_SECONDS. One comes back by the page's hand, if kube-scheduler would wait for it."""
     cluster.kubectl("-n", "leadsman", "scale", "deployment/leadsman-extender", "--replicas=0")
     cluster.until(lambda: not cluster.api.call("GET", EXTENDERS)["items"], "all extenders are gone")
-    time.sleep(25)
+    time.sleep(AWAY_SECONDS)
     said = "" if rollout.ignorable else _why_pods_wait(cluster)
     cluster.kubectl("-n", "leadsman", "scale", "deployment/leadsman-extender", "--replicas=2")
     if not rollout.ignorable:

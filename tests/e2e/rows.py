@@ -21,6 +21,8 @@ class Row(Struct, frozen=True):
     may_be_misplaced: pods bound elsewhere than their bound allows, that break no promise of ours. None: any number, if
         the Event BoundUnchecked names each.
     times: how often it is done; what takes seconds says little once.
+    scheduler: as the pods name it.
+    away_seconds: for how long the row itself takes all extenders away.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Row(Struct, frozen=True):
     may_be_misplaced: int | None = 0
     times: int = 1
     scheduler: str = "default-scheduler"
+    away_seconds: float = 0.0
 
 
 class Demo(Struct, frozen=True):
@@ -94,11 +97,13 @@ INSTALLATIONS = (
                 "all extenders away for 25 s, `ignorable: true`",
                 disturbances.take_extenders_away,
                 None,
+                away_seconds=disturbances.AWAY_SECONDS,
             ),
             Row(
                 "all-extenders-away-strict",
                 "all extenders away for 25 s, `ignorable: false`",
                 disturbances.while_pods_wait(disturbances.take_extenders_away),
+                away_seconds=disturbances.AWAY_SECONDS,
             ),
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
             Row(

@@ -91,7 +91,7 @@ class Table:
         self._note(
             Result(
                 f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
-                kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS,
+                kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
                 seconds,
                 "; ".join(filter(None, [said, *words, _report_of(seen)])),
                 seen.sent,
