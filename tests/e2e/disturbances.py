@@ -20,7 +20,6 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/leadsman/leases"
 FIRST = 0
 """The node of kube-scheduler, on which the bounded pods are: it is not lost."""
 
-
 AWAY_SECONDS = 25.0
 
 
