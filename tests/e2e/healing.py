@@ -75,7 +75,7 @@ def withstands(fault: Callable[[Cluster, Node], None]) -> Disturbance:
 
 def cut_network(_: Cluster, node: Node) -> None:
     """Three times 8 s; between two it renews its Lease, so that they are not one."""
-    for _ in range(3):
+    for _time in range(3):
         namespaces.configure([f"link set {node.name} down"])
         time.sleep(8)
         namespaces.configure([f"link set {node.name} up"])
