@@ -1,8 +1,8 @@
 """Compares how slow, or otherwise costly, pods of a type run on each node with the other nodes.
 
 A node is compared with the median of the other nodes' geometric means, so that no single node, slow or lying, moves
-what is usual. Twice the usual cost halves the value, once there are enough observations: n of them count n / (n + 1).
-An excess below MIN_EXCESS_RATIO is chance, and is not held against the node.
+what is usual. Twice the usual cost halves the value, once there are enough observations: n of them count n / (n + 2).
+An excess below MIN_EXCESS_RATIO is chance: at run times that differ by 20 %, up to 3 standard deviations of the mean.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
         return {}
     ranked = sorted(each.log_cost for each in costs.values())
     excess = {node: each.log_cost - _others_median(ranked, each.log_cost) for node, each in costs.items()}
-    confidence = {node: each.samples / (each.samples + 1.0) for node, each in costs.items()}
+    confidence = {node: each.samples / (each.samples + 2.0) for node, each in costs.items()}
     weighed = {node: more * confidence[node] for node, more in excess.items()}
     return {node: exp(-more) for node, more in weighed.items() if more > log(MIN_EXCESS_RATIO)}
 

@@ -40,11 +40,10 @@ MIN_SOUND_NODES = 2
 """A type accuses a node when it ran well on at least so many others, and on more than it failed on."""
 
 EXPLORE_FAIR_SHARES, MAX_EXPLORE_RATIO = 1.0, 0.3
-"""Share of the pods to which a returning node looks good: twice the fair one. Several may come before the first has
-failed or not, and an empty node takes every pod to which it looks good."""
+"""Share of the pods to which a returning node looks good. An empty node takes every one of these."""
 
 _NO_REWARDS: Mapping[str, AgedReward] = MappingProxyType({})
-_PROVED_TRIALS = 1.0
+_PROVED_TRIALS = 0.5
 _FORGOTTEN_TRIALS = 0.02
 _NO_DOUBT_TRIALS = 0.01
 """Failed trials below which the value is 1."""

@@ -49,4 +49,4 @@ def test_a_liar_slows_nobody_beyond_the_usual_of_the_others(seconds: list[float]
 def test_the_median_is_of_the_other_nodes(seconds: dict[str, float]) -> None:
     for node, factor in quality_factors(timed(**seconds)).items():
         usual = median(log(each) for other, each in seconds.items() if other != node)
-        assert factor == pytest.approx(e ** (-(log(seconds[node]) - usual) * 20 / 21))
+        assert factor == pytest.approx(e ** (-(log(seconds[node]) - usual) * 20 / 22))
