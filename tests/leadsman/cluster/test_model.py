@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import UNBOUND, cluster_of
+from leadsman.cluster.model import UNBOUND, Overlay, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
@@ -31,6 +31,17 @@ def everything(cluster):
 
 def _inhabited(cluster):
     return [(name, there) for name, there in cluster.pods_by_node.items() if there.pods]
+
+
+@given(st.dictionaries(st.integers(0, 9), st.integers()), st.lists(changes, max_size=6))
+def test_an_overlay_is_the_mapping_with_its_changes(base: dict[int, int], steps: list[dict[int, int | None]]) -> None:
+    plain, overlay = dict(base), Overlay(base)
+    for step in steps:
+        overlay = overlay.replaced(step)
+        plain = {key: value for key, value in {**plain, **step}.items() if value is not None}
+    assert dict(overlay) == plain
+    assert len(overlay) == len(plain)
+    assert [key in overlay for key in range(10)] == [key in plain for key in range(10)]
 
 
 placements = st.lists(st.tuples(st.sampled_from("pqrst"), st.sampled_from(["a", "b", "c", UNBOUND, None])), max_size=12)

@@ -29,6 +29,11 @@ def test_subtraction_undoes_addition(one: Resources, other: Resources) -> None:
     assert one + other == other + one
 
 
+@given(amounts, amounts)
+def test_it_fits_exactly_when_nothing_falls_short(request: Resources, free: Resources) -> None:
+    assert request.fits(free) == (not request.shortfall(free))
+
+
 @pytest.mark.parametrize(
     ("containers", "init_containers", "millis"),
     [

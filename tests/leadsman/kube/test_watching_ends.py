@@ -29,6 +29,17 @@ async def test_a_watch_that_is_closed_is_resumed_where_it_was(
         assert pods.relists == 1
 
 
+async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_dropped(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.reset_watches(b'{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"web-0"')
+        await until(lambda: len(versions(api)) == 2)
+        assert versions(api)[1] == versions(api)[0]
+        assert pods.names == {"web-0"}
+
+
 async def test_what_stands_before_an_error_counts(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
