@@ -162,7 +162,7 @@ def _delivery_seconds(run: RunLog, one: Explained) -> float:
 def answers(run: RunLog) -> Iterator[tuple[float, str]]:
     """A subset of the input, each node once, integer scores 0..10, in time; what was known beforehand is answered."""
     for one in run.answers:
-        if run.is_down(one.extender, one.at, one.at + one.seconds):
+        if run.is_down(one.extender, one.at, one.until):
             continue
         if one.status != 200:
             yield one.at, f"{one.extender} answered {one.status} for {one.pod} after {one.seconds:.2f} s: {one.problem}"
@@ -207,9 +207,9 @@ def held_ratio(asked: Sequence[Answered]) -> float:
 
 def answers_during(run: RunLog, row: Injected) -> list[Answered]:
     """Of extenders that were not held down, while the run could tell."""
-    during = [(one, one.at + one.seconds) for one in run.answers if row.at <= one.at <= row.until]
-    untold = (run.is_down(one.extender, one.at, end) or run.stalled(one.at, end) for one, end in during)
-    return [one for (one, _), is_untold in zip(during, untold, strict=True) if not is_untold]
+    during = [one for one in run.answers if row.at <= one.at <= row.until]
+    untold = (run.is_down(one.extender, one.at, one.until) or run.stalled(one.at, one.until) for one in during)
+    return [one for one, is_untold in zip(during, untold, strict=True) if not is_untold]
 
 
 def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:

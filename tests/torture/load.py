@@ -81,7 +81,8 @@ class SchedulerClient:
             try:
                 status, body = await self._post(extender, verb, args)
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                return Scheduled(0, time.monotonic() - began, problem=f"{verb}: {type(error).__name__}: {error}")
+                slowest = max(slowest, time.monotonic() - began)
+                return Scheduled(0, slowest, problem=f"{verb}: {type(error).__name__}: {error}")
             slowest = max(slowest, time.monotonic() - began)
             if status != 200:
                 return Scheduled(status, slowest, problem=f"{verb}: {body[:200].decode(errors='replace')}")

@@ -68,6 +68,11 @@ class Answered(Observation, frozen=True):
     problem: str = ""
     overran: bool = False
 
+    @property
+    def until(self) -> float:
+        """When it ended, at the latest: neither of the two calls took longer than `seconds`."""
+        return self.at + 2 * self.seconds
+
 
 class UsedDelay(Struct, frozen=True):
     """A measured round trip that decided about a node. reporter: the node whose agent measured it.

@@ -143,7 +143,9 @@ def test_every_promise_is_broken_by_one_of_these() -> None:
 
 
 @pytest.mark.parametrize(
-    "entry", [answer(at=42.0, status=0), Scraped(42.0, "x", 5.0, 0)], ids=["no answer", "no scrape"]
+    "entry",
+    [answer(at=42.0, status=0), answer(at=40.97, seconds=0.02, status=0), Scraped(42.0, "x", 5.0, 0)],
+    ids=["no answer", "none to the second call", "no scrape"],
 )
 def test_what_the_run_itself_held_down_owes_nothing(entry: Entry) -> None:
     assert check([*QUIET, Down(41.0, "x", 46.0), entry]) == []
