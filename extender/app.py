@@ -75,7 +75,7 @@ def create_app(
     app = web.Application(middlewares=[_observe_requests(metrics)])
 
     def report(binding: BindingArgs, error: ApiError) -> None:
-        """Only of a pod that this replica decided on is the pod type known."""
+        """Reports a failed bind of a pod that this replica decided on; the type of others is not known here."""
         if bind_failures and (entry := journal.get(binding.namespace, binding.name)):
             bind_failures.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
 
@@ -175,7 +175,7 @@ class Readiness:
         self._is_ready = False
 
     def check(self, now: float) -> Health:
-        """Ready once nothing is waited for. The text names what is not listed."""
+        """Tells whether the replica is ready: once nothing is waited for. The text names what is not listed."""
         missing = {name: one.problem.text for name, one in self._sources.items() if not one.loaded.is_set()}
         waits = any(_is_waited_for(problem, now - self._started_at) for problem in missing.values())
         listed = "; ".join(f"{name} ({problem or 'no error so far'})" for name, problem in missing.items())

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class RequestRefused(Exception):
-    """A request that is not answered because of the client: an HTTP status and why."""
+    """Refuses a request through the client's fault, with an HTTP status and a text that says why."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -41,7 +41,7 @@ NAMES_FORM_LIMITS = BodyLimits(max_body_bytes=4 << 20)
 
 
 class HeldBody:
-    """A body in memory.
+    """A request's body in memory, and what it counts against the limit of all bodies.
 
     data: its bytes, less what was taken from their front while they came; not altered once they are all there.
     received_bytes: of the whole body.
@@ -53,8 +53,8 @@ class HeldBody:
         self.received_bytes = self.decoded_bytes = 0
 
     def charge(self, decoded_bytes: int) -> None:
-        """Counts what is decoded of it, until it is given back. RequestRefused: 413 when no other request could make
-        room for it, otherwise 429."""
+        """Counts what the body takes decoded, until it is given back. RequestRefused: 413 when no other request could
+        make room for it, otherwise 429."""
         self.decoded_bytes += decoded_bytes
         self._reader.held_bytes += decoded_bytes
         self._reader.check_held(self)
@@ -71,7 +71,7 @@ class BodyReader:
     async def read(
         self, request: web.BaseRequest, take: Callable[[bytearray], None] = lambda _: None
     ) -> AsyncIterator[HeldBody]:
-        """The body, counted as held until the block ends. RequestRefused: 400, 408, 413, 415, 429.
+        """Reads the body, which counts as held until the block ends. RequestRefused: 400, 408, 413, 415, 429.
 
         take: called with the data whenever more of it has come; may take some from its front, which still counts.
         """
@@ -109,7 +109,7 @@ class BodyReader:
             raise RequestRefused(400, f"request body cannot be read: {error}") from error
 
     def check_held(self, body: HeldBody) -> None:
-        """RequestRefused."""
+        """Raises RequestRefused when this body, or all together, take more than the limits."""
         if body.received_bytes > self._limits.max_body_bytes:
             raise self._too_large()
         if body.received_bytes + body.decoded_bytes > self._limits.max_held_bytes:

@@ -1,4 +1,4 @@
-"""Dead links: an agent probes a node that reports itself, and every probe of its window is lost.
+"""Finds dead links: an agent probes a node that itself reports, and no probe of the window gets a reply.
 
 Each direction is a link of its own: where A hears nothing of B, an answer to B's probes does not mend it. A link to a
 node that does not report is not counted: then the node is what is down, and other checks say so.
@@ -65,7 +65,7 @@ class DeadLinkFinder:
         return sorted(links, key=lambda link: (not link.is_back_lost, link.source, link.target))
 
     def families(self, snapshot: Snapshot, now: float) -> Iterator[Metric]:
-        """Metrics of one scrape."""
+        """Makes the metrics of one scrape."""
         yield GaugeMetricFamily(
             "leadsman_dead_links",
             "Directions between two reporting nodes of which every probe of the window was lost.",

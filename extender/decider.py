@@ -85,7 +85,8 @@ _PLACED = ""
 
 
 class ProbeOnDemand:
-    """Selects the pairs of one decision at a time; a pod that finds it busy has its turn at its next attempt."""
+    """Asks for measurements that decisions lack, one decision at a time; a pod that finds it busy waits for its next
+    try."""
 
     def __init__(self, request_probes: RequestProbes | None, workers: WorkerPool) -> None:
         self._request_probes, self._workers = request_probes, workers
@@ -130,7 +131,7 @@ _log.addFilter(LogLimit())
 
 
 class DecisionCore(Struct, frozen=True):
-    """The two functions that decide. Tests replace them with slow and broken ones.
+    """Holds the two functions that decide. Tests replace them with slow and broken ones.
 
     is_brief: whether they decide so fast that a worker costs more.
     """
@@ -216,7 +217,8 @@ class Decider:
         return score_result.scores
 
     async def preempt(self, pod: PodInfo, victims: Mapping[str, Collection[str]]) -> FilterResult:
-        """Filters like `filter`, after the nodes on which a placeholder would go that stays. victims: node → UIDs.
+        """Filters like `filter`, but first refuses nodes where a placeholder that must stay would go. victims: node →
+        UIDs.
 
         Recorded unless this attempt's filter call was: another replica may have had it. A placeholder that stays is
         always recorded, as no filter call says so.

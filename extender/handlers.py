@@ -118,7 +118,7 @@ CACHED_BODIES = 2
 
 
 class VerbHandlers:
-    """Handlers of filter, prioritize and preempt."""
+    """Handles the requests of filter, prioritize and preempt."""
 
     def __init__(self, decider: Decider, bodies: BodyReader) -> None:
         self._decider, self._bodies = decider, bodies
@@ -177,7 +177,7 @@ class VerbHandlers:
 
 
 class BindHandler:
-    """Handler of bind, by POST …/pods/<name>/binding. Off by default: kube-scheduler binds itself."""
+    """Handles bind, by POST …/pods/<name>/binding. Off by default: kube-scheduler binds itself."""
 
     def __init__(
         self, api: ApiClient, bodies: BodyReader, report_failure: Callable[[BindingArgs, ApiError], None]

@@ -1,4 +1,4 @@
-"""Keeps the last decisions, to explain them. In memory only, bounded in number and in bytes."""
+"""Keeps the last decisions to explain them, in memory only and bounded in number and bytes."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class JournalEntry(Struct, frozen=True):
 
     @property
     def pod_bytes(self) -> int:
-        """Estimated memory of the pod's labels and annotations."""
+        """Estimates the memory of the pod's labels and annotations."""
         pairs = (*self.pod.labels.items(), *self.pod.annotations.items())
         return sum(PAIR_BYTES + len(key) + len(value) for key, value in pairs)
 
@@ -79,7 +79,7 @@ class RefusedPod(Struct, frozen=True):
 
 
 class Journal:
-    """The last decisions by pod; the oldest go first when there are too many or too large ones."""
+    """Keeps the last decision on each pod; the oldest go first when there are too many or they are too large."""
 
     def __init__(self, max_pods: int = MAX_PODS, max_bytes: int = MAX_BYTES) -> None:
         self.max_pods, self.max_bytes = max_pods, max_bytes
@@ -93,8 +93,8 @@ class Journal:
 
     @property
     def held_bytes(self) -> int:
-        """Estimated memory of all entries together, without the node states of the newest snapshot: those the process
-        has anyway, as its current state, until the nodes report again."""
+        """Estimates the memory of all entries, without the node states of the newest snapshot: the process has those
+        anyway, as its current state, until the nodes report again."""
         return (
             CANDIDATE_BYTES * self._candidates
             + self._snapshots.older_bytes
@@ -118,14 +118,14 @@ class Journal:
             del self._refused[next(iter(self._refused))]
 
     def waiting(self, now: float) -> Sequence[RefusedPod]:
-        """Pods with delay bounds that no node passed in their last attempt, by that attempt. Where another replica
-        placed a pod since, it counts here for FORGET_SECONDS. now: monotonic."""
+        """Returns pods with delay bounds that no node passed in their last attempt. One that another replica placed
+        since counts here for FORGET_SECONDS. now: monotonic."""
         return [pod for pod in list(self._refused.values()) if now - pod.tried_at < FORGET_SECONDS]
 
     def record_prioritize(
         self, pod: PodInfo, nodes: tuple[str, ...], score_result: ScoreResult, inputs: DecisionInputs
     ) -> None:
-        """Completes the entry of the pod's filter call. A pod that was not filtered here has scores only."""
+        """Completes the entry of the pod's filter call; a pod that was not filtered here has scores only."""
         entry = self.get(pod.namespace, pod.name)
         if entry is None or entry.pod.uid != pod.uid or entry.score_result:
             entry = JournalEntry(pod, nodes, inputs.now)

@@ -26,7 +26,7 @@ SCHEDULER_VERBS = ("filter", "prioritize", "preempt", "bind")
 
 
 class ExtenderMetrics:
-    """Metrics of requests and decisions. Their series are bounded: no label holds a node or a pod.
+    """Counts requests and decisions. The number of series is bounded: no label holds a node or a pod.
 
     Decisions have a result: kept (filter let all nodes pass), restricted (some), refused (none), ranked, equal (all
     scores alike), neutral (no decision). Their reason is the refusing plugin, or of neutral ones: overran, fault.
@@ -80,7 +80,7 @@ class ExtenderMetrics:
 
     @property
     def decisions(self) -> tuple[int, int]:
-        """Decisions since start, and those among them that were made without the plugins."""
+        """Returns how many decisions were made since the start, and how many of them without the plugins."""
         samples = [
             each for family in self._decisions.collect() for each in family.samples if each.name.endswith("_total")
         ]
@@ -88,7 +88,7 @@ class ExtenderMetrics:
         return int(sum(each.value for each in samples)), int(neutral)
 
     def recent_filters(self) -> tuple[float, list[float]]:
-        """Filter calls a minute, and how many seconds each of the last minute took, the shortest first."""
+        """Returns filter calls a minute, and how many seconds each of the last minute took, the shortest first."""
         now, recent = time.monotonic(), list(self._filter_seconds)
         of_minute = sorted(seconds for at, seconds in recent if now - at < MINUTE_SECONDS)
         is_all = len(of_minute) < MOST_RECENT
@@ -100,7 +100,7 @@ class ExtenderMetrics:
 
 
 def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
-    """Metrics of the state. now: monotonic seconds on the clock of the snapshot's ages."""
+    """Makes the metrics of the state. now: monotonic seconds on the clock of the snapshot's ages."""
     yield GaugeMetricFamily("leadsman_state_problems", "Records in etcd that cannot be read.", len(snapshot.problems))
     yield CounterMetricFamily(
         "leadsman_state_dropped_records", "Records in etcd ignored because their node has too many.", snapshot.dropped
@@ -121,13 +121,13 @@ def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
 
 
 def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
-    """Seconds since the newest report of any node; None when no node has reported yet."""
+    """Returns seconds since the newest report of any node; None when no node has reported yet."""
     ages = (state.age_seconds(now) for state in snapshot.nodes.values())
     return min((age for age in ages if age is not None), default=None)
 
 
 def journal_metrics(pods: int, held_bytes: int, overdue: int) -> Iterator[Metric]:
-    """Metrics of the journal and of worker threads past their deadline."""
+    """Makes the metrics of the journal and of worker threads past their deadline."""
     yield GaugeMetricFamily("leadsman_journal_pods", "Decisions kept for explanation.", pods)
     yield GaugeMetricFamily(
         "leadsman_journal_bytes", "Memory that the kept decisions take beside the newest state, estimated.", held_bytes
@@ -142,7 +142,7 @@ MAX_LABELLED_TYPES = 10
 
 
 def reward_metrics(inputs: DecisionInputs) -> Iterator[Metric]:
-    """Gauges of at most MAX_LABELLED_TYPES pod types, and how many types have none."""
+    """Makes gauges of at most MAX_LABELLED_TYPES pod types, and counts the types that have none."""
     rewards = inputs.snapshot.rewards
     shown = nlargest(MAX_LABELLED_TYPES, rewards, key=lambda name: (_failed(rewards[name], inputs), name))
     hidden = len(rewards) - len(shown)

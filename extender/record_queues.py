@@ -1,4 +1,4 @@
-"""What the extender writes to etcd: which node pairs agents should probe, and which binds failed.
+"""Writes the extender's records to etcd: which node pairs agents should probe, and which binds failed.
 
 A decision or a bind only leaves a record here and goes on. Records are written a few a second under a lease by which
 they go again, and wait while etcd is away; what finds the queue full is dropped.
@@ -57,7 +57,7 @@ class RecordQueue:
         )
 
     def put(self, key: str, record: AnyRecord) -> bool:
-        """Queues a record; False: it was dropped. key: "": it has none, because a name is none."""
+        """Queues a record; False: it was dropped. key: "" when it can have none, because a name is not valid."""
         if not key or (key not in self._pending and len(self._pending) >= MAX_PENDING):
             self.dropped += 1
             return False
@@ -130,7 +130,7 @@ class ProbeRequestQueue(RecordQueue):
 
 
 class BindFailureQueue(RecordQueue):
-    """Tells the node's agent of binds that failed: only the extender that binds knows the node exactly."""
+    """Tells a node's agent which binds failed; only an extender that binds knows for certain which node it was."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, "bind failures", BIND_FAILURE_TTL_SECONDS)
@@ -146,7 +146,7 @@ class BindFailureQueue(RecordQueue):
 
 
 def blamed_cause(error: ApiError) -> IncidentCause | None:
-    """The incident that a failed bind is for its node; None: the node is not to blame.
+    """Returns the incident that a failed bind is for its node; None: the node is not to blame.
 
     The API server's answer says it. Without an answer, the node is blamed only when the call timed out. A pod that is
     deleted or already bound, a missing role and an unreachable API server blame no node.

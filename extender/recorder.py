@@ -40,7 +40,7 @@ CLOSE_SECONDS = 2.0
 
 
 class Recorder:
-    """The extender's recording. `start` it, `observe` decided requests, `close` it at the end.
+    """Writes decided requests to a folder. `start` it, `observe` decided requests, `close` it at the end.
 
     written, dropped: requests.
     problem: why it has ended early; "" while it goes on.
@@ -121,7 +121,7 @@ class Recorder:
             self._ring.close()
 
     def write_waiting(self) -> None:
-        """Writes until none waits, or a decision is being made; the next prioritize call wakes the thread again."""
+        """Writes until nothing waits or a decision is being made; the next prioritize call wakes the thread again."""
         while self._waiting and (self._is_late() or not self._is_busy()):
             self._write(self._waiting.popleft())
         if not self._waiting:

@@ -1,4 +1,4 @@
-"""The extender's process: it follows the state, answers kube-scheduler, and drains before it stops."""
+"""Runs the extender's process: it follows the state, answers kube-scheduler, and drains before it stops."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ two decisions are computed."""
 
 
 class ExtenderSettings(Struct, frozen=True):
-    """What an extender is started with.
+    """Everything that an extender is started with.
 
     listen: host and port that kube-scheduler calls.
     ops_listen: host and port of metrics and health, always plain HTTP.
@@ -119,7 +119,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
 
 
 class ExtenderParts:
-    """Everything that an extender consists of, wired together. Nothing of it runs yet."""
+    """Wires together everything that an extender consists of; nothing of it runs yet."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         self.settings = settings
@@ -160,7 +160,7 @@ class ExtenderParts:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
 
     def app(self) -> web.Application:
-        """Returns what kube-scheduler asks."""
+        """Builds the application that answers kube-scheduler."""
         settings = self.settings
         binds = settings.api if settings.bind else None
         app = create_app(
@@ -180,7 +180,7 @@ class ExtenderParts:
         return app
 
     def ops_app(self) -> web.Application:
-        """Metrics and health."""
+        """Builds the application of metrics and health."""
         return create_ops_app(
             lambda: self._readiness.check(time.monotonic()), self.metrics, self.workers, lambda: self.drain.has_begun
         )

@@ -29,11 +29,11 @@ MAX_RUNNING = 4
 
 
 class DeadlineExceeded(Exception):
-    """No result within the deadline. The work stops at its next checkpoint, and its result is dropped."""
+    """There was no result within the deadline. The work stops at its next checkpoint, and its result is dropped."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for the result of the work that this thread does."""
+    """Ends the work of a thread whose result nobody waits for any more."""
 
 
 class WorkerPool:
@@ -68,7 +68,8 @@ class WorkerPool:
         return self._running > 0
 
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
-        """Returns what `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
+        """Returns what `work` returns or raises. DeadlineExceeded when it takes too long, its wait for a thread
+        included.
 
         namespace: of which one job runs at a time. A page gives its path.
         """
@@ -91,7 +92,7 @@ class WorkerPool:
             job.abandoned = True  # No effect on a job that is done.
 
     def checkpoint(self) -> None:
-        """Long work calls this now and then. Abandoned when its caller has left or its deadline has passed."""
+        """Raises Abandoned when the caller has left or the deadline has passed; long work calls this now and then."""
         job = getattr(self._this_thread, "job", None)
         if job is not None and job.abandoned:
             raise Abandoned

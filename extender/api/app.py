@@ -116,7 +116,7 @@ def _events(live: LiveState) -> _Handler:
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Returns what the handler returns, or the error that it raised as the contract has it."""
+    """Returns what the handler returns, and turns each error that it raises into the contract's JSON."""
     try:
         return await handler(request)
     except RequestError as error:

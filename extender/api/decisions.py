@@ -28,14 +28,14 @@ from leadsman.published.backups import PodBackup
 
 
 class NodeScore(Struct, frozen=True):
-    """score: 0..10."""
+    """A node's score for a pod, 0 to 10."""
 
     node: str
     score: int
 
 
 class DecisionRow(Struct, frozen=True):
-    """One decision.
+    """One decision on a pod, as a row of the list of decisions.
 
     kind: "filter" (nodes were refused or passed) or "prioritize" (and scored).
     asked, passed: nodes.
@@ -56,7 +56,7 @@ class DecisionRow(Struct, frozen=True):
 
 
 class DecisionDetail(Struct, frozen=True):
-    """A decision with its explanation.
+    """A decision with its explanation: why each node was refused or scored as it was, and what would help.
 
     seconds_ago: since it was made; replicas' clocks may differ.
     explanation: its nodes are a page of all, the best first; with `search` of those whose name or reason has the text.
@@ -77,7 +77,7 @@ class DecisionDetail(Struct, frozen=True):
 
 
 class WhatIfRequest(Struct, frozen=True):
-    """yaml: a pod, or a workload with a pod template."""
+    """Asks what would be decided on a pod, given as YAML: a pod, or a workload with a pod template."""
 
     yaml: str
 
@@ -108,7 +108,7 @@ def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> Deci
 
 
 def select_decisions(rows: Sequence[DecisionRow], search: str) -> list[DecisionRow]:
-    """Rows whose pod, best nodes or reasons have the text; "" for all."""
+    """Returns the rows whose pod, best nodes or reasons contain the text; "" matches all."""
 
     def searched(row: DecisionRow) -> str:
         return "\n".join([row.pod, *(each.node for each in row.best), *row.refused_by_reason]).lower()
@@ -124,7 +124,8 @@ def decision_detail(
     query: ListQuery | None = None,
     filter_nodes: FilterNodes = filter_nodes,
 ) -> DecisionDetail:
-    """Some 10 ms at 5,000 nodes. now: monotonic seconds. search: nodes whose name or reason has the text; "" for all.
+    """Explains one decision; takes some 10 ms at 5,000 nodes. now: monotonic seconds. search: only nodes whose name or
+    reason contains it; "" for all.
 
     query: None: all of them, on one page. filter_nodes: what a remedy is tried with.
     """

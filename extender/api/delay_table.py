@@ -17,7 +17,7 @@ _NO_PEERS: Mapping[str, PeerLatency] = {}
 
 
 class DelayTable(Struct, frozen=True, eq=False, dict=True):
-    """What the fresh agents measured. A row for each window, by source and then target.
+    """Holds what the fresh agents measured: a row for each probe window, sorted by source and then target.
 
     names: all nodes of the snapshot, ascending; source and target are places in it.
     rtt_ms: the median of the window; NaN: every probe was lost.
@@ -32,12 +32,12 @@ class DelayTable(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def index(self) -> Mapping[str, int]:
-        """Node → its place in `names`."""
+        """Maps each node to its place in `names`."""
         return {name: at for at, name in enumerate(self.names)}
 
     @cached_property
     def keys(self) -> NDArray[Any]:
-        """Ascending; one number a directed pair."""
+        """Returns one number for each directed pair, in ascending order."""
         return self.source.astype(np.int64) * max(1, len(self.names)) + self.target
 
     @property
@@ -46,7 +46,7 @@ class DelayTable(Struct, frozen=True, eq=False, dict=True):
         return np.isnan(self.rtt_ms)
 
     def rows_of(self, source: Indices, target: Indices) -> Indices:
-        """The row of each pair; -1: it was not probed."""
+        """Returns the row of each pair; -1: it was not probed."""
         pair = source.astype(np.int64) * max(1, len(self.names)) + target
         if not len(self.keys):
             return np.full(pair.shape, -1)
@@ -55,17 +55,17 @@ class DelayTable(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def node_medians(self) -> Floats:
-        """The median round trip that each node measured; NaN: none."""
+        """Returns the median round trip that each node measured; NaN: none."""
         return grouped_median(self.source, self.rtt_ms, len(self.names))
 
     @cached_property
     def node_jitters(self) -> Floats:
-        """The median jitter that each node measured; NaN: none."""
+        """Returns the median jitter that each node measured; NaN: none."""
         return grouped_median(self.source, self.jitter_ms, len(self.names))
 
 
 def delay_table(snapshot: Snapshot, now: float) -> DelayTable:
-    """The windows of nodes that are fresh, with at least one probe sent, to nodes of the snapshot. now: monotonic."""
+    """Collects what fresh nodes measured to nodes of the snapshot with at least one probe. now: monotonic seconds."""
     names = tuple(sorted(snapshot.nodes))
     index = {name: at for at, name in enumerate(names)}
     source, target, rtt_ms, jitter_ms = list[int](), list[int](), list[float](), list[float]()
@@ -90,7 +90,7 @@ def delay_table(snapshot: Snapshot, now: float) -> DelayTable:
 
 
 def grouped_median(group: Indices, values: Floats, groups: int) -> Floats:
-    """The median of the values of each group, NaN where it has none; NaN values do not count."""
+    """Returns the median of each group's values without the NaN ones; NaN where a group has none."""
     return grouped_quantiles(group, values, groups, (0.5,))[0]
 
 
@@ -131,7 +131,7 @@ DistanceRow = Callable[[int], Floats]
 
 
 class NodeGrouping(Struct, frozen=True, eq=False, dict=True):
-    """ids, labels: of each group, in order. group_of: group of each node."""
+    """Divides the nodes into groups. ids, labels: of each group, in order. group_of: group of each node."""
 
     ids: tuple[str, ...]
     labels: tuple[str, ...]
@@ -144,12 +144,12 @@ class NodeGrouping(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def sizes(self) -> Indices:
-        """Nodes of each group."""
+        """Returns how many nodes each group has."""
         return np.bincount(self.group_of, minlength=len(self.ids))
 
 
 def group_by_zone(zones: Sequence[str]) -> NodeGrouping | None:
-    """None when zones are unknown, or too few or too many to be groups. zones: of each node, "" unknown."""
+    """Makes a group of each zone; None when one is unknown, or they are too few or many. zones: by node, "" unknown."""
     names = sorted(set(zones))
     if "" in names or not 2 <= len(names) <= MAX_GROUPS:
         return None
@@ -158,7 +158,7 @@ def group_by_zone(zones: Sequence[str]) -> NodeGrouping | None:
 
 
 def group_by_delay(names: Sequence[str], zones: Sequence[str], distances: DistanceRow) -> NodeGrouping:
-    """Groups around centres. A group is called by its centre, and labelled with the zone of most of its nodes."""
+    """Groups nodes around centres; a group has its centre's name and, as its label, the zone of most of its nodes."""
     centres, group_of = _centres(len(names), distances)
     zones_of_group = [
         Counter(zones[node] for node in np.flatnonzero(group_of == at).tolist()) for at in range(len(centres))
@@ -197,7 +197,7 @@ def _drop_single(centres: list[int], rows: Floats) -> tuple[list[int], Indices]:
 
 
 def chain(distance: Floats) -> Indices:
-    """The groups in an order in which each is followed by the nearest that is left. distance: square, NaN unknown."""
+    """Orders the groups so that each is followed by the nearest one left. distance: square, NaN unknown."""
     left = np.ones(len(distance), np.bool_)
     far = np.where(np.isnan(distance), np.inf, distance)
     order, at = list[int](), 0
@@ -214,7 +214,7 @@ def chain(distance: Floats) -> Indices:
 
 
 def in_order(grouping: NodeGrouping, order: Indices) -> NodeGrouping:
-    """The same groups, in this order."""
+    """Returns the same groups in this order."""
     place = np.empty(len(order), np.intp)
     place[order] = np.arange(len(order))
     ids, labels = (tuple(each[at] for at in order.tolist()) for each in (grouping.ids, grouping.labels))
@@ -237,7 +237,7 @@ MIN_WINDOWS = 3
 
 
 class GroupMatrix(Struct, frozen=True, eq=False):
-    """Square arrays by group of the source and of the target, NaN where nothing was measured."""
+    """Statistics of round trips between groups, in square arrays by source and target; NaN: nothing was measured."""
 
     median_ms: Floats
     low_ms: Floats
@@ -247,7 +247,7 @@ class GroupMatrix(Struct, frozen=True, eq=False):
 
 
 def group_matrix(table: DelayTable, grouping: NodeGrouping) -> GroupMatrix:
-    """Makes the matrix of the measured pairs alone."""
+    """Makes the matrix from the measured pairs alone."""
     groups = len(grouping.ids)
     cell = _cells(table, grouping)
     median, low, high = (
@@ -260,7 +260,7 @@ def group_matrix(table: DelayTable, grouping: NodeGrouping) -> GroupMatrix:
 
 
 def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix, slow: Indices) -> Indices:
-    """The rows of the table that are far above the median of their groups, the farthest first.
+    """Returns the rows of the table that are far above the median of their groups, the farthest first.
 
     slow: nodes that are far from everybody: their pairs say no more, and would hide the others'.
     """
@@ -273,8 +273,8 @@ def outlier_rows(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix,
 
 
 def node_excess_ms(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatrix) -> Floats:
-    """Tells by how much each node is farther from the others than its group is: the median over its windows,
-    both ways, of the difference to the median of the two groups. NaN with fewer than MIN_WINDOWS."""
+    """Tells by how much each node is farther from the others than its group is: the median, over its windows in both
+    directions, of the difference to the median of the two groups. NaN with fewer than MIN_WINDOWS."""
     excess = table.rtt_ms - matrix.median_ms.ravel()[_cells(table, grouping)]
     ends = np.concatenate([table.source, table.target])
     both = np.concatenate([excess, excess])
@@ -284,7 +284,7 @@ def node_excess_ms(table: DelayTable, grouping: NodeGrouping, matrix: GroupMatri
 
 
 def slow_nodes(excess_ms: Floats, node_medians: Floats) -> Indices:
-    """The nodes whose excess is large, the slowest first."""
+    """Returns the nodes whose excess is large, the slowest first."""
     usual = np.maximum(node_medians - excess_ms, 0)
     slow = (excess_ms > SLOW_MS) & (excess_ms > SLOW_SHARE * usual)
     order = np.argsort(-np.nan_to_num(excess_ms, nan=-np.inf), kind="stable")

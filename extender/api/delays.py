@@ -28,7 +28,7 @@ NodeNameGroups = Sequence[Sequence[str]]
 
 
 class DelayGroup(Struct, frozen=True):
-    """Nodes that are near each other. nodes: how many."""
+    """A group of nodes that are near each other. nodes: how many."""
 
     id: str
     label: str
@@ -56,7 +56,7 @@ class SlowNode(Struct, frozen=True):
 
 
 class GroupDelays(Struct, frozen=True):
-    """Group by group. At most 64 groups.
+    """Round trips between all groups of nodes, at most 64 of them, with outliers and slow nodes.
 
     median_ms: of measured pairs, else of estimates; low_ms, high_ms: 5th and 95th percentile, or the estimate's 90 %
     interval; measured, lost: pairs; where measured is 0, the numbers are estimates. Rows are the side that measured.
@@ -93,14 +93,14 @@ class DelayCells(Struct, frozen=True):
 
 
 class NodeLayers(Struct, frozen=True):
-    """Groups of nodes within so many ms of each other. layers: as "5 ms" → groups; {}: no layers are asked for."""
+    """Groups of nodes within so many ms of each other. layers: "5 ms" → groups; {}: no layers were asked for."""
 
     layers: Mapping[str, NodeNameGroups]
 
 
 class NodeChange(Struct, frozen=True):
-    """The node's median round trip at two moments. change_ms: by how much it moved away from all others itself, by its
-    pairs; null: too few of them were measured at both."""
+    """Compares a node's median round trip at two moments. change_ms: by how much it moved away from all others itself,
+    by its pairs; null: too few of them were measured at both."""
 
     node: str
     before_ms: float
@@ -109,7 +109,7 @@ class NodeChange(Struct, frozen=True):
 
 
 class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
-    """The difference between two moments of the history, largest first.
+    """How delays differ between two moments of the history, largest difference first.
 
     from, to: the moments that were compared.
     """
@@ -129,7 +129,7 @@ SAMPLED_NODES = 5
 
 
 def group_delays(view: ClusterView, shifts: Sequence[NodeShift]) -> GroupDelays:
-    """Group by group. Where nothing was measured, the median over estimates of some of their nodes."""
+    """Summarises delays by group; where nothing was measured, by the median over estimates of some of their nodes."""
     grouping, matrix = view.grouping, view.groups
     groups = len(grouping.ids)
     median, low, high = matrix.median_ms.copy(), matrix.low_ms.copy(), matrix.high_ms.copy()
@@ -205,7 +205,7 @@ def _always_far(node: str, excess_ms: float) -> SlowNode:
 
 
 def delay_cells(view: ClusterView, rows: slice, columns: slice) -> DelayCells:
-    """A tile of the matrix, in the order of groups. A direction that is not measured is estimated."""
+    """Returns a tile of the matrix, in the order of groups; a direction that is not measured is estimated."""
     table, grouping = view.table, view.grouping
     row_nodes, column_nodes = grouping.order[rows], grouping.order[columns]
     one, other = (each.ravel() for each in np.meshgrid(row_nodes, column_nodes, indexing="ij"))
@@ -248,7 +248,7 @@ def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> I
 def delay_changes(
     names: Sequence[str], history: DelayHistory, before: float, after: float, query: ListQuery
 ) -> DelayChanges:
-    """Nodes that have a median at both moments, the largest change first. before, after: Unix seconds; the kept
+    """Lists nodes that have a median at both moments, the largest change first. before, after: Unix seconds; the kept
     moments nearest to them are compared. RequestError 404 when nothing is kept yet."""
     found = history.compare(before, after)
     if found is None:
@@ -260,7 +260,6 @@ def delay_changes(
 
 
 def grid(values: Floats) -> list[list[float | None]]:
-    """Rows for JSON."""
     return [number_or_none(row) for row in values]
 
 

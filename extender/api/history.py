@@ -54,7 +54,7 @@ class _Moment(Struct, frozen=True, eq=False):
         return float(self.medians_ms[node]) if node < len(self.medians_ms) else np.nan
 
     def between(self, source: int, target: int) -> float:
-        """The round trip of one pair; NaN: not measured."""
+        """Returns the round trip of one pair; NaN: not measured."""
         if source >= len(self.pairs):
             return np.nan
         begin = int(self.pairs[:source].sum())
@@ -63,7 +63,7 @@ class _Moment(Struct, frozen=True, eq=False):
         return float(found[0]) if len(found) else np.nan
 
     def sampled(self) -> "_Moment":
-        """Keeps the same few pairs of each node at each half-hour, as long as they are measured."""
+        """Keeps a few pairs of each node, the same ones at each half-hour as long as they are measured."""
         if len(self.target) <= MAX_HALF_HOUR_PAIRS:
             return self
         source = self.source
@@ -136,7 +136,7 @@ def _median_changes_ms(one: Indices, other: Indices, change_ms: Floats, nodes: i
 
 
 def began_at(shift_since_ms: Sequence[float]) -> int:
-    """The moment from which a node stands where it stands now.
+    """Finds the moment since which a node has stood where it stands now.
 
     shift_since_ms: by how much it moved from each earlier moment until now, the oldest first, NaN unknown. It is the
     place after the last moment from which it moved by at least half of the largest shift; 0 when there is none.
@@ -153,7 +153,7 @@ def is_notable(shift_ms: float, median_ms: float) -> bool:
 
 
 class NodeShift(Struct, frozen=True):
-    """A node that moved away from all others, or nearer, and stayed there. since: Unix seconds."""
+    """A node that moved away from all others, or nearer to them, and stayed there. since: Unix seconds."""
 
     node: str
     shift_ms: float
@@ -161,13 +161,13 @@ class NodeShift(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The move in one sentence, the same wherever it is shown."""
+        """Describes the move in one sentence, the same wherever it is shown."""
         direction = "farther from" if self.shift_ms > 0 else "nearer to"
         return f"{self.node} is {abs(self.shift_ms):.3g} ms {direction} everybody since {time_of_day(self.since)}"
 
 
 class Moment(Struct, frozen=True):
-    """One kept value. rtt_ms: None: not measured then."""
+    """One value of the history. rtt_ms: None: not measured then."""
 
     at: str
     rtt_ms: float | None
@@ -178,7 +178,7 @@ NodeAtTwoMoments = tuple[float, float, float | None]
 
 
 class DelayHistory:
-    """One thread adds, others read: what is kept is replaced as a whole.
+    """Keeps delays of the last 48 hours. One thread adds and others read: what is kept is replaced as a whole.
 
     since: Unix seconds at which it begins. shifts: as of the last `add`, the largest first. steady: nodes
     that stayed where they were; what is in neither has too few pairs to tell.
@@ -196,7 +196,7 @@ class DelayHistory:
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the arrays."""
+        """Returns how much memory the arrays take."""
         return sum(each.held_bytes for each in self._moments)
 
     @property
@@ -228,7 +228,7 @@ class DelayHistory:
         return begin.at, end.at, found
 
     def of_node(self, name: str) -> list[Moment]:
-        """The node's median at each moment; [] for a node that was never met."""
+        """Returns the node's median at each moment; [] for a node that was never seen."""
         number = self._names.get(name)
         return [] if number is None else [_value(each.at, each.median_ms(number)) for each in self._moments]
 

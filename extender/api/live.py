@@ -26,14 +26,15 @@ from leadsman.sources.input_sources import InputSources
 
 
 class CertificateDays(Struct, frozen=True):
-    """days_left: until it expires; null: it cannot be read."""
+    """Days until a certificate expires; null: it cannot be read."""
 
     name: str
     days_left: float | None
 
 
 class ApiSources(Struct, frozen=True):
-    """replica: the name of this process among the replicas: in a cluster the pod's, which is its host name.
+    """Everything that the API reads from. replica: this process's name among the replicas: its host name, in a cluster
+    the pod's.
 
     policy_path: "": the default policy.
     plugins: what each plugin of the policy does.
@@ -76,7 +77,7 @@ class ApiSources(Struct, frozen=True):
 
 
 class DecisionRates(Struct, frozen=True):
-    """What this replica decided in the last minute; null: nothing.
+    """Counts what this replica decided in the last minute; null: nothing.
 
     refused: nodes refused by the decisions that the journal keeps, the oldest of which is of kept_since; null: it keeps
     none. refused_by_reason: for the most frequent reasons.
@@ -94,7 +95,7 @@ class DecisionRates(Struct, frozen=True):
 
 
 class WaitingPods(Struct, frozen=True):
-    """Pods with delay bounds that no node passed when this replica was asked last. pod: the one that waits longest."""
+    """Counts pods with delay bounds for which this replica last found no node. pod: the one that waits longest."""
 
     bounded_pods: int
     longest_seconds: float | None
@@ -108,7 +109,7 @@ _KEEP_ALIVE = b": nothing changed\n\n"
 
 
 class ChangeEvent(Struct, frozen=True):
-    """A server-sent event: which parts changed. sections: "nodes", "delays", "decisions"."""
+    """A server-sent event that says which parts changed. sections: "nodes", "delays", "decisions"."""
 
     sections: Sequence[str]
     revision: int
@@ -126,7 +127,7 @@ T = TypeVar("T")
 
 
 class LiveState:
-    """`run` it as one task.
+    """Keeps the newest view, the delay history and the event streams. `run` it as one task.
 
     streams: event streams that are open.
     history: of delays. It is kept from the first `keep_history` on: an extender whose page nobody opens has none of it.
@@ -144,7 +145,7 @@ class LiveState:
         )
 
     async def view(self) -> ClusterView:
-        """A view that is new enough. All who wait share one that is being made."""
+        """Returns a view that is new enough; requests that wait share the one being made."""
         if self._view is not None and not self._is_due(self._view):
             return self._view
         if self._making is None:

@@ -18,7 +18,7 @@ from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 
 
 class NodeRow(Struct, frozen=True):
-    """One node.
+    """One node, as a row of the list of nodes.
 
     group: id of its delay group.
     address: of its agent; null: unknown.
@@ -65,7 +65,7 @@ class ReportedState(Struct, frozen=True):
 
 
 class PeerRow(Struct, frozen=True):
-    """What the node measured to one peer. lost: probes without a reply in the window."""
+    """What a node measured to one of its peers. lost: probes without a reply in the window."""
 
     name: str
     rtt_ms: float | None
@@ -76,7 +76,7 @@ class PeerRow(Struct, frozen=True):
 
 
 class NodeDetail(NodeRow, frozen=True):
-    """A node with all that is known of it. implausible: peers to which it reports a delay that cannot be true."""
+    """A node's row and all else that is known of it. implausible: peers to which it reports an impossible delay."""
 
     hardware: Mapping[str, float]
     peers: Sequence[PeerRow]
@@ -166,7 +166,7 @@ SORTS: Mapping[str, Callable[[NodeRow], tuple[object, ...]]] = {
 
 
 def select_nodes(rows: Sequence[NodeRow], search: str, group: str, status: str, sort: str) -> list[NodeRow]:
-    """Rows whose name, zone or rack has the text, of this group and status; "" for all."""
+    """Returns the rows of this group and status whose name, zone or rack contains the text; "" matches all."""
     text = search.lower()
     selected = [
         row
@@ -179,7 +179,7 @@ def select_nodes(rows: Sequence[NodeRow], search: str, group: str, status: str, 
 
 
 def node_detail(row: NodeRow, state: NodeState, implausible: Sequence[str], history: Sequence[Moment]) -> NodeDetail:
-    """The row with hardware, peers and history."""
+    """Adds hardware, peers and history to the node's row."""
     peers = state.latency.peers if state.latency else {}
     hardware = state.hardware.values if state.hardware else {}
     return NodeDetail(
@@ -202,7 +202,7 @@ def node_detail(row: NodeRow, state: NodeState, implausible: Sequence[str], hist
 
 
 def reported_state(snapshot: Snapshot, now: float) -> ReportedState:
-    """now: monotonic seconds."""
+    """Returns what all agents last reported. now: monotonic seconds."""
     nodes = {name: _reported(state, now) for name, state in sorted(snapshot.nodes.items())}
     return ReportedState(snapshot.cluster_id, snapshot.revision, nodes)
 
@@ -219,7 +219,7 @@ def _reported(state: NodeState, now: float) -> ReportedNode:
 
 
 def number_or_none(values: Floats) -> list[float | None]:
-    """Makes numbers for JSON: NaN is None, and a value is rounded to a microsecond."""
+    """Makes numbers ready for JSON: NaN becomes None, and a value is rounded to a microsecond."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the routes and the types. https://spec.openapis.org/oas/v3.1.0"""
+"""Makes the OpenAPI document from the routes and their types. https://spec.openapis.org/oas/v3.1.0"""
 
 import re
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _WHOLE_NUMBERS = ("limit", "row_offset", "column_offset", "rows", "columns")
 
 
 def openapi_document() -> dict[str, Any]:
-    """Makes the document as plain data."""
+    """Returns the document as plain data."""
     bodies = [route.takes for route in ROUTES if route.takes]
     types = [ErrorBody, ChangeEvent, *(route.returns for route in ROUTES), *bodies]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)

@@ -1,4 +1,4 @@
-"""The overview, made of what the other parts know."""
+"""Makes the overview of the cluster: its checks, and counts of nodes, pairs and decisions."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _LOOK_AT_REPORTS = "leadsman delay NODE PEER shows what each end measures; look 
 
 
 class Check(Struct, frozen=True):
-    """severity: of its failure. what_to_do: "" when it is good."""
+    """The result of one health check. severity: of its failure. what_to_do: "" when it is good."""
 
     name: str
     ok: bool
@@ -38,13 +38,13 @@ class Check(Struct, frozen=True):
 
 
 class HealthChecks(Struct, frozen=True):
-    """All checks, the failing ones first."""
+    """Lists all health checks, the failing ones first."""
 
     checks: Sequence[Check]
 
 
 class NodeCounts(Struct, frozen=True):
-    """Nodes by what their data are worth. unknown: without a heartbeat."""
+    """Counts nodes by how much their data are worth. unknown: without a heartbeat."""
 
     fresh: int
     provisional: int
@@ -53,8 +53,7 @@ class NodeCounts(Struct, frozen=True):
 
 
 class PairCounts(Struct, frozen=True):
-    """Pairs of nodes, and links that are lost: directions of which every probe got no reply. estimated: not measured,
-    with an estimate."""
+    """Counts pairs of nodes. lost: directions in which every probe got no reply. estimated: not measured."""
 
     measured: int
     estimated: int
@@ -71,7 +70,7 @@ class WorstChange(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What the cards above everything show, and more of this process.
+    """What the cards above every tab of the page show, and more about this process.
 
     cluster, revision: of the state in etcd; "": none was read. newest_report_seconds: since any node's last report.
     history_since: where the delay history begins; it is lost at each start.
@@ -94,7 +93,7 @@ class Overview(Struct, frozen=True):
 
 
 def run_checks(live: LiveState, view: ClusterView) -> list[Check]:
-    """Returns all checks, the failing ones first. What the page shows in red fails one of them."""
+    """Returns all checks, the failing ones first; whatever the page shows in red fails one of them."""
     checks = [*_of_cluster(live, view), *_of_process(live.sources, view), *_of_sources(live.sources)]
     return sorted(checks, key=lambda check: check.ok)
 

@@ -41,7 +41,7 @@ class DirectedDelay(Struct, frozen=True):
 
 
 class DelayEstimate(Struct, frozen=True):
-    """low_ms..high_ms contain the truth in `coverage` of cases.
+    """An estimated round trip; low_ms..high_ms contain the true one in `coverage` of cases.
 
     source: "group", "coordinates", "remembered" or "measured".
     """
@@ -54,14 +54,14 @@ class DelayEstimate(Struct, frozen=True):
 
 
 class UsedDelay(Struct, frozen=True):
-    """What a decision would use now. reason: where it is from, or why there is none."""
+    """The delay that a decision would use now. reason: where it comes from, or why there is none."""
 
     rtt_ms: float | None
     reason: str
 
 
 class PairDelays(Struct, frozen=True):
-    """What is known between two nodes.
+    """All that is known about the delay between two nodes.
 
     history: of the last hour, a value a minute, the newest last.
     grafana_url: where more of the past is shown; "": nobody said where.
@@ -78,7 +78,7 @@ class PairDelays(Struct, frozen=True):
 
 
 class NodeWithin(Struct, frozen=True):
-    """Says how one node stands to a bound. basis: "measured", "estimate" or "unknown". reason: why it does not pass."""
+    """Tells how one node stands to a bound. basis: "measured", "estimate" or "unknown". reason: why it is refused."""
 
     name: str
     rtt_ms: float | None
@@ -92,7 +92,7 @@ class NodeWithin(Struct, frozen=True):
 
 
 class NodesWithin(Struct, frozen=True):
-    """Every node, judged by the filter that kube-scheduler's calls go through."""
+    """Every node with its verdict on one bound, from the filter that kube-scheduler's calls go through."""
 
     node: str
     bound_ms: float
@@ -102,7 +102,7 @@ class NodesWithin(Struct, frozen=True):
 def pair_delays(
     view: ClusterView, a: str, b: str, inputs: DecisionInputs, own: DelayHistory, grafana_url: str
 ) -> PairDelays:
-    """Both directions, the estimate, what a decision would use, and the past. inputs: the newest.
+    """Returns both directions of a pair, the estimate, what a decision would use, and the past. inputs: the newest.
 
     grafana_url: with {a} and {b} where the names belong; "": there is none.
     """
@@ -172,7 +172,7 @@ def _used_of(evidence: DelayEvidence) -> UsedDelay:
 
 
 def nodes_within(view: ClusterView, node: str, bound_ms: float, inputs: DecisionInputs) -> NodesWithin:
-    """Every node of the view against a bound to `node`. inputs: the newest."""
+    """Judges every node of the view by a bound to `node`. inputs: the newest."""
     bound, target = DelayBound(node, bound_ms), Target(node, (node,))
     evaluation = evaluate(bound, target, inputs)
     (row,) = pair_rows(EvaluatedBound(bound, target, evaluation), inputs)
@@ -198,14 +198,14 @@ def _interval(row: PairRow, places: np.ndarray, nodes: int) -> tuple[list[float 
 
 
 class MeasureRequest(Struct, frozen=True):
-    """source: the node that measures."""
+    """Asks for one measurement. source: the node that measures."""
 
     source: str
     target: str
 
 
 class MeasureResponse(Struct, frozen=True):
-    """reason: why it was not accepted; "" when it was."""
+    """Tells whether the measurement was requested. reason: why not; "" when it was."""
 
     accepted: bool
     reason: str

@@ -26,7 +26,7 @@ def time_of_day(at: float) -> str:
 
 
 def from_iso(text: str) -> float:
-    """Unix seconds. ValueError unless it is ISO 8601 with an offset."""
+    """Parses a moment into Unix seconds. ValueError unless it is ISO 8601 with an offset."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("without an offset")
@@ -40,7 +40,7 @@ NumberGrid = Sequence[Sequence[float | None]]
 
 
 class ListPage(Struct, Generic[T], frozen=True):
-    """A part of a list.
+    """One page of a list, with the cursor of the next one.
 
     next: the cursor of the next part; null: this is the last.
     total: items in all parts.
@@ -66,7 +66,7 @@ class ErrorDetail(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True):
-    """The body of every response with a status from 400 on."""
+    """The body of every response whose status is 400 or above."""
 
     error: ErrorDetail
 
@@ -77,7 +77,7 @@ _MAX_SHOWN = 100
 
 
 class RequestError(Exception):
-    """A request that gets no answer. status: of HTTP."""
+    """Refuses a request of the API, with an HTTP status and a body that says why."""
 
     def __init__(self, status: int, message: str, field: str = "", value: str = "", allowed: str = "") -> None:
         super().__init__(message)
@@ -91,14 +91,14 @@ def _as_text(given: str) -> str:
 
 
 class ListQuery:
-    """limit, cursor: of `page`. Made of a request's query."""
+    """The limit and cursor of a request's query, which choose a page of a list."""
 
     def __init__(self, query: Mapping[str, str]) -> None:
         self.limit = whole_number(query, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
         self.offset = whole_number(query, "cursor", 0, 0, 10**9)
 
     def page(self, items: Sequence[T]) -> ListPage[T]:
-        """The part of the items that was asked for."""
+        """Returns the part of the items that was asked for."""
         end = self.offset + self.limit
         return ListPage(items[self.offset : end], str(end) if end < len(items) else None, len(items))
 
@@ -131,7 +131,7 @@ def one_of(query: Mapping[str, str], field: str, allowed: Collection[str], defau
 
 
 def moment(query: Mapping[str, str], field: str) -> float:
-    """Unix seconds."""
+    """Returns the query's moment in Unix seconds; RequestError 400 when it is missing or not ISO 8601."""
     text = _required(query, field, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z")
     try:
         return from_iso(text)
@@ -140,7 +140,7 @@ def moment(query: Mapping[str, str], field: str) -> float:
 
 
 def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:
-    """Returns what the name stands for; RequestError 404 when there is nothing."""
+    """Returns the value found under a name; RequestError 404 when there is none."""
     value = names.get(name)
     if value is None:
         near = get_close_matches(name, names, n=1)
@@ -174,7 +174,7 @@ class RequestGuard:
         self._posts = TokenBucket(POSTS_PER_SECOND, POSTS_AT_ONCE)
 
     def check(self, request: web.Request) -> None:
-        """RequestError when the request may not be answered."""
+        """Raises RequestError when the request may not be answered."""
         _check_host(request)
         if request.method in ("GET", "HEAD"):
             return
@@ -211,7 +211,7 @@ SEARCHED = ("search", *PAGED)
 
 
 class Route(Struct, frozen=True):
-    """One path of the API, of which the application and the OpenAPI document are made.
+    """One path of the API; the application and the OpenAPI document are both made from these.
 
     path: below /api/v1; parts in braces are parameters. returns: type of the body. query: names of the query's
     parameters; `required` are those without a default. takes: type of a POST's body; None: it is a GET.
@@ -236,7 +236,7 @@ MAX_BODY_BYTES = 512 << 10
 
 
 async def read_body(request: web.Request, kind: type[T]) -> T:
-    """The body of a POST; RequestError when it is too large or not of this kind."""
+    """Reads and decodes the body of a POST; RequestError when it is too large or not of this kind."""
     data = await request.content.read(MAX_BODY_BYTES + 1)
     while data and len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES + 1 - len(data))):
         data += more

@@ -45,7 +45,7 @@ class RewardCell(Struct, frozen=True):
 
 
 class RewardMatrix(Struct, frozen=True):
-    """Pod types by nodes, those with the lowest value or else the most failures first.
+    """Rewards of pod types on nodes; the nodes with the lowest values, or else the most failures, come first.
 
     rule: the policy's reward rule.
     cells: a row for each pod type, with the nodes of this page; null: no evidence.
@@ -58,7 +58,7 @@ class RewardMatrix(Struct, frozen=True):
 
 
 class PolicyRow(Struct, frozen=True):
-    """A policy. hash: of its content. source: file or object. accepted: whether it is in use. problems: why not."""
+    """A policy in use or refused. hash: of its content. source: file or object. problems: why it was not accepted."""
 
     name: str
     kind: str
@@ -72,7 +72,7 @@ POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 
 
 def reward_matrix(inputs: DecisionInputs, pod_type: str, node: str, search: str, query: ListQuery) -> RewardMatrix:
-    """Pod types by nodes; "" for all. search: a text that a type, or one of its nodes, has in its name."""
+    """Builds the matrix of one pod type and node, or of all (""). search: a text in a type's or its node's name."""
     text = search.lower()
     found = {
         (of_type, of_node): cell
@@ -118,7 +118,7 @@ def _reward_cell(aged: AgedReward, posterior: NodePosterior, value: float, now: 
 
 
 def policy_rows(inputs: DecisionInputs, policy_path: str, policy_problem: str) -> Sequence[PolicyRow]:
-    """The policy file, and all telemetry policies.
+    """Lists the policy file and all telemetry policies.
 
     policy_path: "": the default policy. policy_problem: why the file as it is now is not in use; "" when it is.
     """

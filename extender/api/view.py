@@ -1,4 +1,4 @@
-"""The cluster at one moment, as all pages show it: delay table, groups, map and slow nodes, made together.
+"""The view is the cluster at one moment, as all pages show it: delay table, groups, map and slow nodes, made together.
 
 Making it takes about 0.3 s at 5,000 nodes, so it is made on a thread, when somebody looks, and at most every
 MIN_AGE_SECONDS.
@@ -33,7 +33,7 @@ _UNPLACED = -1
 
 
 class TableEstimates(Struct, frozen=True, eq=False):
-    """fitted: None: there are none. place: the number in the fit of each of the table's nodes, -1: it is not in it."""
+    """Estimates between the table's nodes. fitted: None: there are none. place: of each node in the fit, -1: none."""
 
     fitted: FittedEstimates | None
     place: Indices
@@ -58,12 +58,12 @@ class TableEstimates(Struct, frozen=True, eq=False):
 
     @property
     def pairs(self) -> int:
-        """Pairs of nodes that have an estimate, measured ones too."""
+        """Counts the pairs of nodes that have an estimate, measured ones too."""
         nodes = int(self.fitted.estimates.is_measured.sum()) if self.fitted else 0
         return nodes * (nodes - 1) // 2
 
     def coordinates(self) -> Floats:
-        """x and y of each node in ms, a row each; NaN where it has no place."""
+        """Returns x and y of each node in ms, a row each; NaN where it has no place."""
         result = np.full((len(self.place), 2), np.nan)
         members = self.fitted.estimates.model.members if self.fitted else ()
         placed = self.place != _UNPLACED
@@ -73,7 +73,7 @@ class TableEstimates(Struct, frozen=True, eq=False):
 
 
 def table_estimates(names: Sequence[str], fitted: FittedEstimates | None) -> TableEstimates:
-    """names: of the table."""
+    """Finds the table's nodes in the fit. names: of the table."""
     numbers = fitted.node_indices if fitted else {}
     return TableEstimates(fitted, np.array([numbers.get(name, _UNPLACED) for name in names], np.intp))
 
@@ -84,8 +84,8 @@ def source_name(number: int) -> str:
 
 
 def flat_map(member: EnsembleMember) -> Floats:
-    """The two directions in which the member's points differ most, in ms. Signs are such that a refit does not mirror
-    the map: the farthest node of each axis is on the positive side."""
+    """Projects points on the two directions in which they differ most, in ms. Signs are such that a refit does not
+    mirror the map: the farthest node of each axis is on the positive side."""
     points = member.points.T * np.exp(member.log_unit_ms)
     centred = points - points.mean(0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
@@ -96,7 +96,7 @@ def flat_map(member: EnsembleMember) -> Floats:
 
 
 class ClusterView(Struct, frozen=True, eq=False):
-    """What was derived from the inputs of one moment.
+    """All that was derived from the inputs of one moment.
 
     at: Unix seconds. made_at: monotonic seconds.
     inputs: what it was made from.
@@ -121,7 +121,7 @@ class ClusterView(Struct, frozen=True, eq=False):
 
 
 def make_view(inputs: DecisionInputs, at: float) -> ClusterView:
-    """The view of these inputs."""
+    """Derives the view from these inputs."""
     table = delay_table(inputs.snapshot, inputs.now)
     fitted = inputs.estimates if isinstance(inputs.estimates, FittedEstimates) else None
     estimates = table_estimates(table.names, fitted)

@@ -1,4 +1,4 @@
-"""What would be decided on a pod that does not exist, as a person wrote it. Nothing of it is kept."""
+"""Decides on a pod that does not exist, as a person wrote it. Nothing of it is kept."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job 
 def decide_on_pod(
     pod: PodInfo, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
 ) -> JournalEntry:
-    """Filters and scores the nodes. An extender knows nothing of what kube-scheduler itself asks of a node."""
+    """Filters and scores the nodes; what kube-scheduler itself asks of a node is not known here."""
     nodes = tuple(nodes)
     filter_result = core.filter_nodes(pod, nodes, inputs)
     score_result = core.score_nodes(pod, filter_result.kept, inputs) if filter_result.kept else None
@@ -40,12 +40,12 @@ def decide_on_pod(
 
 
 def read_pod(yaml: str) -> PodInfo:
-    """The pod, or that of a workload's template, as it is read from kube-scheduler's request. RequestRefused."""
+    """Reads a pod, or the one in a workload's template, as kube-scheduler would send it. RequestRefused."""
     return read_pod_json(pod_json(yaml))
 
 
 def pod_json(yaml: str) -> bytes:
-    """The pod, or that of a workload's template, as the API server stores it. RequestRefused."""
+    """Returns the pod, or the one in a workload's template, as the API server stores it. RequestRefused."""
     if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
         raise RequestRefused(413, f"the YAML is larger than 256 KiB; allowed: {ALLOWED}")
     try:
@@ -56,7 +56,7 @@ def pod_json(yaml: str) -> bytes:
 
 
 def pod_json_of(document: object) -> bytes:
-    """Does what `pod_json` does for a document that is read already. RequestRefused."""
+    """Does what `pod_json` does with a document that is parsed already. RequestRefused."""
     try:
         return msgspec.json.encode(_with_default_requests(_pod_of(document)))
     except (TypeError, ValueError) as error:
@@ -64,7 +64,7 @@ def pod_json_of(document: object) -> bytes:
 
 
 def read_pod_json(manifest: bytes) -> PodInfo:
-    """The pod as it is read from kube-scheduler's request. RequestRefused."""
+    """Reads a pod's JSON as if kube-scheduler had sent it. RequestRefused."""
     try:
         return read_args(msgspec.json.encode({"Pod": msgspec.Raw(manifest), "NodeNames": []})).pod
     except (BadRequest, TypeError, ValueError) as error:
@@ -142,7 +142,7 @@ _NAMED_NODES = 3
 
 
 def remedies(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filter_nodes: FilterNodes) -> list[str]:
-    """What is wrong with the bounds themselves comes first and alone: while it stands, no other change helps."""
+    """Lists what would help. Faults of the bounds come alone: while they stand, no other change helps."""
     try:
         bounds = parse_bounds(pod)
     except BadBound as error:

@@ -15,7 +15,7 @@ _FOLDER = resources.files(__package__)
 
 @cache
 def document() -> bytes:
-    """The one HTML file of which the page consists."""
+    """Returns the one HTML file that is the page."""
     text = _FOLDER.joinpath("index.html").read_text("utf-8")
     return text.replace("/*style*/", _style()).replace("/*script*/", _script()).encode()
 

@@ -1,4 +1,4 @@
-"""Events about plugins that go off and answer again, on the extender's own pod: each replica has its own processes."""
+"""Writes Events when a plugin goes off or answers again, on the extender's own pod: each replica has its plugins."""
 
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
@@ -11,14 +11,14 @@ EVENTS_PER_SECOND, EVENTS_AT_ONCE = 1 / 60, 10
 
 
 class PluginEvents:
-    """Writes the Events; `writer.run` it as one task. own_pod: that they are about."""
+    """Writes Events about plugins; `writer.run` it as one task. own_pod: what they are about."""
 
     def __init__(self, client: ApiClient, own_pod: ObjectReference) -> None:
         self._own_pod, self._rate = own_pod, TokenBucket(EVENTS_PER_SECOND, EVENTS_AT_ONCE)
         self.writer = EventWriter(client, TokenBucket(1.0, 10), own_pod.name, controller=REPORTING_EXTENDER)
 
     def plugin_changed(self, name: str, problem: str) -> None:
-        """problem: why the plugin is off; "": it answers again."""
+        """Records that a plugin went off or is back. problem: why it is off; "": it answers again."""
         if not self._rate.try_take():
             return
         if problem:

@@ -1,4 +1,4 @@
-"""The plugins that the policy names: keeps a process for each, and makes filters and scores of what they answer."""
+"""Keeps a process for each plugin that the policy names, and makes filters and scores of their answers."""
 
 import asyncio
 import contextlib
@@ -34,8 +34,8 @@ Score = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
 
 
 class RemotePlugin:
-    """A filter or score of another package. Where nobody asked it ahead, it is asked when its turn comes, and each
-    question has its own time, as in a plan."""
+    """Asks a filter or score of another package. A question that nobody asked ahead is asked when its turn comes and
+    has its own time, as in a plan."""
 
     def __init__(self, plugin: Plugin) -> None:
         self.name, self._plugin = plugin.name, plugin
@@ -46,7 +46,7 @@ class RemotePlugin:
         self._asked = self._plugin.ask(pod, nodes, inputs), nodes, began + process.ALL_PLUGINS_SECONDS
 
     def close(self) -> None:
-        """Nobody wants the answer any more."""
+        """Cancels the question: nobody wants the answer any more."""
         if self._asked:
             self._asked[0].cancel()
 
@@ -82,8 +82,8 @@ class RemoteFilter(RemotePlugin):
 
 
 class PlanFilter(RemoteFilter):
-    """A filter of another package as a plan asks it: about each pod and node once, since a plan asks thousands of times
-    and what a plugin sees of a pod and a node stays while the plan is made."""
+    """Asks a filter of another package for a plan, about each pod and node once: a plan asks thousands of times, and
+    what a plugin sees of a pod and a node stays the same meanwhile."""
 
     def __init__(self, plugin: Plugin) -> None:
         super().__init__(plugin)
@@ -114,7 +114,7 @@ class RemoteScore(RemotePlugin):
 
 
 def judges_of_plan(plugins: Sequence[Plugin]) -> tuple[Filter, Score]:
-    """Filters and scores as an extender does, with these plugins, for all questions of one plan."""
+    """Makes the filter and the score for all questions of a plan, deciding as an extender with these plugins does."""
     filters = [PlanFilter(each) for each in plugins if each.group == FILTERS_GROUP]
     scores = [RemoteScore(each) for each in plugins if each.group == SCORES_GROUP]
     return partial(filter_nodes, filters=(*FILTERS, *filters)), partial(score_nodes, scores=(*SCORES, *scores))
@@ -147,13 +147,13 @@ class PluginHost:
         self._problems: dict[str, ProblemLog] = {}
 
     def filter_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
-        """Filters by our own filters, and then by the plugins, which all work meanwhile."""
+        """Filters by our own filters while the plugins work, and then by the plugins."""
         candidates = CandidateNodes.of(nodes)
         with self._asking(RemoteFilter, FILTERS_GROUP, pod, candidates, inputs) as remote:
             return filter_nodes(pod, candidates, inputs, (*FILTERS, *remote))
 
     def score_nodes(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> ScoreResult:
-        """Scores by our own scores and by the plugins, which all work meanwhile."""
+        """Scores by our own scores while the plugins work, and then by the plugins."""
         candidates = CandidateNodes.of(nodes)
         with self._asking(RemoteScore, SCORES_GROUP, pod, candidates, inputs) as remote:
             return score_nodes(pod, candidates, inputs, (*SCORES, *remote))
@@ -203,7 +203,7 @@ class PluginHost:
 
     @property
     def plugins(self) -> Sequence[Plugin]:
-        """The plugins that the policy names."""
+        """Returns the running plugins that the policy names."""
         return list(self._plugins.values())
 
     def families(self) -> Iterator[Metric]:

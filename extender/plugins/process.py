@@ -1,4 +1,4 @@
-"""One plugin as the extender sees it: a process, and a thread of ours that starts it, asks it and reads its answers.
+"""Runs one plugin as a process, with a thread of ours that starts it, asks it and reads its answers.
 
 Whoever asks gets a Future and waits only as long as its decision has time, so that a slow plugin takes no time from the
 others. The thread waits for the plugin's own deadline, and only what had all of it is blamed: the process is then
@@ -43,7 +43,7 @@ OFF_SECONDS = 60.0
 
 
 class Unanswered(Exception):
-    """The plugin gave no answer to this question that can be used: why."""
+    """Says why the plugin gave no usable answer to a question."""
 
 
 Answer = tuple[FloatArray, Sequence[str]]
@@ -53,7 +53,7 @@ _REPLY = msgspec.msgpack.Decoder(Reply)
 
 
 class Plugin:
-    """A plugin, its process and its thread.
+    """One plugin with its process and its thread.
 
     on_failure: what a filter says becomes of nodes when it fails; "" before it is loaded.
     calls, failures: since the extender started. failures_in_a_row: since it last answered. problem: of the last of
@@ -77,7 +77,7 @@ class Plugin:
 
     @property
     def is_off(self) -> bool:
-        """Tells whether it is left alone, as after three failures in a row for a minute."""
+        """Tells whether the plugin is left alone, as for a minute after three failures in a row."""
         return self._clock() < self._off_until
 
     @property
@@ -106,7 +106,7 @@ class Plugin:
         return unanswered
 
     def wait_for(self, question: "Future[Answer]", end: float) -> Answer:
-        """The answer, if it is here by monotonic `end`, or when it is looked at after that. Unanswered."""
+        """Returns the answer if it is here by monotonic `end`, or already when this is called. Raises Unanswered."""
         try:
             return question.result(max(end - self._clock(), 0.0))
         except (TimeoutError, CancelledError):
@@ -254,7 +254,7 @@ class Plugin:
 
 
 def pod_of_question(pod: PodInfo) -> Pod:
-    """The pod as a plugin sees it."""
+    """Returns the pod as a plugin sees it."""
     requests = None
     if pod.requests is not None:
         requests = {name: quantity.to_float(nanos) for name, nanos in pod.requests.items()}

@@ -1,4 +1,4 @@
-"""The process of one plugin: `python -m extender.plugins.worker GROUP NAME FD MEMORY_BYTES`, started by the extender.
+"""Runs one plugin: `python -m extender.plugins.worker GROUP NAME FD MEMORY_BYTES`, started by the extender.
 
 Before any of the plugin's code runs, it gives up what could hurt: memory beyond its limit, the place of the extender
 when the kernel looks for a process to kill, cores, more than a few files. It ends with the extender.
@@ -36,7 +36,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Question(Struct, frozen=True, array_like=True):
-    """Nodes that changed since the last question, and the pod to place; None: nothing is asked, and no reply comes.
+    """Brings nodes that changed since the last question, and the pod to place; None: only the nodes, and no reply
+    comes.
 
     is_whole: `changed` are all nodes there are. candidates: names; None: the same as in the last question.
     """
@@ -48,7 +49,7 @@ class Question(Struct, frozen=True, array_like=True):
 
 
 class Reply(Struct, frozen=True, array_like=True):
-    """What the plugin says of one question's candidates, in their order; the first one says that it is loaded.
+    """What the plugin says of one question's candidates, in their order; the first reply says that it is loaded.
 
     problem: what the plugin raised, or why it cannot be loaded; "": nothing. on_failure: of a filter, in the first one.
     values: float64, a node's score or the place of the reason why it is refused; NaN: unknown, or it passes.
@@ -66,7 +67,7 @@ def send(connection: socket.socket, message: Question | Reply) -> None:
 
 
 class Worker:
-    """Keeps the nodes, and asks the plugin."""
+    """Keeps the nodes that the extender sends, and asks the plugin about them."""
 
     def __init__(self, plugin: Any, group: str) -> None:
         self._plugin, self._is_filter = plugin, group == FILTERS_GROUP
@@ -74,7 +75,7 @@ class Worker:
         self._names: list[str] = []
 
     def take(self, question: Question) -> Reply | None:
-        """The reply to a question; None where it asks nothing."""
+        """Returns the reply to a question; None when it asks nothing."""
         if question.is_whole:
             self._nodes.clear()
         self._nodes.update((node.name, node) for node in question.changed)

@@ -1,4 +1,4 @@
-"""The explanation of a recorded decision: as it was made then, or as it would be under another policy."""
+"""Explains a recorded decision: as it was made then, or as it would be under another policy."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from leadsman.sources.recording.reader import RecordedRequest
 
 
 def explain_pod(recorded: Iterable[RecordedRequest], pod: str, policy: Policy | None, as_json: bool) -> str:
-    """The last decision on the pod, namespace/name. ValueError when there is none.
+    """Explains the last decision on the pod, namespace/name. ValueError when there is none.
 
     policy: instead of the one that it was decided by.
     """

@@ -1,4 +1,4 @@
-"""Judges decided requests by another policy, or by the same: does the answer change, where to, and why.
+"""Judges decided requests by the same policy or another: whether the answer changes, where to, and why.
 
 Filter and prioritize are two calls for one pod. So what filter says under the policy is kept for the prioritize call
 that follows: a node that it refuses is not scored, and one that it accepts is, as kube-scheduler would have asked about
@@ -30,7 +30,7 @@ from leadsman.sources.recording.messages import PREEMPT, PRIORITIZE, DecidedRequ
 
 
 def why_other_node(before: ScoreResult, after: ScoreResult, old_first: Sequence[str], new_first: Sequence[str]) -> str:
-    """The plugin that brought a new node to the front or an old one from there, with its weights and values.
+    """Names the plugin that brought a new node to the front or an old one down, with its weights and values.
 
     Both results are of the same nodes. old_first, new_first: those with the best score, which are not the same.
     """
@@ -75,7 +75,7 @@ Answer = FilterResult | Mapping[str, int]
 
 
 class Result(StrEnum):
-    """What becomes of one answer. Of several, the first that applies."""
+    """Classes what becomes of one answer; of several results, the first that applies."""
 
     UNDECIDED = "undecided"
     """The extender answered without a decision, at its deadline or after an error, or its inputs are damaged in the
@@ -95,7 +95,7 @@ class Result(StrEnum):
 
 
 class Judgement(Struct, frozen=True):
-    """What becomes of the answer to one request.
+    """Describes what becomes of the answer to one request.
 
     pod: namespace/name.
     refused: of filter and preempt, node that passed → why it does not now. accepted: node that was refused → why it
@@ -116,12 +116,12 @@ class Judgement(Struct, frozen=True):
 
 
 def inputs_under(request: DecidedRequest, policy: Policy | None) -> DecisionInputs:
-    """The request's inputs with another policy; None: as they were."""
+    """Returns the request's inputs with another policy; None: as they were."""
     return request.inputs if policy is None else structs.replace(request.inputs, policy=policy)
 
 
 def answer_again(request: DecidedRequest, policy: Policy | None = None) -> Answer:
-    """What the plugins say now. policy: instead of the recorded one. Raises what a plugin raises, and NotRecorded."""
+    """Asks the plugins now. policy: in place of the recorded one. Raises NotRecorded, and what a plugin raises."""
     if request.verb == PRIORITIZE:
         return score_nodes(request.pod, request.nodes, inputs_under(request, policy)).scores
     return _filter_again(request, policy)
@@ -137,7 +137,7 @@ def _filter_again(request: DecidedRequest, policy: Policy | None) -> FilterResul
 
 
 def response_bytes(answer: Answer) -> bytes:
-    """The answer in the names form, byte for byte as kube-scheduler gets it.
+    """Encodes the answer in the names form, byte for byte as kube-scheduler gets it.
 
     In the node form the same nodes are answered with their own bytes, which are not recorded; of preempt, the nodes.
     """
@@ -147,14 +147,14 @@ def response_bytes(answer: Answer) -> bytes:
 
 
 class Judge:
-    """Judges requests in their order. policy: None: that of each request, so that everything should agree."""
+    """Judges requests one after another. policy: None: that of each request, so that everything should agree."""
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy
         self._filtered: LruCache[tuple[str, str, str], tuple[DecidedRequest, FilterResult]] = LruCache(MAX_PENDING)
 
     def judge(self, request: DecidedRequest, is_whole: bool = True) -> Judgement:
-        """Never raises: what a plugin raises is a result, as it is for the extender.
+        """Judges one request. Never raises: what a plugin raises is a result, as it is for the extender.
 
         is_whole: whether the recording is, up to this request. Where it is not, only a request counts whose recorded
         answer comes out again under its own policy.
@@ -247,7 +247,7 @@ class Judge:
 
 
 def first_nodes(scores: Mapping[str, int]) -> tuple[str, ...]:
-    """The nodes with the best score."""
+    """Returns the nodes with the best score."""
     best = max(scores.values(), default=0)
     return tuple(node for node, score in scores.items() if score == best)
 

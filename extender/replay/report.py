@@ -1,4 +1,4 @@
-"""The report of a replayed recording: which answers change, why, and how many."""
+"""Reports on a replayed recording: which answers change, why, and how many."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ OTHER_ESTIMATES = (
 
 
 def rfc3339(unix_seconds: float) -> str:
-    """In UTC, with milliseconds: `2026-05-01T12:00:00.250Z`."""
+    """Formats a moment in UTC with milliseconds: `2026-05-01T12:00:00.250Z`."""
     return datetime.fromtimestamp(unix_seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -39,7 +39,7 @@ class Change(Struct, frozen=True):
 
 
 class Report(Struct):
-    """What becomes of a recording's requests.
+    """Counts what becomes of a recording's requests.
 
     policy: the digest of the one that they are judged by; "": their own.
     requests: all of them. changed: those whose nodes are others now.
@@ -67,7 +67,7 @@ class Report(Struct):
 
 
 class Replay:
-    """Judges recorded requests, one after another. report: of those so far.
+    """Judges recorded requests one after another. report: on those judged so far.
 
     policy: None: each is judged by the one that it was decided by.
     """

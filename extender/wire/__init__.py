@@ -1,4 +1,4 @@
-"""kube-scheduler's requests, decoded. Source: k8s.io/kube-scheduler/extender/v1/types.go.
+"""Decodes kube-scheduler's requests. Source: k8s.io/kube-scheduler/extender/v1/types.go.
 
     filter, prioritize   {"Pod", "Nodes", "NodeNames"}                             → ExtenderArgs
     preempt              {"Pod", "NodeNameToVictims", "NodeNameToMetaVictims"}     → PreemptionArgs

@@ -1,4 +1,4 @@
-"""Why a request cannot be read, by the path of the field, and how large its parts may be."""
+"""Says why a request cannot be read, by the path of the field, and limits how large its parts may be."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ MAX_OBJECT_BYTES = 4 << 20
 
 
 class BadRequest(ValueError):
-    """The body is not what the verb takes: `path: what is wrong; what is allowed`."""
+    """The body is not what the verb takes; the text is `path: what is wrong; what is allowed`."""
 
 
 class TooManyItems(BadRequest):
-    """$.Nodes.items are more than the type that they were decoded as takes."""
+    """A body lists more nodes ($.Nodes.items) than the type that it was decoded as has room for."""
 
 
 _TOO_MANY_ITEMS = "expected array of at most length "
@@ -28,7 +28,7 @@ _LARGEST_REREAD_BYTES = 1 << 20
 
 
 def bad_request(error: Exception, body: bytes | bytearray, root: str = "$") -> BadRequest:
-    """The fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`. error: one of UNREADABLE."""
+    """Names the fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`. error: one of UNREADABLE."""
     path, what = explain(error)
     if what.startswith(_TOO_MANY_ITEMS):  # msgspec gives no path here.
         most = what.removeprefix(_TOO_MANY_ITEMS)

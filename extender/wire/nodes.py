@@ -1,4 +1,4 @@
-"""The nodes that a request offers, by their names or as whole objects.
+"""Reads the nodes that a request offers, by their names or as whole objects.
 
 kube-scheduler sends the same whole nodes with each request, 9 KB each, so they are taken out of the body while it
 comes. One that is byte for byte the node met before under its name is recognised by one comparison, and neither decoded
@@ -25,7 +25,8 @@ _NO_ITEM = Raw(b"")
 
 
 def node_list(size: int) -> type[Struct]:
-    """{"items": [...]} of up to `size` items; the attribute is None, or a struct without its last fields.
+    """Makes the type of {"items": [...]} with up to `size` items; the attribute is None, or a struct without its last
+    fields.
 
     msgspec refuses an array at the first item that has no field, where the length of a list is checked after all its
     items are made.
@@ -51,7 +52,7 @@ NAME_FIRST = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)"')
 
 
 def listed_items(items: Struct | None) -> list[Raw]:
-    """The items that are there: those after them have no bytes."""
+    """Returns the items that are there; those after them have no bytes."""
     if items is None:
         return []
     raw_items = list(msgspec.structs.astuple(items))
@@ -64,7 +65,7 @@ def _is_absent(item: Raw) -> bool:
 
 
 def nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
-    """Name → the bytes of the first item of that name, in the order given."""
+    """Maps each name to the bytes of the first item with it, in the order given."""
     named: dict[str, Raw] = {}
     for position, item in enumerate(items):
         check_item(item, position)
@@ -74,7 +75,7 @@ def nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
 
 
 def check_item(item: Raw | bytes, position: int) -> None:
-    """The item is answered as it came, and most of it is never decoded."""
+    """Raises BadRequest for an item that is too large or not UTF-8: it is answered as it came, mostly undecoded."""
     if (size := memoryview(item).nbytes) > MAX_OBJECT_BYTES:
         raise BadRequest(f"$.Nodes.items[{position}]: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
     try:
@@ -117,7 +118,7 @@ class Node(Struct, frozen=True, gc=False):
 
 
 class KnownNodes:
-    """The node met last under each name, MAX_KNOWN_BYTES in all; what comes when there is no room is not kept.
+    """Keeps the last node of each name, MAX_KNOWN_BYTES in all; one that comes when there is no room is not kept.
 
     clock: monotonic seconds.
     """
@@ -141,7 +142,7 @@ class KnownNodes:
             self._bytes += grows_by
 
     def forget_old(self) -> None:
-        """Forgets all of them FORGET_SECONDS after it did so last."""
+        """Forgets all nodes once FORGET_SECONDS have passed since it last did."""
         now = self._clock()
         if now - self._begun_at >= FORGET_SECONDS:
             self._by_name.clear()
@@ -149,7 +150,7 @@ class KnownNodes:
 
 
 class NodeStream:
-    """The nodes of one body."""
+    """Reads the nodes of one body while it arrives."""
 
     def __init__(self, known: KnownNodes) -> None:
         known.forget_old()
@@ -160,14 +161,15 @@ class NodeStream:
         self._goes_on = True
 
     def take(self, data: bytearray) -> None:
-        """Takes whole nodes from the front of `data`, where the part of the body stands that is not taken yet."""
+        """Takes whole nodes from the front of `data`, which holds the part of the body not taken yet."""
         if not self._head:
             self._take_head(data)
         if self._head and self._goes_on:
             self._take_nodes(data)
 
     def finish(self, rest: bytearray) -> tuple[bytes, Mapping[str, bytes]] | None:
-        """The body with an empty list, and name → node in the order given. None: the body must be decoded whole.
+        """Returns the body with an empty list, and name → node in the order given. None: the body must be decoded
+        whole.
 
         rest: what was not taken when all had come.
         """
@@ -181,7 +183,7 @@ class NodeStream:
         return (self._head + _LIST_ENDS, named) if len(named) == len(nodes) <= MAX_NODES else None
 
     def whole(self, rest: bytearray) -> bytearray:
-        """The body as it came, where finish(rest) is None."""
+        """Restores the body as it came, for when finish(rest) is None."""
         if not self._head:
             return rest
         body = bytearray(self._head)

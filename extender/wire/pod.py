@@ -1,4 +1,4 @@
-"""The pod of a request, or of a file: what decisions read of it."""
+"""Reads what decisions need of a pod, from a request or a file."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -87,7 +87,7 @@ MAX_CLAIM_VALUES = 1_000
 
 
 def read_pod(value: bytes) -> PodInfo:
-    """The bytes of a pod. BadRequest."""
+    """Decodes the bytes of a pod. BadRequest."""
     try:
         pod = _POD.decode(value)
     except UNREADABLE as error:

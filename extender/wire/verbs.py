@@ -1,4 +1,4 @@
-"""What each verb of kube-scheduler's extender webhook asks: an object whose keys Go reads whatever their case.
+"""Reads what each verb of kube-scheduler's extender webhook asks: an object whose keys Go reads whatever their case.
 
 kube-scheduler sends the same bytes to filter and to prioritize when filter refused nothing, and offers mostly the same
 nodes for one pod after the other, in another order as its goroutines find them. What is computed for a list of nodes is
@@ -22,7 +22,7 @@ from leadsman.state import keys
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """raw_nodes: name → the node's own bytes; None in the names form."""
+    """What filter and prioritize ask. raw_nodes: name → the node's own bytes; None in the names form."""
 
     pod: PodInfo
     node_names: CandidateNodes
@@ -34,14 +34,14 @@ class MetaPod(Struct, frozen=True, rename={"uid": "UID"}):
 
 
 class MetaVictims(Struct, frozen=True, rename={"pods": "Pods", "violations": "NumPDBViolations"}):
-    """violations: disruption budgets that the evictions would break."""
+    """The pods that would be evicted on one node. violations: disruption budgets that the evictions would break."""
 
     pods: Sequence[MetaPod] | None = None
     violations: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
 
 
 class PreemptionArgs(Struct, frozen=True):
-    """victims: node → the pods that the scheduler would evict there."""
+    """What preempt asks. victims: node → the pods that the scheduler would evict there."""
 
     pod: PodInfo
     victims: Mapping[str, MetaVictims]
@@ -74,8 +74,8 @@ Decoders = Sequence[msgspec.json.Decoder[Any]]
 
 
 def decoders(**fields: Any) -> Decoders:
-    """One decoder for each spelling of the keys. The result's attributes are in lower case; absent, they are None, and
-    null in a Raw one."""
+    """Makes a decoder for each spelling of the keys. The result's attributes are in lower case; absent, they are None,
+    and null in a Raw one."""
     spellings = (str, lambda key: key[0].lower() + key[1:], str.lower)
     return [
         msgspec.json.Decoder(
@@ -94,7 +94,7 @@ def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
 
 
 def read_arguments(spellings: Decoders, body: bytes | bytearray) -> Any:
-    """The arguments as Go spells them; only when there are none, those in the other spellings. BadRequest."""
+    """Decodes the arguments as Go spells them; only when there are none, those in the other spellings. BadRequest."""
     exact, *others = spellings
     try:
         args = exact.decode(body)
@@ -109,7 +109,7 @@ def _present_fields(args: Struct) -> Mapping[str, Any]:
 
 
 def is_null(value: object) -> bool:
-    """Tells whether a value is null, without a copy of what is long."""
+    """Tells whether a value is null, without copying a long one."""
     return isinstance(value, Raw) and len(memoryview(value)) == len(_NULL_BYTES) and bytes(value) == _NULL_BYTES
 
 
@@ -121,7 +121,7 @@ def _merged(spellings: Sequence[Struct]) -> Any:
 
 
 def bounded(raw: Raw, path: str) -> bytes:
-    """The bytes of one object, or of a list of names. BadRequest when they are too many."""
+    """Returns the bytes of one object or list of names; BadRequest when they are too many."""
     size = memoryview(raw).nbytes
     if size > MAX_OBJECT_BYTES:
         raise BadRequest(f"{path}: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
@@ -140,7 +140,7 @@ class _ArgsDecoder:
         self._grow()
 
     def decode(self, body: bytes | bytearray) -> Any:
-        """BadRequest."""
+        """Decodes a body, with a larger node list when the nodes do not fit. BadRequest."""
         while True:
             try:
                 return read_arguments(self._decoders, body)
@@ -157,7 +157,7 @@ _ARGS = _ArgsDecoder()
 
 
 def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNodes] | None = None) -> ExtenderArgs:
-    """What filter and prioritize ask. BadRequest. read_names: makes candidates of the bytes of a list of names."""
+    """Reads what filter and prioritize ask. BadRequest. read_names: makes candidates of the bytes of a name list."""
     args = _ARGS.decode(body)
     pod = read_pod(_pod_bytes(args.pod))
     if not is_null(args.nodenames):
@@ -190,8 +190,8 @@ MAX_CACHED_BYTES = 1 << 20
 
 
 class CachedArgsReader:
-    """read_args with the same answers and errors, but for the order of names: the last body's arguments are the same
-    object again, and so are nodes met before, in any order.
+    """Answers and fails as read_args does, except that names may come in another order: the last body's arguments are
+    the same object again, and so are nodes met before, in any order.
 
     prioritize lists the nodes as filter's answer did, in the order met first, whatever filter was asked: those bytes
     are known by themselves, which takes 0.1 ms at 5,000 names in place of 0.8.
@@ -203,7 +203,7 @@ class CachedArgsReader:
         self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
 
     def read_args(self, body: bytes | bytearray) -> ExtenderArgs:
-        """BadRequest. `body` is not altered afterwards."""
+        """Reads the arguments of a body, which must not be altered afterwards. BadRequest."""
         if self._last and self._last[0] == body:
             return self._last[1]
         args = read_args(body, self._read_names)
@@ -211,7 +211,7 @@ class CachedArgsReader:
         return args
 
     def read_node_args(self, body: bytes, nodes: Mapping[str, bytes]) -> ExtenderArgs:
-        """The arguments of a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
+        """Reads a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
         return structs.replace(read_args(body), node_names=self._in_order_met_first(nodes), raw_nodes=nodes)
 
     def _read_names(self, listed: bytes) -> CandidateNodes:
@@ -232,7 +232,7 @@ class CachedArgsReader:
 
 
 def most_preemption_bytes(body: bytes | bytearray) -> int:
-    """Returns what read_preemption makes of the body at most, beside its bytes; counted without decoding it.
+    """Bounds the memory of what read_preemption makes of the body, beside its bytes, without decoding it.
 
     Each object that is decoded begins with a brace, also those that are a value of a table, and a character takes up to
     four bytes.
