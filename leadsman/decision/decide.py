@@ -36,7 +36,7 @@ class FilterPlugin(Protocol):
     name: str
 
     def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
-        """Node → why it is refused; nodes that pass are absent."""
+        """Maps each node that may not take the pod to why; nodes that pass are absent."""
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Returns what the refusals are based on."""
@@ -48,7 +48,7 @@ class ScorePlugin(Protocol):
     name: str
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
-        """The score of each node; None: the plugin does not apply to this pod."""
+        """Returns the score of each node; None: the plugin does not apply to this pod."""
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Returns what the score is based on."""
@@ -91,14 +91,14 @@ MIN_KNOWN_RATIO = 0.5
 
 
 class FilterResult(NamedTuple):
-    """The candidates that passed, in their order, and the refused ones."""
+    """The candidates that passed the filters, in their order, and those that were refused."""
 
     kept: tuple[str, ...]
     refused: Mapping[str, Refusal]
 
 
 class ScoreResult(NamedTuple):
-    """What each plugin said, and the scores made of that.
+    """Says what each plugin gave, and which scores follow.
 
     scores: node → 0..10.
     neutral: why all scores are equal; "" when they are not neutral.
@@ -110,7 +110,7 @@ class ScoreResult(NamedTuple):
 
 
 def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decision:
-    """Filters and scores. A node that is named twice counts once."""
+    """Filters and scores the candidates. A node that is named twice counts once."""
     kept, refused = filter_nodes(pod, nodes, inputs)
     return Decision(pod, kept, refused, *score_nodes(pod, kept, inputs))
 
@@ -139,7 +139,7 @@ def _refuse(before: FilterResult, refusals: Mapping[str, Refusal]) -> FilterResu
 def score_nodes(
     pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
 ) -> ScoreResult:
-    """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
+    """Scores the nodes for the pod; all get the same, with the reason, when no plugin's score counts."""
     nodes, idle = CandidateNodes.of(kept), _idle(pod, inputs)
     plugin_scores = tuple(
         _neutral_if_unknown(score, nodes, inputs)
@@ -159,12 +159,12 @@ def _total(nodes: CandidateNodes, plugin_scores: tuple[PluginScore, ...]) -> Sco
 
 
 def counted_scores(plugin_scores: Sequence[PluginScore]) -> list[PluginScore]:
-    """Returns those that have a weight and are not neutral."""
+    """Returns the plugin scores that have a weight and are not neutral."""
     return [score for score in plugin_scores if score.weight and not score.neutral]
 
 
 def weighted_totals(counted: Sequence[PluginScore], nodes: Sequence[str]) -> FloatArray:
-    """The weighted mean of the plugin scores, 0..1, for each node. ValueError when a value is not a number."""
+    """Returns each node's weighted mean of the plugin scores, 0..1. ValueError when a value is not a number."""
     weights = sum(score.weight for score in counted)
     sums = sum((score.weight / weights * plugin_values(score, nodes) for score in counted), np.zeros(len(nodes)))
     if not np.isfinite(sums).all():
@@ -173,7 +173,7 @@ def weighted_totals(counted: Sequence[PluginScore], nodes: Sequence[str]) -> Flo
 
 
 def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
-    """The plugin's value for each node, clipped to 0..1. An unknown one is the median: never best, never worst."""
+    """Returns the plugin's value of each node, within 0..1; an unknown one is the median: never best, never worst."""
     known = Column.of(score.values)
     middle = median(known.numbers) if 0 < len(known) < len(nodes) else 0.0
     return np.clip(known.values_for(nodes, middle), 0.0, 1.0)

@@ -32,7 +32,7 @@ REFUSED = "refused"
 
 
 class NodeExplanation(Struct, frozen=True):
-    """One node's part in the decision.
+    """What the decision says about one node.
 
     reason: of a refused node with its delays.
     score: 0..10, as answered; None: not scored.
@@ -69,7 +69,7 @@ class ExplainedScore(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """A Decision with all that can be said about it.
+    """Everything that can be said about a Decision.
 
     first, runner_up: None when there is none, or the scores are neutral.
     policy: its digest.
@@ -227,7 +227,7 @@ ROWS, WHOLE_REASONS = 20, 8
 
 
 def format_explanation(explanation: Explanation, nodes: int | None = None) -> str:
-    """The headline, a table of at most ROWS nodes, and what was left out of it.
+    """Writes the headline, a table of at most ROWS nodes, and what was left out of it.
 
     nodes: how many there are in all; None: the explanation has all of them.
     """

@@ -1,4 +1,4 @@
-"""The inputs of a decision besides the pod: one immutable object with everything known at one moment."""
+"""Defines what a decision knows besides the pod: one immutable object with everything known at one moment."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from math import inf
@@ -24,7 +24,7 @@ from leadsman.state.snapshot import Freshness, Snapshot
 
 
 class SourceRow(Struct, frozen=True):
-    """What one source knows between a reference node and others.
+    """What one source has measured between a reference node and others.
 
     forward: node → round trip, measured by the reference; backward: by the node. no_reply: nodes that one of the two
     probed without a reply: never a delay, and never estimated. A node without data stands nowhere.
@@ -36,7 +36,7 @@ class SourceRow(Struct, frozen=True):
 
 
 class DelayView(Protocol):
-    """Measured elsewhere: a static matrix, Goldpinger.
+    """Delays that something other than our agents measured: a static matrix or Goldpinger.
 
     source: the name in explanations. nodes: those that the source knows; while it is fresh, it vouches for them as an
     agent's heartbeat does, so an estimate may count for them. read_at: when it was measured; None: it does
@@ -53,12 +53,13 @@ class DelayView(Protocol):
     def fresh_until(self) -> float: ...
 
     def row(self, reference: str) -> SourceRow:
-        """Row() for a reference that the source does not know."""
+        """Returns what was measured at a reference; SourceRow() for one that the source does not know."""
         ...
 
 
 class EstimatedRow(Struct, frozen=True):
-    """From a reference to `nodes`, each once; the columns are as long. A node without an estimate is left out.
+    """Estimates from a reference to `nodes`, each once, in columns of equal length. A node without an estimate is left
+    out.
 
     low_ms..high_ms hold the truth in 9 of 10 pairs. source: "group", "coordinates", "remembered" for a pair that was
     measured before, or "measured" for one that was when the estimates were made. expected_ms: by what other nodes
@@ -77,18 +78,19 @@ class EstimatedRow(Struct, frozen=True):
 
 
 class EstimateView(Protocol):
-    """Fitted in the background. made_at: when what they were fitted to was read."""
+    """Estimates of round trips, fitted in the background. made_at: when what they were fitted to was read."""
 
     @property
     def made_at(self) -> float: ...
 
     def row(self, reference: str) -> EstimatedRow:
-        """EstimatedRow() for a reference of which nothing is known. Asked once for each new object, and kept."""
+        """Returns the reference's estimates; EstimatedRow() when nothing is known. Asked once for each new object, and
+        kept."""
         ...
 
 
 class LastRoundTrips(Struct, frozen=True):
-    """Of a node that is dead or suspect, between it and others, as measured before it fell silent.
+    """Round trips of a dead or suspect node, as they were measured before it fell silent.
 
     measured_at: when. rtt_ms: other node → round trip.
     """
@@ -101,7 +103,7 @@ class LastRoundTrips(Struct, frozen=True):
 
 
 class Reservation(Struct, frozen=True):
-    """What is held for a pod from the answer to kube-scheduler until it is seen bound, on whichever node it goes to.
+    """Holds devices for a pod from the answer to kube-scheduler until the pod is seen bound, whichever node it goes to.
 
     nodes: those that were kept for it; None: any.
     """
@@ -115,7 +117,7 @@ class Reservation(Struct, frozen=True):
 
 
 class AskedDevices(Struct, frozen=True, omit_defaults=True):
-    """What is asked of the devices that DRA drivers publish. Replaced, never altered.
+    """What pods ask of devices that DRA drivers publish. Replaced, never altered.
 
     claims: namespace/name → what a ResourceClaim asks that was given nothing yet. templates: of ResourceClaimTemplates.
     extended: extended resource → the selection of a DeviceClass that it stands for.
@@ -129,7 +131,7 @@ class AskedDevices(Struct, frozen=True, omit_defaults=True):
 
 
 class DeviceInputs(Struct, frozen=True):
-    """The devices of the cluster, and what is reserved of them.
+    """The cluster's devices, and what is reserved of them.
 
     followed: whether devices are followed at all; if not, nothing is decided on them.
     nodes: node → its devices; replaced, never altered. A node that is absent has none.
@@ -152,7 +154,7 @@ CRITICAL_PRIORITY = 2_000_000_000
 
 
 class RoomHold(Struct, frozen=True):
-    """Room on a node is kept for the pods of one owner until then.
+    """Keeps room on a node for the pods of one owner until a given time.
 
     owner_uid: their controller.
     only: those pods may go nowhere else either, because one of them is being moved here.
@@ -164,7 +166,7 @@ class RoomHold(Struct, frozen=True):
 
 
 class SelfHealing(Struct, frozen=True):
-    """What the controller published last, and the placeholders; a new object when anything changes.
+    """What the controller last published, and the placeholders; a new object when anything changes.
 
     refused: node → why pods with delay bounds are kept off it: the dead and the suspect ones.
     holds: node → its holds, those that have ended too.
@@ -180,12 +182,12 @@ class SelfHealing(Struct, frozen=True):
     read_at: float | None = None
 
     def held_until(self, node: str, now: float) -> Mapping[str, float]:
-        """Owner → when its last hold on the node ends, of those that have not ended."""
+        """Maps each owner to when its last hold on the node ends, without those that have ended."""
         active = [hold for hold in self.holds.get(node, ()) if hold.until > now]
         return {hold.owner_uid: hold.until for hold in sorted(active, key=lambda hold: hold.until)}
 
     def only_nodes(self, owner_uid: str, now: float) -> frozenset[str]:
-        """The nodes to which pods of this owner are being moved, and to which alone they may go; empty: anywhere."""
+        """Returns the only nodes that this owner's pods may go to, as they are being moved there; empty: anywhere."""
         return frozenset(
             node
             for node, holds in self.holds.items()
@@ -194,7 +196,7 @@ class SelfHealing(Struct, frozen=True):
 
 
 def never_withheld(pod: PodInfo) -> bool:
-    """Tells whether the pod gets room whatever it is held for: the cluster or its node does not work without it."""
+    """Tells whether the pod may use held room, because the cluster or its node does not work without it."""
     return pod.priority >= CRITICAL_PRIORITY or pod.workload.startswith("daemonset/")
 
 
@@ -212,7 +214,7 @@ class RefusedPolicy(Struct, frozen=True):
 
 
 class TasPolicies(Struct, frozen=True):
-    """All telemetry policies.
+    """Holds all telemetry policies, in use or refused.
 
     used: the last valid version of each.
     refused: those whose newest version is invalid.
@@ -225,7 +227,7 @@ class TasPolicies(Struct, frozen=True):
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics that the policies in use name."""
+        """Returns the metrics that the policies in use name."""
         return frozenset(metric for policy in self.used.values() for metric in policy.metrics)
 
 
@@ -243,7 +245,7 @@ class Readings(Struct, frozen=True, eq=False):
 
 
 class PolledMetrics(Struct, frozen=True):
-    """Metrics that a source was polled for.
+    """Holds metrics that a source was polled for.
 
     columns: metric → its values as last read, however old.
     max_age_seconds: how long a value counts, unless the policy says otherwise.
@@ -254,11 +256,11 @@ class PolledMetrics(Struct, frozen=True):
 
 
 class SnapshotMetrics(Struct, frozen=True):
-    """The agents' hardware metrics, which are in the snapshot."""
+    """Stands for the agents' hardware metrics, which are in the snapshot."""
 
 
 class TelemetryInputs(Struct, frozen=True):
-    """Policies and metrics.
+    """Holds telemetry policies, and the tables of metrics that they may use.
 
     tables: in order of precedence; for each metric the first table that has a current value of it counts.
     """
@@ -286,7 +288,7 @@ _NO_KINDS: Mapping[str, PlacedPods] = MappingProxyType({})
 
 
 class WorkloadIndex(Struct, frozen=True):
-    """All workloads at one moment; a new object when anything changes. The default is not loaded.
+    """Holds all workloads at one moment; a new object when anything changes. The default is not loaded.
 
     by_name: (namespace, name) → kind → placed pods, () for a workload of which no pod has a node.
     read_at: monotonic seconds when the API server last confirmed the index; None: not loaded.
@@ -301,11 +303,11 @@ class WorkloadIndex(Struct, frozen=True):
         return self.read_at is not None
 
     def age_seconds(self, now: float) -> float | None:
-        """Since the API server last confirmed the index; None: not loaded."""
+        """Returns how long ago the API server last confirmed the index; None: not loaded."""
         return None if self.read_at is None else now - self.read_at
 
     def find(self, namespace: str, name: str) -> Mapping[str, PlacedPods]:
-        """Kind → placed pods of the workloads of that name, `web`, or `deployment/web` for one kind; {} for none."""
+        """Maps kind → placed pods of the workloads called `web`, or `deployment/web` for one kind; {}: none."""
         kind, slash, bare = name.rpartition("/")
         kinds = self.by_name.get((namespace, bare), _NO_KINDS)
         return kinds if not slash else {kind: kinds[kind]} if kind in kinds else _NO_KINDS
@@ -346,7 +348,7 @@ class DecisionInputs(Struct, frozen=True):
     devices: DeviceInputs = DeviceInputs()
 
     def view(self, names: Collection[str] = ()) -> View:
-        """Returns what a decision reads of the snapshot. names: of nodes that its index must have."""
+        """Returns the view of the snapshot that decisions read. names: of nodes that its index must have."""
         sources = (self.policy, self.estimates, self.last_round_trips, *self.delay_views)
         found = self.views.find(self.snapshot, self.now, sources, names)
         if found is not None:
@@ -357,6 +359,6 @@ class DecisionInputs(Struct, frozen=True):
         return self.views.begin(self.snapshot, self.now, sources, known, until)
 
     def freshness_of(self, node: str) -> Freshness:
-        """One node's; a node that the state does not know is silent."""
+        """Returns how fresh a node's state is; a node that the state does not know is silent."""
         state = self.snapshot.nodes.get(node)
         return Freshness.SILENT if state is None else state.freshness(self.now)

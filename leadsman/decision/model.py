@@ -1,4 +1,4 @@
-"""The terms of a decision: the pod, the candidates, what a plugin says of them, and what comes out.
+"""Defines the terms of a decision: the pod, the candidates, what a plugin says of them, and what comes out.
 
 The inputs of a decision besides the pod are in `inputs`, as they come from every subject.
 """
@@ -43,7 +43,7 @@ class PodInfo(Struct, frozen=True):
 
     @classmethod
     def of(cls, pod: ClusterPod) -> Self:
-        """A pod of the cluster, as kube-scheduler's request shows it."""
+        """Returns a pod of the cluster as kube-scheduler's request would show it."""
         return cls(
             pod.namespace,
             pod.name,
@@ -61,7 +61,7 @@ class PodInfo(Struct, frozen=True):
 
     @property
     def has_delay_bounds(self) -> bool:
-        """Tells whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
+        """Tells whether the pod asks for a bound, well-formed or not, or may do so in the part that was not read."""
         if self.excess:
             return True
         return DELAY_ANNOTATION in self.annotations or any(map(_is_bound, self.labels))
@@ -78,12 +78,12 @@ class CandidateNodes(tuple[str, ...]):
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
-        """The candidates of `names`; a CandidateNodes is returned itself."""
+        """Returns the candidates of `names`; a CandidateNodes is returned itself."""
         return names if isinstance(names, cls) else cls(dict.fromkeys(names))
 
 
 class Refusal(Struct, frozen=True, gc=False):
-    """Why a node may not take the pod.
+    """Says why a node may not take the pod, and which plugin says so.
 
     reason: the same text for every node with the same cause, without a value of the node's, because kube-scheduler
     counts equal reasons ("3 delay to edge-1 over 25 ms"). So nodes share one Refusal, and the values are computed when
@@ -99,7 +99,7 @@ class Refusal(Struct, frozen=True, gc=False):
 
 
 def one_line(text: str) -> str:
-    """The text with its control characters escaped: reasons quote pods, and go to Events, logs and terminals."""
+    """Escapes the text's control characters: reasons quote pods, and go to Events, logs and terminals."""
     return text_table.printable(text).replace("\n", "\\n")
 
 
@@ -134,7 +134,7 @@ class Decision(Struct, frozen=True):
 
 
 class DelayEvidence(Struct, frozen=True, gc=False):
-    """How one node stands to one bound, by the pair that decides on it.
+    """Says how one node stands to one bound, by the pair that decides on it.
 
     to: the node or workload of the bound. reference: the node that counts, where `pod` of the workload runs. rtt_ms:
     None when it is not measured and not estimated; `why` says why it is not measured. low_ms, high_ms: least and 95th
@@ -177,6 +177,6 @@ class Evidence(Struct, frozen=True):
 
 
 def pod_type_of(pod: PodInfo) -> str:
-    """The type that the pod's rewards are kept under."""
+    """Returns the type that the pod's rewards are kept under."""
     kind, _, owner = pod.workload.partition("/")
     return pod_types.pod_type(pod.labels, owner or pod.name, "Job" if kind == "job" else "")

@@ -1,4 +1,4 @@
-"""The policy: what an operator may choose about decisions. examples/policy.yaml explains each default."""
+"""Defines the policy: what an operator may choose about decisions. examples/policy.yaml explains each default."""
 
 import hashlib
 from enum import StrEnum
@@ -20,11 +20,11 @@ LayerMs = Annotated[float, Meta(ge=0, le=60_000)]
 
 
 class PolicyError(ValueError):
-    """The policy cannot be used. Names the path in the document, what is there and what is allowed."""
+    """The policy cannot be used; the text names the path in the document, what is there and what is allowed."""
 
 
 class Statistic(StrEnum):
-    """Which value of a probe window counts as the delay."""
+    """Says which value of a probe window counts as the delay."""
 
     P50 = "p50"
     P95 = "p95"
@@ -32,7 +32,7 @@ class Statistic(StrEnum):
 
 
 class EstimateMode(StrEnum):
-    """How an estimated RTT counts where no RTT is measured."""
+    """Says how an estimated RTT counts where no RTT is measured."""
 
     ACCEPT = "accept"
     """It counts as if it were measured; without an estimate the node passes."""
@@ -43,11 +43,11 @@ class EstimateMode(StrEnum):
 
 
 class PolicySection(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all parts of a policy: a misspelt field is an error, never a silent default."""
+    """The base of all parts of a policy. It makes a misspelt field an error, never a silent default."""
 
 
 class DelayPolicy(PolicySection, frozen=True):
-    """How delays are compared with bounds.
+    """Says how delays are compared with bounds.
 
     sites: names in delay sources that are no nodes of the cluster, and that bounds may be to.
     """
@@ -58,19 +58,19 @@ class DelayPolicy(PolicySection, frozen=True):
 
 
 class NearestPolicy(PolicySection, frozen=True):
-    """The score that prefers nodes near the targets of a pod's bounds."""
+    """Prefers nodes near the targets of a pod's bounds."""
 
     weight: Weight = 2.0
 
 
 class CloudPolicy(PolicySection, frozen=True):
-    """The score that prefers nodes labelled kubernetes.io/role=cloud for pods without a bound."""
+    """Prefers nodes labelled kubernetes.io/role=cloud for pods without a bound."""
 
     weight: Weight = 2.0
 
 
 class PressureWeights(PolicySection, frozen=True):
-    """The weights of the pressure metrics."""
+    """Weighs the pressure metrics against each other."""
 
     cpu: Weight = 2.0
     memory: Weight = 2.0
@@ -80,7 +80,7 @@ class PressureWeights(PolicySection, frozen=True):
 
 
 class TemperatureRange(PolicySection, frozen=True):
-    """Temperatures of no pressure (up to `low`) and of full pressure (from `high`)."""
+    """Sets the temperatures of no pressure (up to `low`) and of full pressure (from `high`)."""
 
     low: Celsius = 60.0
     high: Celsius = 95.0
@@ -91,7 +91,7 @@ class TemperatureRange(PolicySection, frozen=True):
 
 
 class PressurePolicy(PolicySection, frozen=True):
-    """The score that avoids nodes under hardware pressure."""
+    """Avoids nodes under hardware pressure."""
 
     weight: Weight = 1.0
     weights: PressureWeights = PressureWeights()
@@ -99,7 +99,7 @@ class PressurePolicy(PolicySection, frozen=True):
 
 
 class ScheduleOnMetricPolicy(PolicySection, frozen=True):
-    """The score of telemetry policies.
+    """Weighs the score of telemetry policies.
 
     weight: high, because a pod that names a policy asks for its order; the other scores then break ties.
     """
@@ -108,7 +108,7 @@ class ScheduleOnMetricPolicy(PolicySection, frozen=True):
 
 
 class RewardRule(StrEnum):
-    """How a node's past with a pod type becomes a value."""
+    """Says how a node's past with a pod type becomes a value."""
 
     COMPARED = "compared"
     """By its recent successes and failures, compared with the other nodes. docs/rewards.md"""
@@ -117,7 +117,7 @@ class RewardRule(StrEnum):
 
 
 class RewardsPolicy(PolicySection, frozen=True):
-    """The score that avoids nodes on which pods of the type fail.
+    """Avoids nodes on which pods of the type fail.
 
     weight: more than the others together, which then decide among the nodes without doubt.
     """
@@ -127,7 +127,7 @@ class RewardsPolicy(PolicySection, frozen=True):
 
 
 class BreakerPolicy(PolicySection, frozen=True):
-    """The filter that refuses a node, for a while, to a pod type that keeps failing there.
+    """Refuses a node, for a while, to a pod type that keeps failing there.
 
     failures: from how many on, fading; 0 switches off.
     blame_ratio: how probable it must be that the node is at fault.
@@ -140,7 +140,7 @@ class BreakerPolicy(PolicySection, frozen=True):
 
 
 class OnFailure(StrEnum):
-    """What becomes of the nodes when a filter plugin fails."""
+    """Says what becomes of the nodes when a filter plugin fails."""
 
     PLUGIN = "plugin"
     """As the plugin says; they pass until it could be loaded once."""
@@ -152,7 +152,7 @@ PluginName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Z
 
 
 class PluginPolicy(PolicySection, frozen=True):
-    """A score or filter of another package: docs/plugins.md.
+    """Loads a score or filter of another package: docs/plugins.md.
 
     name: of its entry point. deadline_ms: of one answer. memory_mib: of its process, address space.
     """
@@ -163,19 +163,19 @@ class PluginPolicy(PolicySection, frozen=True):
 
 
 class FilterPluginPolicy(PluginPolicy, frozen=True):
-    """A filter of another package."""
+    """Loads a filter of another package."""
 
     on_failure: OnFailure = OnFailure.PLUGIN
 
 
 class ScorePluginPolicy(PluginPolicy, frozen=True):
-    """A score of another package."""
+    """Loads a score of another package, with its weight."""
 
     weight: Weight = 1.0
 
 
 class PluginsPolicy(PolicySection, frozen=True):
-    """The plugins that are loaded; no other is."""
+    """Names the plugins that are loaded; no other is."""
 
     filters: Annotated[tuple[FilterPluginPolicy, ...], Meta(max_length=8)] = ()
     scores: Annotated[tuple[ScorePluginPolicy, ...], Meta(max_length=8)] = ()
@@ -187,13 +187,13 @@ class PluginsPolicy(PolicySection, frozen=True):
 
 
 class DeviceScorePolicy(PolicySection, frozen=True):
-    """The score that keeps whole devices free, and nodes with SR-IOV for pods that need it."""
+    """Keeps whole devices free, and keeps nodes with SR-IOV for pods that need it."""
 
     weight: Weight = 2.0
 
 
 class AcceleratorPolicy(PolicySection, frozen=True):
-    """The score of pods that can do without an accelerator.
+    """Weighs the score of pods that can do without an accelerator.
 
     weight: more than pressure and fit together, because giving one or not is what it decides.
     """
@@ -202,7 +202,7 @@ class AcceleratorPolicy(PolicySection, frozen=True):
 
 
 class DeviceTaintEffect(StrEnum):
-    """What a taint on an unhealthy device does."""
+    """Says what a taint on an unhealthy device does."""
 
     NO_SCHEDULE = "NoSchedule"
     NO_EXECUTE = "NoExecute"
@@ -210,7 +210,7 @@ class DeviceTaintEffect(StrEnum):
 
 
 class DeviceHealthPolicy(PolicySection, frozen=True):
-    """When the controller keeps pods off a device: docs/devices.md.
+    """Says when the controller keeps pods off a device: docs/devices.md.
 
     effect: of the taint on it.
     xids: errors of NVIDIA's driver that are the device's fault: those for which NVIDIA's catalogue asks for a reset, a
@@ -232,7 +232,7 @@ class DeviceHealthPolicy(PolicySection, frozen=True):
 
 
 class DevicesPolicy(PolicySection, frozen=True):
-    """How devices count.
+    """Says how devices count.
 
     virtual_functions: extended resources that are SR-IOV virtual functions, such as openshift.io/sriov_net; () switches
         bandwidth off.
@@ -255,12 +255,12 @@ class DevicesPolicy(PolicySection, frozen=True):
 
     @property
     def threshold_bits(self) -> int:
-        """The threshold in bit/s."""
+        """Returns the threshold in bit/s."""
         return int(self.threshold_mbit * 1_000_000)
 
 
 class ScoresPolicy(PolicySection, frozen=True):
-    """The scores."""
+    """Sets the weight and settings of each score."""
 
     nearest: NearestPolicy = NearestPolicy()
     cloud: CloudPolicy = CloudPolicy()
@@ -283,7 +283,7 @@ class Policy(PolicySection, frozen=True):
 
 
 def parse(text: str) -> Policy:
-    """The policy of a YAML text; what it does not mention keeps its default. Raises PolicyError.
+    """Parses a policy from YAML; what the text does not mention keeps its default. Raises PolicyError.
 
     An empty text is refused: it is a file cut short or a wrong one more often than the choice of all defaults.
     """
@@ -300,5 +300,5 @@ def parse(text: str) -> Policy:
 
 
 def digest(policy: Policy) -> str:
-    """12 hexadecimal digits that tell policies apart in logs and explanations."""
+    """Returns 12 hexadecimal digits that tell policies apart in logs and explanations."""
     return hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Scores nodes by the pressure on their hardware: 1 none .. 0 full.
+"""Scores nodes by the pressure on their hardware, from 1 for none to 0 for full.
 
 The value is 1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html),
 load per CPU up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks is left out
@@ -24,7 +24,7 @@ NO_METRICS_REASON = "no pressure metrics"
 
 
 class PressureTerm(Struct, frozen=True):
-    """How a metric counts: (value - low) / span, clipped to 0..1."""
+    """Says how a metric counts: (value - low) / span, clipped to 0..1."""
 
     metric: str
     weight: float
@@ -33,7 +33,7 @@ class PressureTerm(Struct, frozen=True):
 
 
 class PressureScore:
-    """The score plugin of policy.scores.pressure."""
+    """Scores nodes by pressure, under policy.scores.pressure."""
 
     name = NAME
 
@@ -44,13 +44,13 @@ class PressureScore:
         return inputs.view().once(NAME, lambda: _score(settings, nodes, inputs), nodes)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """The metrics that count, for every node that reports them, fresh or not."""
+        """Returns the metrics that count, for every node that reports them, fresh or not."""
         metrics = [term.metric for term in pressure_terms(inputs.policy.scores.pressure)]
         return Evidence({metric: _reported(metric, nodes, inputs) for metric in metrics})
 
 
 def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
-    """The metrics that count under these settings, and how."""
+    """Returns the metrics that count under these settings, and how each does."""
     weights, range_celsius = settings.weights, settings.temperature_celsius
     every = (
         PressureTerm(metric_names.CPU_PRESSURE, weights.cpu),
@@ -65,7 +65,7 @@ def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
 
 
 def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
-    """The node's value, 0 full pressure .. 1 none; None when it reports none of the metrics."""
+    """Scores a node from 0 under full pressure to 1 under none; None when it reports none of the metrics."""
     values = {} if state.hardware is None else state.hardware.values
     present = [term for term in counted if term.metric in values]
     if not present:

@@ -1,4 +1,4 @@
-"""Keeps pods with delay bounds off dead and suspect nodes, and all others off room that is held for a pod's return.
+"""Keeps pods with delay bounds off dead and suspect nodes, and pods out of room that is held for another's return.
 
 A pod that is being moved is kept off all nodes but the one that it is moved to: without that, kube-scheduler could put
 it back to where it was evicted.
@@ -19,7 +19,7 @@ ELSEWHERE = Refusal(NAME, "the pod is being moved, and room is held for it on an
 
 
 class HealingFilter:
-    """The filter plugin of self-healing. It refuses nothing while the controller publishes nothing."""
+    """Refuses nodes for self-healing; it refuses nothing while the controller publishes nothing."""
 
     name = NAME
 
@@ -37,7 +37,7 @@ class HealingFilter:
         return refused
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """For how long the room is held, and how old the state is that refuses nodes."""
+        """Returns for how long the room is held, and how old the state is that refuses nodes."""
         measured: dict[str, Mapping[str, float]] = {}
         if held := _held_from(pod, inputs):
             measured["held_seconds"] = {node: held[node] - inputs.now for node in nodes if node in held}
@@ -68,7 +68,8 @@ PROTECTED = Refusal(NAME, "the pod would evict a placeholder, which holds room f
 def protected_placeholders(
     pod: PodInfo, victims: Mapping[str, Collection[str]], inputs: DecisionInputs
 ) -> Mapping[str, frozenset[str]]:
-    """Node → the placeholders among its victims that stay, by UID; nodes on which the pod may evict are absent.
+    """Maps each node to those of its victims, by UID, that are placeholders and must stay; nodes that have none are
+    absent.
 
     victims: node → UIDs of the pods that would be evicted there.
     """

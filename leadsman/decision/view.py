@@ -1,4 +1,4 @@
-"""What decisions read of one snapshot: arrays by node, made when the snapshot changes, and what was made of them.
+"""Keeps what decisions read of one snapshot: arrays by node, made when it changes, and what was derived from them.
 
 A View holds for one snapshot, one policy and one state of the other sources, until a node's data become stale. It is
 made from the view before: of 5,000 nodes a few report between two pods, and only those are computed again. What is
@@ -54,11 +54,11 @@ MAX_COLUMNS, UNASKED_VIEWS = 256, 128
 
 
 class Memo(LruCache[Hashable, Any]):
-    """Values by a key and by the very objects that they were made of, the ones used lately. One object is the same when
-    it is the very same: equal lists of 5,000 nodes would be compared name by name."""
+    """Keeps the values used lately, by a key and the objects that they were made of. Objects are compared by identity:
+    comparing lists of 5,000 nodes would go name by name."""
 
     def once(self, key: Hashable, make: Callable[[], V], *objects: object) -> V:
-        """make(), which depends on `key` and the immutable `objects` only, and is never None."""
+        """Returns make(), called once for this key and these objects: it depends on them only, and is never None."""
         identity = (key, IdentityKey(objects))
         found = self.get(identity)
         if found is None:
@@ -68,7 +68,7 @@ class Memo(LruCache[Hashable, Any]):
 
 
 class NodeIndex:
-    """nodes: names, each once; a node's position is its place there. Never altered."""
+    """Gives each node a position in an array. nodes: their names, each once, in that order. Never altered."""
 
     def __init__(self, nodes: Iterable[str] = ()) -> None:
         self._positions = {node: position for position, node in enumerate(dict.fromkeys(nodes))}
@@ -79,23 +79,23 @@ class NodeIndex:
         return len(self.nodes)
 
     def extended(self, nodes: Iterable[str]) -> "NodeIndex":
-        """With these nodes after its own; the index itself when it has them all."""
+        """Returns an index with these nodes after its own; itself when it has them all."""
         new = self.without(nodes)
         return NodeIndex(chain(self.nodes, new)) if new else self
 
     def covers(self, nodes: Iterable[str]) -> bool:
-        """Tells whether it has all of them."""
+        """Tells whether the index has all of these nodes."""
         return all(map(self._positions.__contains__, nodes))
 
     def without(self, nodes: Iterable[str]) -> Sequence[str]:
-        """Returns those of the nodes that it does not have."""
+        """Returns those of the nodes that the index does not have."""
         return list(filterfalse(self._positions.__contains__, nodes))
 
     def position(self, node: str) -> int:
         return self._positions.get(node, ABSENT)
 
     def positions(self, nodes: Collection[str]) -> PositionArray:
-        """Kept for a tuple."""
+        """Returns the position of each node; those of a tuple are kept."""
         if isinstance(nodes, tuple) and len(nodes) > 1:
             return self._lists.once("positions", lambda: self._find(nodes), nodes)
         return self._find(nodes)
@@ -107,14 +107,15 @@ class NodeIndex:
         return np.fromiter(map(self._positions.get, nodes, repeat(ABSENT)), np.intp, len(nodes))
 
     def place(self, nodes: Collection[str], values: Sequence[float] | FloatArray, absent: float) -> FloatArray:
-        """The values as an array over the index, `absent` elsewhere. A node that it does not have is left out."""
+        """Returns the values as an array over the index, `absent` elsewhere. A node that it does not have
+        is left out."""
         placed = np.full(len(self) + 1, absent)
         placed[self._find(nodes)] = values
         placed[ABSENT] = absent
         return placed
 
     def mask(self, nodes: Collection[str]) -> BoolArray:
-        """Says which nodes of the index are among these."""
+        """Tells which nodes of the index are among these."""
         placed = np.zeros(len(self) + 1, np.bool_)
         placed[self._find(nodes)] = True
         placed[ABSENT] = False
@@ -141,7 +142,7 @@ class _Column(NamedTuple):
 
 
 class View:
-    """One snapshot at one moment, and until the freshness of any of its nodes changes.
+    """Holds for one snapshot at one moment, and until the freshness of any of its nodes changes.
 
     sources: what else it depends on: the policy, other measurements, estimates. index: of all nodes of which anything
     is known. fresh: whether each node's data may be used. lasting: for what is made of objects that outlive the view.
@@ -169,19 +170,19 @@ class View:
         self.until = min(until, float(later.min()) if len(later) else float("inf"))
 
     def holds(self, snapshot: Snapshot, now: float, sources: Sequence[object]) -> bool:
-        """Tells whether it is of these."""
+        """Tells whether the view is of this snapshot, moment and sources."""
         same = self.snapshot is snapshot and len(sources) == len(self.sources)
         return same and self.since <= now < self.until and all(map(is_, sources, self.sources))
 
     def once(self, key: Hashable, make: Callable[[], V], *objects: object) -> V:
-        """make(), made once while the view holds. It depends on the view, `key` and the immutable `objects` only, and
-        is never None."""
+        """Returns make(), called once while the view holds. It depends on the view, `key` and the immutable `objects`
+        only, and is never None."""
         return self._memo.once(key, make, *objects)
 
     def column(self, key: Hashable, of: ValuesOf, absent: Any) -> NDArray[Any]:
-        """The value of each node of the index; `absent` where there is no state. Floats when `absent` is one, else
-        objects. of: the value of each of some states, by them and `key` alone; a call for each of 5,000 nodes would
-        cost more than the rest."""
+        """Returns the value of each node of the index; `absent` where there is no state. Floats when `absent` is one,
+        else objects. of: the value of each of some states, by them and `key` alone; a call for each of 5,000 nodes
+        would cost more than the rest."""
         column = self._columns.get(key)
         if column is None:
             values = np.full(len(self.index) + 1, absent, np.float64 if isinstance(absent, float) else object)
@@ -207,20 +208,20 @@ _NO_WINDOWS: Mapping[str, PeerLatency] = {}
 
 
 def peer_windows(state: NodeState | None) -> Mapping[str, PeerLatency]:
-    """Peer → the window that the node's agent measured."""
+    """Maps each peer to the window that the node's agent measured."""
     return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
 
 
 class Views:
-    """The views used lately. Share one between all DecisionInputs of a process. Replaced as a whole, so that concurrent
-    readers see the ones or the others."""
+    """Keeps the views used lately; share one between all DecisionInputs of a process. Replaced as a whole, so that
+    concurrent readers see the old ones or the new."""
 
     def __init__(self) -> None:
         self.lasting = Memo(MAX_LASTING)
         self._views: tuple[View, ...] = ()
 
     def find(self, snapshot: Snapshot, now: float, sources: Sequence[object], names: Collection[str]) -> View | None:
-        """One of these whose index has the names; None: there is none."""
+        """Returns a kept view whose index has the names; None: there is none."""
         for view in self._views:
             if view.holds(snapshot, now, sources) and view.index.covers(names):
                 return view
@@ -229,7 +230,7 @@ class Views:
     def begin(
         self, snapshot: Snapshot, now: float, sources: Sequence[object], names: Sequence[Collection[str]], until: float
     ) -> View:
-        """A new one. names: that its index must have beside the snapshot's. until: so long the sources stay."""
+        """Makes a new view. names: that its index must have beside the snapshot's. until: the sources stay so long."""
         before = self._views[0] if self._views else None
         index = (before.index if before else NodeIndex()).extended(chain(snapshot.nodes, *names))
         most = 2 * (len(snapshot.nodes) + sum(map(len, names)))
@@ -245,7 +246,7 @@ class Views:
 
 
 class Column(Mapping[str, float]):
-    """nodes, each once, and the value of each in `numbers`. Its dict is made when one node is asked for."""
+    """Maps nodes, each once, to the `numbers` beside them. Its dict is made when one node is first asked for."""
 
     def __init__(self, nodes: Sequence[str], numbers: ArrayLike) -> None:
         self.nodes, self.numbers = nodes, np.asarray(numbers, np.float64)
@@ -255,7 +256,7 @@ class Column(Mapping[str, float]):
         return values if isinstance(values, cls) else cls(list(values), list(values.values()))
 
     def values_for(self, nodes: Sequence[str], otherwise: float) -> FloatArray:
-        """The values of these nodes; `otherwise` where there is none."""
+        """Returns the values of these nodes; `otherwise` where there is none."""
         if nodes is self.nodes:
             return self.numbers
         return np.array(list(map(self._by_node.get, nodes, repeat(otherwise))), np.float64)
@@ -275,7 +276,8 @@ class Column(Mapping[str, float]):
 
 
 def median(values: FloatArray) -> float:
-    """Of one value or more. numpy.median imports numpy.ma when it is called first: 2 MB, in the middle of a request."""
+    """Returns the median of at least one value. numpy.median would import numpy.ma: 2 MB, in the middle of
+    a request."""
     middle = len(values) // 2
     ordered = np.partition(values, (middle, middle - 1) if len(values) % 2 == 0 else middle)
     return float(ordered[middle] if len(values) % 2 else (ordered[middle - 1] + ordered[middle]) / 2)

@@ -1,4 +1,4 @@
-"""YAML text → plain data that is bounded, and errors that name the place in it.
+"""Parses YAML into plain data of bounded size, with errors that name the place in it.
 
 A policy comes from a ConfigMap that many may edit. So no aliases (a few lines of them expand to gigabytes),
 no depth that exhausts the stack, no size that exhausts memory, and no key twice, of which YAML would
@@ -29,7 +29,7 @@ _FIELD = re.compile(r"(unknown|missing required) field (.*)", re.DOTALL)
 
 
 class BadDocument(ValueError):
-    """The text is not YAML, or more than is accepted. Names line and column."""
+    """The text is not YAML, or more than is accepted; the message names line and column."""
 
 
 _NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -37,7 +37,7 @@ _TIMESTAMP_TAG, _TEXT_TAG = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:st
 
 
 class StrictLoader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice, and reads 1:30 and 2026-01-31 as text, as Kubernetes does.
+    """A SafeLoader that refuses duplicate keys, and reads 1:30 and 2026-01-31 as text, as Kubernetes does.
 
     YAML 1.1 reads them as 90, in base 60, and as a date.
     """
@@ -48,7 +48,7 @@ class StrictLoader(yaml.SafeLoader):
 
 
 def load(text: str, max_characters: int = MAX_CHARACTERS) -> object:
-    """The plain data of one YAML document; None for an empty one. Raises BadDocument."""
+    """Returns the plain data of one YAML document; None for an empty one. Raises BadDocument."""
     if len(text) > max_characters:
         raise BadDocument(f"$: got {len(text):,} characters, allowed {max_characters:,}")
     try:
@@ -89,7 +89,7 @@ def _yaml_error(what: str, mark: Any) -> yaml.MarkedYAMLError:
 
 
 def error_text(error: Exception) -> str:
-    """Of a YAML error: line, column and the fault. Of any other: its text, on one line."""
+    """Describes a YAML error by line, column and fault, and any other by its text, on one line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
@@ -97,7 +97,7 @@ def error_text(error: Exception) -> str:
 
 
 def validation_fault(error: ValidationError, plain: object, root: type[Struct]) -> tuple[str, str]:
-    """The path to what could not be converted to `root`, from "$", and what is wrong: "got …, allowed …"."""
+    """Finds the path from "$" to what could not be converted to `root`, and says what is wrong: "got …, allowed …"."""
     fault = decode_errors.explain(error)
     value, kind = _walk(plain, root, fault.path)
     if field := _FIELD.search(fault.what):

@@ -1,4 +1,4 @@
-"""Delay bounds: what a pod asks, to which nodes a bound is, which pair of nodes decides on it, and what follows. Pure.
+"""Judges delay bounds: what a pod asks, to which nodes, which pair of nodes decides, and what follows. Pure.
 
     bounds        a pod's labels and annotation → DelayBound
     targets       a bound → the nodes that it is to

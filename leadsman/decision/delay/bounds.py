@@ -1,4 +1,5 @@
-"""A pod's labels `delay_<from>: "<ms>"` and its annotation `leadsman.dev/delay` → bounds.
+"""Parses bounds from a pod's labels `delay_<from>: "<ms>"` and its annotation `leadsman.dev/delay`, and finds their
+nodes.
 
 Names are exact and may have dots; a value is a plain decimal number. An exponent is refused: nobody writes one on
 purpose, and a slip would move the bound by powers of ten. What cannot be understood is never left out: it is BadBound.
@@ -34,14 +35,14 @@ _LINE = re.compile(r"([^\s:]+)\s*:\s*(\S+)((?:\s+\S+)*)")
 
 
 class BadBound(ValueError):
-    """A bound cannot be understood, so the pod fits nowhere. Names the place, what stands there and what is allowed."""
+    """A bound cannot be understood, so the pod fits nowhere. Says where it stands, what it is and what is allowed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(one_line(text))
 
 
 class ReplicaMode(StrEnum):
-    """Which placed pods of a workload the bound is to."""
+    """Says which placed pods of a workload the bound is to."""
 
     ALL = "all"
     """Each: a Service may send a request to any of them."""
@@ -50,7 +51,7 @@ class ReplicaMode(StrEnum):
 
 
 class DelayBound(Struct, frozen=True):
-    """At most `ms` milliseconds of round trip between `reference` and the pod's node.
+    """Limits the round trip between `reference` and the pod's node to `ms` milliseconds.
 
     reference: as written: `name`, `kind/name` or `namespace/kind/name`. estimate: None: the policy's.
     """
@@ -62,7 +63,7 @@ class DelayBound(Struct, frozen=True):
 
 
 def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
-    """The bounds of a pod, all of which must hold: labels by name, then lines in order. Raises BadBound."""
+    """Returns the pod's bounds, all of which must hold: labels by name, then lines in order. Raises BadBound."""
     if pod.excess:
         raise BadBound(pod.excess)
     labels = tuple((label, value) for label, value in pod.labels.items() if label.startswith(DELAY_LABEL_PREFIX))
@@ -90,7 +91,7 @@ def _parse(
 
 
 def valid_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
-    """The bounds of a pod that was judged before; none when one is bad, as then every node is refused."""
+    """Returns the bounds of a pod that was judged before; none when one is bad, as then every node is refused."""
     try:
         return parse_bounds(pod)
     except BadBound:
@@ -162,8 +163,8 @@ NODE_KIND = "node"
 
 
 class Target(Struct, frozen=True):
-    """name: in reasons and explanations. nodes: each once, in order of name; none for the first pod of its own
-    workload. pods: node → a pod there; none for a node."""
+    """The nodes that a bound is to. name: in reasons and explanations. nodes: each once, in order of name; none for the
+    first pod of its own workload. pods: node → a pod there; none for a node."""
 
     name: str
     nodes: tuple[str, ...]
@@ -172,7 +173,7 @@ class Target(Struct, frozen=True):
 
 
 class NoTarget(Struct, frozen=True):
-    """There is nothing to hold the bound to; reason: why."""
+    """Says that there is nothing to hold the bound to. reason: why."""
 
     reason: str
 
@@ -181,7 +182,7 @@ class NoTarget(Struct, frozen=True):
 
 
 class TargetName(NamedTuple):
-    """`name`, `kind/name` or `namespace/kind/name`; "" where nothing is said."""
+    """A target as a pod names it: `name`, `kind/name` or `namespace/kind/name`; a part that is not given is ""."""
 
     namespace: str
     kind: str
@@ -206,8 +207,8 @@ MAX_REFERENCES = 128
 def resolve_bounds(
     bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
 ) -> list[ResolvedBound | NoTarget]:
-    """In their order, without a bound of the first pod of its own workload to itself: it holds everywhere. Of a pod
-    whose bounds are to too many nodes only that."""
+    """Finds the bounds' targets, in order. A bound of the first pod of a workload to itself is left out: it holds
+    everywhere. When they are too many nodes, the result is that fault alone."""
     resolved = list[ResolvedBound | NoTarget]()
     for bound in bounds:
         target = resolve_target(bound, pod, nodes, inputs)
@@ -223,14 +224,14 @@ def resolve_bounds(
 
 
 def identity_of(resolved: Iterable[ResolvedBound | NoTarget]) -> list[Hashable]:
-    """What tells resolved bounds from others; equal ones have the same refusals on one view."""
+    """Returns what tells resolved bounds apart; equal ones have the same refusals on one view."""
     return [
         each if isinstance(each, NoTarget) else (each.bound, each.target.name, each.target.nodes) for each in resolved
     ]
 
 
 def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], inputs: DecisionInputs) -> Target | NoTarget:
-    """nodes: those asked about, which exist even when nobody reported of them."""
+    """Finds the nodes of a bound's target. nodes: the candidates, which exist even when nobody reported of them."""
     name = TargetName.of(bound.reference)
     if name.kind in ("", NODE_KIND) and not name.namespace and _exists(name.name, nodes, inputs):
         return Target(name.name, (name.name,))

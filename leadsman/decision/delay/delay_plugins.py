@@ -1,4 +1,4 @@
-"""Delays in decisions: a pod's bounds as a hard filter, the nearest nodes first, cloud nodes for pods without one."""
+"""Decides by delays: bounds refuse nodes, near nodes score best, and pods without bounds go to the cloud."""
 
 from collections.abc import Mapping, Sequence
 from itertools import compress
@@ -25,7 +25,7 @@ NAME = "delay"
 
 
 class DelayFilter:
-    """A hard bound is never dropped: what is not known refuses, unless the policy or the pod accepts it."""
+    """Refuses nodes that break a bound; an unknown delay refuses too, unless the policy or the pod accepts it."""
 
     name = NAME
 
@@ -82,7 +82,8 @@ class NearestScore:
     name = NEAREST
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
-        """No say in a pod without a bound to anything. A node is unknown when the RTT of any bound is."""
+        """Scores nodes by their delay to the bounds' targets; None without one. A node is unknown when any of its
+        delays is."""
         weight = inputs.policy.scores.nearest.weight
         bounds = valid_bounds(pod) if weight else ()
         evaluated = [each for each in evaluate_bounds(bounds, pod, nodes, inputs) if isinstance(each, EvaluatedBound)]
@@ -94,7 +95,7 @@ class NearestScore:
         )
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """Nothing that the delay filter has not told."""
+        """Returns nothing: the delay filter's evidence has it all."""
         return Evidence()
 
 
@@ -139,7 +140,7 @@ class CloudScore:
     name = CLOUD
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
-        """No say in a pod with bounds, nor where no candidate is a cloud node."""
+        """Prefers cloud nodes; None for a pod with bounds, or when no candidate is a cloud node."""
         weight, roles = inputs.policy.scores.cloud.weight, inputs.node_roles
         if not (weight and roles) or pod.has_delay_bounds:
             return None
@@ -147,5 +148,5 @@ class CloudScore:
         return PluginScore(CLOUD, weight, Column(nodes, [node in found for node in nodes])) if found else None
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """Nothing that the values do not tell."""
+        """Returns nothing: the values tell it all."""
         return Evidence()

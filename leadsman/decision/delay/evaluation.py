@@ -1,4 +1,5 @@
-"""The one evaluation of a bound: which pair decides for each node, what it means, and by which round trip.
+"""Evaluates a bound, in the only place that does: which pair decides for each node, by which round trip, and what
+follows.
 
 Each pair of a reference and a node has an outcome. To all replicas of a workload the worst pair decides, to the nearest
 the best, by outcome and then by round trip, an unknown one being the longest. The filter, the nearest score, the pairs
@@ -21,7 +22,7 @@ from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, 
 
 
 class PairRow(Struct, frozen=True):
-    """One reference and every node of an index, under one bound.
+    """How one reference stands to every node of an index, under one bound.
 
     outcome: of each pair.
     rtt_ms: measured, else estimated, also where the estimate may not count; NaN where neither is known, and where
@@ -36,7 +37,7 @@ class PairRow(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """Of all nodes of a view's index.
+    """How all nodes of a view's index stand to one bound.
 
     decides: the place in the target's nodes of the reference whose pair decides for the node.
     outcome, rtt_ms: of that pair.
@@ -64,7 +65,7 @@ class EvaluatedBound(NamedTuple):
 def evaluate_bounds(
     bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
 ) -> list[EvaluatedBound | NoTarget]:
-    """resolve_bounds, with the evaluation of each."""
+    """Resolves the bounds and evaluates each that has a target."""
     return [
         each if isinstance(each, NoTarget) else EvaluatedBound(*each, evaluate(*each, inputs))
         for each in resolve_bounds(bounds, pod, nodes, inputs)
@@ -72,7 +73,7 @@ def evaluate_bounds(
 
 
 def evaluate(bound: DelayBound, target: Target, inputs: DecisionInputs) -> Evaluation:
-    """For all nodes, once while the inputs stay as they are. `target` has at least one node."""
+    """Evaluates a bound for all nodes, once while the inputs stay the same. `target` has at least one node."""
     mode = bound.estimate or inputs.policy.delay.estimate
     key = ("bound", target.nodes, target.replicas, bound.ms, mode)
     return inputs.view(target.nodes).once(key, lambda: _evaluate(bound.ms, mode, target, inputs))
@@ -98,8 +99,8 @@ def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: Decis
 
 
 def pair_rows(each: EvaluatedBound, inputs: DecisionInputs) -> list[PairRow]:
-    """Of an evaluation on the same inputs, one for each node of the target. Made again by the few who need them: kept
-    with each evaluation, they were most of the memory that bounds take."""
+    """Returns a row for each node of the target. The few who need them make them again: kept with each evaluation, they
+    were most of the memory that bounds take."""
     mode = each.bound.estimate or inputs.policy.delay.estimate
     return list(_pair_rows(each.bound.ms, mode, each.target, each.evaluation.view, inputs))
 

@@ -1,4 +1,4 @@
-"""How each node stands to each delay bound, for explanations: the pair that decides, and what its value rests on."""
+"""Explains how each node stands to each delay bound: the pair that decides, and what its value rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, isnan
@@ -40,12 +40,12 @@ def evidence_text(evidence: DelayEvidence) -> str:
 
 
 def passing_text(evidence: DelayEvidence) -> str:
-    """For a node that passes: what is not known was accepted."""
+    """Describes a bound that the node passes, and says when what is not known was accepted."""
     return f"{evidence_text(evidence)}{', accepted' if evidence.rtt_ms is None else ''}"
 
 
 def source_text(evidence: DelayEvidence) -> str:
-    """Says who measured it, or what estimated it."""
+    """Says who measured a delay, or what estimated it."""
     if _is_by_others(evidence):
         return "by what other nodes report"
     if evidence.source == AGENTS_SOURCE:
@@ -73,7 +73,7 @@ def _is_by_others(evidence: DelayEvidence) -> bool:
 
 
 def delay_evidence(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-    """Of the bounds that are to something; the refusal of the others says all."""
+    """Returns the evidence on bounds that have a target; the refusal says all about the others."""
     resolved = evaluate_bounds(valid_bounds(pod), pod, nodes, inputs)
     evaluated = [each for each in resolved if isinstance(each, EvaluatedBound)]
     if not evaluated:

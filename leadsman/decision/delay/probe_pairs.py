@@ -1,4 +1,4 @@
-"""Which pairs should be measured, because a decision turns on them.
+"""Selects node pairs to measure because a decision turns on them.
 
 Of the nodes that nothing else rules out, the pairs that nobody measured and whose bound the estimate does not settle
 against: measured, the node would pass or fail for sure. A pair that one end alone measured, and as less than counts by
@@ -44,8 +44,8 @@ class _Pair(NamedTuple):
 def select_probe_pairs(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, most: int = MAX_PROBE_PAIRS
 ) -> tuple[tuple[str, str], ...]:
-    """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
-    where the node's own measurement is not believed."""
+    """Selects at most `most` pairs of who should measure and whom, the nearest first by estimate. The candidate
+    measures, unless its own measurement is not believed."""
     evaluated = evaluate_bounds(valid_bounds(pod), pod, nodes, inputs)
     to_targets = [each for each in evaluated if not isinstance(each, NoTarget)]
     if len(to_targets) < len(evaluated):

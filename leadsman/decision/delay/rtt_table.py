@@ -1,4 +1,4 @@
-"""What is known of the round trip between one reference node and every other, before any bound.
+"""Collects what is known of the round trip between one reference node and every other, before any bound.
 
 Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
 window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions that one source
@@ -30,7 +30,7 @@ from leadsman.state.snapshot import Freshness, NodeState
 
 
 class Outcome(IntEnum):
-    """What one pair of nodes means for one bound. Of several pairs the smallest is the best."""
+    """What one pair of nodes means for one bound; of several pairs, the smallest value is the best."""
 
     PASSES = 0
     """A measured round trip keeps the bound, or an estimate that may count does."""
@@ -69,7 +69,7 @@ _REASONS = {
 
 
 def reason(outcome: Outcome, target: str, bound_ms: float) -> str:
-    """The same words for every node with this outcome, as kube-scheduler counts equal reasons. "" when it passes."""
+    """Words an outcome alike for every node, as kube-scheduler counts equal reasons. "" when the node passes."""
     return _REASONS.get(outcome, "").format(target, bound_ms)
 
 
@@ -84,7 +84,7 @@ BEFORE_FAILURE, BY_AGENTS, FIRST_VIEW = -1, 0, 1
 
 
 class MeasuredRow(Struct, frozen=True):
-    """Arrays over an index; the reference itself is at 0 ms.
+    """What was measured between a reference and each node of an index; the reference itself is at 0 ms.
 
     reading: the round trip, or why there is none: UNMEASURED, PROVISIONAL, STALE, IMPLAUSIBLE or NO_REPLY.
     source: who measured it; says nothing where there is no round trip.
@@ -109,7 +109,8 @@ class ViewRow(NamedTuple):
 
 
 class EstimateRow(Struct, frozen=True):
-    """Arrays over an index, NaN where there is no estimate. It says nothing about whether a node can be reached.
+    """What is estimated between a reference and each node of an index; NaN: nothing. It does not say that a node is
+    reachable.
 
     source: a place in `sources`. expected_ms, lowest_ms: as in EstimatedRow, 0 where it says nothing. beyond: nodes
     that the index does not have.
@@ -126,7 +127,7 @@ class EstimateRow(Struct, frozen=True):
 
 
 def view_of(references: tuple[str, ...], inputs: DecisionInputs) -> View:
-    """With these, and all nodes to which anything is known from them."""
+    """Returns a view whose index has these references and all nodes to which anything is known from them."""
     peers = (peer_windows(inputs.snapshot.nodes.get(reference)) for reference in references)
     names = [*references, *chain.from_iterable(peers)]
     view, beyond = inputs.view(names), list[str]()
@@ -139,8 +140,8 @@ def view_of(references: tuple[str, ...], inputs: DecisionInputs) -> View:
 
 
 def live_mask(view: View, inputs: DecisionInputs) -> BoolArray:
-    """The nodes that somebody vouches for now: an agent's fresh heartbeat, or another source that is fresh. An estimate
-    counts only between two of them: of a silent node nobody knows that it can be reached at all."""
+    """Tells which nodes somebody vouches for now: an agent's fresh heartbeat, or another source that is fresh. An
+    estimate counts only between two of them: nobody knows whether a silent node can be reached at all."""
 
     def find() -> BoolArray:
         fresh = [each for each in inputs.delay_views if inputs.now < each.fresh_until]
@@ -153,7 +154,7 @@ def live_mask(view: View, inputs: DecisionInputs) -> BoolArray:
 
 
 def measured_row(reference: str, view: View, inputs: DecisionInputs) -> MeasuredRow:
-    """The view's index has the reference."""
+    """Returns what was measured between the reference, which is in the view's index, and each node."""
     index = view.index
     forward, backward = _forward_readings(reference, view, inputs), _backward_readings(reference, view, inputs)
     reading, is_backward = _larger(forward, backward)
@@ -249,7 +250,7 @@ def _place(readings: Mapping[str, float], index: NodeIndex) -> Readings:
 
 
 def estimate_row(estimates: EstimateView, reference: str, view: View) -> EstimateRow:
-    """Asked of the estimates once, as it is dear."""
+    """Returns the estimates' row of the reference, which is asked for once because it is costly."""
 
     def place() -> EstimateRow:
         row, index = estimates.row(reference), view.index

@@ -37,7 +37,8 @@ Fit = tuple[Refusal | None, int | None]
 
 
 def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, Fit]:
-    """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
+    """Tells how the pod fits each node; a node not known to have devices has none, and fits a pod that asks
+    for none."""
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
     reservations = _Reservations([each for each in inputs.devices.reservations if each.uid != pod.uid], card)
@@ -71,7 +72,7 @@ class _Reservations:
         self._anywhere = self._reserved(each.demand for each in reservations if each.nodes is None)
 
     def on(self, name: str, node: NodeDevices) -> _Reserved:
-        """The demands that may come to the node, beside those of its bound pods."""
+        """Returns the demands that may come to the node beside those of its bound pods."""
         if name not in self._named and self._uids.isdisjoint(node.pods):
             return self._anywhere
         return self._reserved(each.demand for each in self._all if each.uid not in node.pods and each.may_be_on(name))
@@ -89,7 +90,7 @@ def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
 
 
 def needs_reservation(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Tells whether the answer depends on what is reserved for other pods, which Kubernetes does not count."""
+    """Tells whether the answer depends on reservations for other pods, which Kubernetes does not count."""
     if pod.bad_demand or not inputs.devices.followed:
         return False
     return asks_link(pod.devices, inputs) or bool(cards.asks_of_one_card(pod.devices))
@@ -156,8 +157,8 @@ def _card_refusal(node: NodeDevices, question: CardQuestion, reserved: _Reserved
 
 
 def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
-    """The most of what the pod asks of one card that a card of each node has left, reservations not counted; a node
-    that does not say what its cards have is absent."""
+    """Returns how much each node's freest card has left of what the pod asks of one card, reservations not counted; a
+    node that does not say what its cards have is absent."""
     card = cards.asks_of_one_card(pod.devices)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
     if not requests:
@@ -172,7 +173,7 @@ def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> 
 
 
 class DeviceFilter:
-    """The filter plugin of devices."""
+    """Refuses nodes whose devices cannot serve the pod."""
 
     name = NAME
 
@@ -189,7 +190,7 @@ class DeviceFilter:
         return {node: refusal for node, (refusal, _) in fits.items() if refusal is not None}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """Returns what one device or link has left, where it is known."""
+        """Returns how much one device or link has left, where that is known."""
         if not inputs.devices.followed:
             return Evidence()
         unserved = unserved_bandwidth(pod, inputs)

@@ -32,7 +32,7 @@ from leadsman.state.snapshot import AgedReward
 
 
 class PodRequests(Struct, frozen=True):
-    """The requests of a pod's claims that wait for devices.
+    """What the pod's unallocated claims request of devices.
 
     requests: of each, its ways, the preferred one first.
     problem: why nodes cannot be ranked by them; "" when they can.
@@ -42,7 +42,7 @@ class PodRequests(Struct, frozen=True):
     problem: str = ""
 
     def text(self) -> str:
-        """`2 of class large, else 1 of class small; 1 of class nic`"""
+        """Writes the requests like `2 of class large, else 1 of class small; 1 of class nic`."""
         return "; ".join(
             ", else ".join(f"{'all' if way.count is None else way.count} of {way.selection}" for way in request)
             for request in self.requests
@@ -50,7 +50,7 @@ class PodRequests(Struct, frozen=True):
 
 
 def pod_requests(pod: PodInfo, inputs: DecisionInputs) -> PodRequests:
-    """Of its claims, and of the templates from which claims are still to be made."""
+    """Collects the requests of the pod's claims, and of the templates from which claims are still to be made."""
     asked, namespace = inputs.devices.asked, pod.namespace
     requests = list[Sequence[RequestedWay]]()
     for table, kind, names in (
@@ -73,7 +73,7 @@ TIGHTEST_FIT = "tightest-fit"
 
 
 class FitScore:
-    """The score plugin of policy.scores.devices."""
+    """Prefers nodes on which the pod leaves the fewest devices free: the score of policy.scores.devices."""
 
     name = TIGHTEST_FIT
 
@@ -95,7 +95,7 @@ class FitScore:
         )
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """The share of the node's devices that is free after the pod, and what its claims ask."""
+        """Returns the share of each node's devices that is free after the pod, and what its claims ask."""
         if not inputs.devices.followed or pod.bad_demand:
             return Evidence()
         spare = _spare_ratios(pod, nodes, inputs)
@@ -153,7 +153,8 @@ _LEAST_SPREAD = 0.1
 
 
 class Gain(Struct, frozen=True):
-    """ratio: median run time without / with; None: one side has no sample. low, high: its 90 % interval."""
+    """How much faster a pod type runs with an accelerator. ratio: median run time without / with; None: one side has no
+    sample. low, high: its 90 % interval."""
 
     with_samples: float
     without_samples: float
@@ -163,7 +164,7 @@ class Gain(Struct, frozen=True):
 
 
 def estimate_gain(rewards: Mapping[str, AgedReward], accelerated: Set[str]) -> Gain:
-    """Of one pod type. accelerated: the nodes that have an accelerator."""
+    """Estimates the gain of one pod type. accelerated: the nodes that have an accelerator."""
     known = {node: each.reward.qualities.get(RUN_SECONDS_QUALITY) for node, each in rewards.items()}
     costs = {node: (each.log_cost, each.samples) for node, each in known.items() if each is not None}
     having, with_samples, having_error = _run_times(cost for node, cost in costs.items() if node in accelerated)
@@ -195,7 +196,7 @@ def _run_times(costs: Iterable[tuple[float, float]]) -> tuple[float, float, floa
 
 
 def gain_text(gain: Gain) -> str:
-    """`gain 2.1 (1.8 to 2.4; 30 runs with, 25 without)`."""
+    """Writes a gain like `gain 2.1 (1.8 to 2.4; 30 runs with, 25 without)`."""
     counts = f"{gain.with_samples:.0f} runs with, {gain.without_samples:.0f} without"
     if gain.ratio is None or gain.low is None or gain.high is None:
         return f"gain unknown ({counts})"
@@ -206,7 +207,7 @@ ACCELERATOR, OPTIONAL = "accelerator", "optional"
 
 
 class GainScore:
-    """The score plugin of policy.scores.accelerator."""
+    """Puts nodes with an accelerator first or last for a pod that can do without: policy.scores.accelerator."""
 
     name = ACCELERATOR
 
@@ -225,7 +226,7 @@ class GainScore:
 
 
 class Choice(NamedTuple):
-    """Whether nodes with what the pod may have come first, and why. free_on: the nodes that have it free."""
+    """Says whether nodes with the accelerator come first, and why. free_on: the nodes that have one free."""
 
     free_on: Set[str]
     option_first: bool
@@ -233,7 +234,7 @@ class Choice(NamedTuple):
 
 
 def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
-    """None: the pod has no choice."""
+    """Chooses whether nodes with an accelerator come first; None: the pod has no choice."""
     option = _option(pod, inputs)
     if option is None:
         return None

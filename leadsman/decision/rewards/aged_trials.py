@@ -1,4 +1,4 @@
-"""A node's trials as they count now: the record says what they were when it was written."""
+"""Ages a node's trials, since the record says only what they were when it was written."""
 
 from leadsman.rewards import reward_updates
 from leadsman.rewards.posterior import Trials
@@ -14,7 +14,7 @@ _RETRIED_TRIALS = 0.03
 
 
 def faded_trials(aged: AgedReward, now: float) -> Trials:
-    """The node's trials, faded to `now`."""
+    """Returns the node's trials as they have faded by `now`."""
     reward = aged.reward
     left = reward_updates.remaining_share(aged.age_seconds(now), reward.half_life_seconds)
     recent = min(reward.recent, reward_updates.MAX_RECENT_TRIALS)
@@ -22,7 +22,7 @@ def faded_trials(aged: AgedReward, now: float) -> Trials:
 
 
 def trials_until_retry(aged: AgedReward, now: float) -> Trials:
-    """The trials without fading until the node is tried again, when nearly nothing is left of the failures.
+    """Returns trials that do not fade until the node is tried again, when nearly nothing is left of the failures.
 
     If each failure faded by itself, a node that failed once after hours of health would be avoided for as long as one
     on which nothing ever ran well.
@@ -38,8 +38,8 @@ def trials_until_retry(aged: AgedReward, now: float) -> Trials:
 
 
 def trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, now: float) -> Trials:
-    """The trials without the successes from before the failures that put the node in doubt, as the question is whether
-    it changed then. How many these are is not recorded: at a steady rate, it is what fades until now."""
+    """Drops successes from before the failures that put the node in doubt, as the question is whether it changed then.
+    How many these are is not recorded: at a steady rate, it is what fades until now."""
     if aged is None:
         return trials
     own_age = incident_age_seconds(aged, now)
@@ -50,7 +50,7 @@ def trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, no
 
 
 def incident_age_seconds(aged: AgedReward, now: float) -> float | None:
-    """Since the node's last incident of the type, on the reader's clock; None: there was none."""
+    """Returns the age of the node's last incident of the type, on the reader's clock; None: there was none."""
     reward = aged.reward
     if reward.last_incident_seconds is None:
         return None

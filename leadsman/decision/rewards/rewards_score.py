@@ -50,7 +50,7 @@ _NO_DOUBT_TRIALS = 0.01
 
 
 class TypeAssessment(Struct, frozen=True):
-    """What the rewards of one pod type say about the nodes.
+    """Holds what the rewards of one pod type say about the nodes.
 
     posteriors: also of nodes without trials that others' failures put in doubt.
     values: node → 0..1, without those at 1.
@@ -65,7 +65,7 @@ class TypeAssessment(Struct, frozen=True):
 
 
 class RewardsScore:
-    """The score plugin of policy.scores.rewards."""
+    """Scores nodes by the pod type's rewards, under policy.scores.rewards."""
 
     name = NAME
 
@@ -84,7 +84,7 @@ class RewardsScore:
         )
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """How the type's pods fared on each node; nodes without evidence are absent."""
+        """Returns how the type's pods fared on each node; nodes without evidence are absent."""
         assessment = assess_type(pod_type_of(pod), inputs)
         if assessment is None:
             return Evidence()
@@ -105,7 +105,7 @@ class RewardsScore:
 
 
 def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:
-    """The assessment for the type; None when no node reports any rewards of it and no others' failures warn it."""
+    """Assesses the nodes for the type; None when no node reports rewards of it and no other type's failures warn it."""
     rewards = inputs.snapshot.rewards.get(pod_type, _NO_REWARDS)
     rule, step = inputs.policy.scores.rewards.rule, inputs.now // FADE_STEP_SECONDS
     accusations = _accusations(inputs, step) if rule is RewardRule.COMPARED else {}
@@ -230,7 +230,7 @@ BREAKER = "breaker"
 
 
 class BreakerFilter:
-    """The filter plugin of policy.breaker."""
+    """Refuses nodes on which the pod's type keeps failing, under policy.breaker."""
 
     name = BREAKER
 
@@ -247,7 +247,7 @@ class BreakerFilter:
         return dict.fromkeys(open_nodes, Refusal(BREAKER, f"pods of type {pod_type} keep failing on the node"))
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """Nothing: the rewards score has the evidence."""
+        """Returns nothing: the rewards score has the evidence."""
         return Evidence()
 
 

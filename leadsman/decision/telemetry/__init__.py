@@ -1,4 +1,4 @@
-"""Telemetry policies: rules on nodes' metrics, and the filter and the score that apply them to a pod. Pure.
+"""Applies telemetry policies, which are rules on nodes' metrics, to a pod as a filter and a score. Pure.
 
 Names, operators and strategies are those of Telemetry Aware Scheduling's TASPolicy: its policies apply unchanged.
 """

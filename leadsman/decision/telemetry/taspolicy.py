@@ -1,4 +1,4 @@
-"""A TASPolicy (telemetry.intel.com/v1alpha1) as a typed value. `taspolicy_document` parses it."""
+"""Types a TASPolicy (telemetry.intel.com/v1alpha1) as plain values; `taspolicy_document` parses it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -18,7 +18,7 @@ VIOLATING = "violating"
 
 
 class PolicyProblem(Struct, frozen=True):
-    """What is wrong with one field of a policy. path: as in `kubectl explain`, with indices."""
+    """Says what is wrong with one field of a policy. path: as in `kubectl explain`, with indices."""
 
     path: str
     text: str
@@ -28,7 +28,7 @@ class PolicyProblem(Struct, frozen=True):
 
 
 class Operator(StrEnum):
-    """How a rule compares a value with its target; strictly."""
+    """Says how a rule compares a value with its target; strictly."""
 
     EQUALS = "Equals"
     LESS_THAN = "LessThan"
@@ -36,14 +36,14 @@ class Operator(StrEnum):
 
 
 class LogicalOperator(StrEnum):
-    """How many rules of a strategy must be violated."""
+    """Says how many rules of a strategy must be violated."""
 
     ANY_OF = "anyOf"
     ALL_OF = "allOf"
 
 
 class Scoring(StrEnum):
-    """How scheduleonmetric turns the metric into scores. Telemetry Aware Scheduling has no such field.
+    """Says how scheduleonmetric turns the metric into scores. Telemetry Aware Scheduling has no such field.
 
     RANK: in equal steps from the worst value to the best.
     PROPORTIONAL: by how far the value is from the two; one outlier then makes all other values alike.
@@ -54,7 +54,7 @@ class Scoring(StrEnum):
 
 
 class FailMode(StrEnum):
-    """What a metric without a current value means. Telemetry Aware Scheduling has only OPEN.
+    """Says what a metric without a current value means. Telemetry Aware Scheduling has only OPEN.
 
     OPEN: no rule on it is violated.
     CLOSED: a dontschedule rule on it is violated, and a present mark stays.
@@ -72,7 +72,7 @@ class RuleLabel(NamedTuple):
 
 
 class Rule(Struct, frozen=True):
-    """A rule on a metric. labels: only those that a node can carry."""
+    """Compares a metric with a target. labels: only those that a node can carry."""
 
     metric: str
     operator: Operator
@@ -84,7 +84,7 @@ class Rule(Struct, frozen=True):
 
 
 class Strategy(Struct, frozen=True):
-    """The rules of one strategy of a policy."""
+    """The rules of one strategy of a policy, and how they combine."""
 
     rules: tuple[Rule, ...]
     logic: LogicalOperator = LogicalOperator.ANY_OF
@@ -95,7 +95,7 @@ class Strategy(Struct, frozen=True):
 
 
 class PolicyKey(NamedTuple):
-    """Which policy."""
+    """Identifies a policy by namespace and name."""
 
     namespace: str
     name: str
@@ -105,7 +105,7 @@ class PolicyKey(NamedTuple):
 
 
 class TasPolicy(Struct, frozen=True):
-    """A telemetry policy.
+    """A telemetry policy as decisions use it.
 
     max_age_seconds: how long a value counts; None: the source's own limit.
     generation: of the API object.
@@ -125,18 +125,17 @@ class TasPolicy(Struct, frozen=True):
 
     @property
     def key(self) -> PolicyKey:
-        """Its namespace and name."""
         return PolicyKey(self.namespace, self.name)
 
     @property
     def strategies(self) -> Mapping[str, Strategy]:
-        """Name → each strategy that the policy has."""
+        """Maps each strategy that the policy has by its name."""
         every = ((name, getattr(self, name)) for name in STRATEGY_NAMES)
         return {name: strategy for name, strategy in every if strategy is not None}
 
     @property
     def metrics(self) -> frozenset[str]:
-        """The metrics of all rules."""
+        """Returns the metrics of all rules."""
         return frozenset(rule.metric for strategy in self.strategies.values() for rule in strategy.rules)
 
 

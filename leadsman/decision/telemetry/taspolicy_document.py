@@ -1,4 +1,4 @@
-"""Parses a TASPolicy of the API into a TasPolicy.
+"""Parses a TASPolicy object of the API into a TasPolicy, and builds its status.
 
 Everything that the CRD of Telemetry Aware Scheduling accepts is accepted. What has a meaning and cannot be parsed
 raises BadTasPolicy; what can be parsed and has no effect (an unknown strategy, a label that no node can carry) is a
@@ -40,7 +40,7 @@ limits to 256 KiB with all others: 5,000 of them made it refuse each patch of a 
 
 
 class BadTasPolicy(ValueError):
-    """The object is not a valid TASPolicy. Names the field's path, what is there and what is allowed."""
+    """The object is not a valid TASPolicy; the text names the field's path, what is there and what is allowed."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path}: {text}")
@@ -90,7 +90,7 @@ class _Policy(Struct):
 
 
 def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
-    """plain: the API object. BadTasPolicy."""
+    """Parses an API object. Raises BadTasPolicy."""
     check_spec_size(len(msgspec.json.encode(plain.get("spec"))))
     try:
         document = msgspec.convert(plain, _Policy)
@@ -120,7 +120,7 @@ def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
 
 
 def check_spec_size(size_bytes: int) -> None:
-    """size_bytes: in JSON. BadTasPolicy when that is more than MAX_SPEC_BYTES."""
+    """Raises BadTasPolicy when the spec takes more than MAX_SPEC_BYTES. size_bytes: in JSON."""
     if size_bytes > MAX_SPEC_BYTES:
         text = f"has {size_bytes:,} bytes in JSON, allowed are {MAX_SPEC_BYTES:,}; make several policies"
         raise BadTasPolicy("spec", text)
@@ -234,7 +234,7 @@ def build_status(
     now: str,
     unreported: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The status of a policy, of which at least one version is given.
+    """Builds the status of a policy, of which at least one version is given.
 
     used: the version in use.
     refused: the newest version, when it is invalid.

@@ -1,4 +1,5 @@
-"""Finds the telemetry policy that a pod names by its label `telemetry-policy`, in the pod's own namespace."""
+"""Filters and scores by the telemetry policy that a pod names, in its own namespace, by its label
+`telemetry-policy`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -25,19 +26,19 @@ from leadsman.state.snapshot import NodeState
 
 
 def named_policy(pod: PodInfo) -> PolicyKey | None:
-    """The policy that the pod names; None: it names none."""
+    """Returns the policy that the pod names; None: it names none."""
     name = pod.labels.get(POLICY_LABEL)
     return PolicyKey(pod.namespace, name) if name else None
 
 
 def find_policy(pod: PodInfo, inputs: DecisionInputs) -> TasPolicy | None:
-    """The valid policy that the pod names; None when it names none, or there is none of that name."""
+    """Returns the valid policy that the pod names; None when it names none, or there is none of that name."""
     key = named_policy(pod)
     return None if key is None else inputs.telemetry.policies.used.get(key)
 
 
 def is_policy_missing(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Tells whether the pod names a policy that does not exist. It is then scheduled like a pod without a policy."""
+    """Tells whether the pod names a policy that does not exist; it is then scheduled like a pod without a policy."""
     return named_policy(pod) is not None and find_policy(pod, inputs) is None
 
 
@@ -53,18 +54,18 @@ NO_READINGS = Readings()
 
 
 def for_rules(rules: Sequence[Rule], policy: TasPolicy, inputs: DecisionInputs) -> tuple[Readings, ...]:
-    """The current values of each rule's metric."""
+    """Returns the current values of each rule's metric."""
     return tuple(current_readings(rule.metric, policy, inputs) for rule in rules)
 
 
 def current_readings(metric: str, policy: TasPolicy, inputs: DecisionInputs) -> Readings:
-    """The values that the policy may use now, all of one table: two sources' values are never compared."""
+    """Returns the values that the policy may use now, all of one table: two sources' values are never compared."""
     by_table = (_current_in_table(metric, table, policy, inputs) for table in inputs.telemetry.tables)
     return next((readings for readings in by_table if readings.values), NO_READINGS)
 
 
 def reporting_nodes(metric: str, inputs: DecisionInputs) -> frozenset[str]:
-    """The nodes that report the metric in any table, however old the value."""
+    """Returns the nodes that report the metric in any table, however old the value."""
     return frozenset().union(*(_all_values(metric, table, inputs) for table in inputs.telemetry.tables))
 
 
@@ -131,7 +132,7 @@ def violates(value: int, rule: Rule) -> bool:
 
 
 def still_violates(value: int, rule: Rule, leave_ratio: float) -> bool:
-    """Tells whether a present violation continues: until the value has come back by 1 - leave_ratio of the target.
+    """Tells whether a present violation goes on: until the value has come back by 1 - leave_ratio of the target.
 
     GreaterThan 100 at 0.8 continues until the value is 80 or less, LessThan 100 until it is 120 or more, and below zero
     likewise: GreaterThan -100 until -120. Equals has no margin: it ends with any other value.
@@ -150,7 +151,7 @@ def _margin(target: int, leave_ratio: float) -> int:
 
 
 def violating_nodes(rule: Rule, readings: Readings) -> set[str]:
-    """The nodes whose value violates the rule. Inlined: a call for each of 5,000 nodes costs twice as much."""
+    """Returns the nodes whose value violates the rule. Inlined: a call for each of 5,000 nodes costs twice as much."""
     target, values = rule.target * NANO, readings.values.items()
     if rule.operator is Operator.GREATER_THAN:
         return {node for node, value in values if value > target}
@@ -160,7 +161,7 @@ def violating_nodes(rule: Rule, readings: Readings) -> set[str]:
 
 
 def violations_by_node(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, Rule | None]:
-    """Node → the first rule that it violates; None: it violates all of them (allOf). readings: of each rule."""
+    """Maps node → the first rule that it violates; None: it violates all of them (allOf). readings: of each rule."""
     by_rule = [violating_nodes(rule, column) for rule, column in zip(strategy.rules, readings, strict=True)]
     if strategy.logic is LogicalOperator.ALL_OF:
         return dict.fromkeys(set.intersection(*by_rule) if by_rule else (), None)
@@ -182,7 +183,8 @@ DONTSCHEDULE = "dontschedule"
 
 
 class TelemetryFilter:
-    """The filter plugin. A rule on a metric without a current value refuses nothing, unless the policy fails closed."""
+    """Refuses nodes that violate dontschedule. A metric without a current value refuses only if the policy fails
+    closed."""
 
     name = DONTSCHEDULE
 
@@ -252,7 +254,7 @@ MIN_CURRENT_RATIO = 0.5
 
 
 class TelemetryScore:
-    """The score plugin."""
+    """Scores nodes by the metric that the policy's scheduleonmetric names."""
 
     name = SCHEDULEONMETRIC
 
