@@ -1,4 +1,4 @@
-"""Sources are followed here and read at the moment of a decision, in the same way by the extender and the controller.
+"""Follows every source of a decision, and reads all at its moment, in the same way for the extender and the controller.
 
 `delay`, `telemetry` and `cluster` each follow one kind of source, `policy_file` the policy; `wiring` builds and runs
 all of them; `input_sources` reads their newest values as one DecisionInputs, and `cluster_snapshot` is the file of it.

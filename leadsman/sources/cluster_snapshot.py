@@ -1,4 +1,4 @@
-"""The snapshot file: a whole cluster and what decisions are made on, as they were at one moment.
+"""Reads and writes the snapshot file: a whole cluster and what decisions are made on, as they were at one moment.
 
 `snapshot_chunks` writes it and `read_snapshot` reads it: JSON with a line for each node, pod and record, for diff and
 grep. `Document` is the format, which docs/replay.md has for users; what the values mean is defined where they live.
@@ -44,7 +44,7 @@ API_VERSION, KIND = f"{DOMAIN}/v1alpha1", "ClusterSnapshot"
 
 
 class ClusterSnapshot(Struct, frozen=True):
-    """A cluster and what decisions on it are made on, at one moment.
+    """A cluster and the inputs of decisions on it, at one moment.
 
     inputs: without estimates, which are fitted to the delays when somebody needs them.
     taken_at: Unix seconds; None: unknown.
@@ -58,7 +58,7 @@ class ClusterSnapshot(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
-    """A snapshot file holds these fields.
+    """The fields of a snapshot file.
 
     clock_seconds: the monotonic clock when it was taken. Everything named …_at is in seconds of that clock, except
         created_at, at_seconds and last_incident_seconds, which are Unix seconds.
@@ -90,7 +90,7 @@ ENCODER = msgspec.json.Encoder(enc_hook=dict, order="deterministic")
 
 
 def snapshot_chunks(snapshot: ClusterSnapshot) -> Iterator[bytes]:
-    """The file, piece by piece; equal snapshots give equal bytes. ValueError when delays have no place in it."""
+    """Yields the file piece by piece; equal snapshots give equal bytes. ValueError when delays have no place in it."""
     document, empty = _document(snapshot), Document()
     opening = b"{\n"
     for name, key in zip(Document.__struct_fields__, Document.__struct_encode_fields__, strict=True):
@@ -202,7 +202,7 @@ def _matrix_rows(matrix: DelayMatrix) -> dict[str, Raw]:
 
 
 class BadSnapshot(ValueError):
-    """The bytes are no snapshot file. Names the place, what stands there and what is allowed."""
+    """The bytes are no snapshot file; the text names the place, what stands there and what is allowed."""
 
 
 class _Kind(Struct):
@@ -215,7 +215,7 @@ _POD, _ROW = msgspec.json.Decoder(ClusterPod), msgspec.json.Decoder(list[float])
 
 
 def read_snapshot(data: bytes) -> ClusterSnapshot:
-    """The snapshot of a file. BadSnapshot."""
+    """Reads the snapshot from a file's bytes. BadSnapshot."""
     _check_kind(_decoded(_KIND, data, "$"))
     document = _decoded(_DOCUMENT, data, "$")
     _check_unique("nodes", "name", (node.name for node in document.nodes))

@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 async def reserved_uids(store: Store | None) -> Collection[str]:
-    """The pods that something is reserved for. None of them while etcd does not answer."""
+    """Returns the pods that have a reservation; none of them while etcd does not answer."""
     if store is None:
         return ()
     try:
@@ -67,7 +67,7 @@ async def reserved_uids(store: Store | None) -> Collection[str]:
 
 
 class DeviceReservations:
-    """Writes and reads the reservations.
+    """Writes, reads and withdraws reservations in etcd.
 
     timeout_seconds: of the calls of etcd for one pod.
     clock: monotonic seconds.
@@ -92,7 +92,7 @@ class DeviceReservations:
         )
 
     async def reserve(self, pod: PodInfo, inputs: DecisionInputs) -> tuple[DecisionInputs, int]:
-        """The inputs with the reservations that were made before this pod's own, and its order; 0: it needs none."""
+        """Reserves for the pod; returns the inputs with earlier reservations, and its order; 0: it needs none."""
         if not needs_reservation(pod, inputs):
             return inputs, 0
         try:
@@ -107,7 +107,7 @@ class DeviceReservations:
         return reserved, order
 
     async def read(self, inputs: DecisionInputs, before: float = float("inf")) -> DecisionInputs:
-        """The inputs with the devices now and the reservations whose order is before this one. Nothing is written.
+        """Returns the inputs with the devices now and the reservations of an earlier order. Nothing is written.
 
         While etcd does not say what is reserved, pods that depend on it are refused by these inputs.
         """
@@ -121,7 +121,7 @@ class DeviceReservations:
             return self._unknown(inputs, error)
 
     async def wait_for_change(self, inputs: DecisionInputs) -> bool:
-        """Tells whether the devices of the nodes change within WAIT_SECONDS from what these inputs have.
+        """Tells whether the nodes' devices change within WAIT_SECONDS from what these inputs have.
 
         kube-scheduler tries a refused pod again when another one is bound or ends. It may see that some milliseconds
         before this process does, and the pod would then wait for the next such event, or for five minutes.
@@ -136,8 +136,8 @@ class DeviceReservations:
         return True
 
     async def settle(self, pod: PodInfo, order: int, kept: Sequence[str]) -> None:
-        """Withdraws the reservation of a pod that was refused everywhere, and names the nodes if they are few. What
-        fails here leaves a reservation that counts for too much, until it ends."""
+        """Withdraws the reservation of a pod that was refused everywhere, and otherwise names its nodes if they are
+        few. What fails here leaves a reservation that counts for too much, until it ends."""
         if not order or len(kept) > MAX_NODES:
             return
         try:

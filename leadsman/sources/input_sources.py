@@ -23,7 +23,8 @@ _ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
 
 
 class InputSources(Struct, frozen=True):
-    """Holds every source of DecisionInputs. Only the first four are required; None: there is none of that kind.
+    """Holds every source of DecisionInputs. The first four are required; for the others, None: there is none of that
+    kind.
 
     delays: what counts after the agents' reports, and the estimates.
     clock: monotonic seconds, on the clock of the state's ages.
@@ -43,7 +44,7 @@ class InputSources(Struct, frozen=True):
     devices: DeviceFollower | None = None
 
     def current_inputs(self) -> DecisionInputs:
-        """The newest value of each source. Labels of nodes are for plugins."""
+        """Reads the newest value of each source; the nodes' labels are for plugins."""
         policy = self.policy.current
         return DecisionInputs(
             self.state.current,

@@ -31,11 +31,11 @@ OPTIONAL_SECONDS = 2.0
 
 
 class CannotRead(ValueError):
-    """A part without which there is no snapshot could not be read. Says which, and why."""
+    """A part without which there is no snapshot could not be read; the text says which, and why."""
 
 
 async def take_snapshot(store: Store | None, settings: SourceSettings) -> ClusterSnapshot:
-    """The cluster, and the inputs of the extender's next decision, as they are now.
+    """Reads the cluster, and the inputs of the extender's next decision, as they are now.
 
     store: etcd; None: the snapshot has no state, and says so.
     settings: with the API server. Estimates are not fitted.

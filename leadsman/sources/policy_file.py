@@ -1,4 +1,4 @@
-"""The policy file, read again when it changes."""
+"""Reads the policy file again when it changes."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class PolicyFile:
-    """Follows the policy file.
+    """Follows the policy file and keeps the last good version in use.
 
     current: the policy in use.
     problem: why the file as it is now is not in use.
@@ -42,12 +42,12 @@ class PolicyFile:
         self._use(self._file.current if self._file else self.current)
 
     def poll(self) -> None:
-        """Reads the file if it has changed."""
+        """Reads the file again if it has changed."""
         if self._file and self._file.poll():
             self._use(self._file.current)
 
     async def follow(self) -> None:
-        """Polls until cancelled."""
+        """Follows the file until cancelled."""
         if self._file:
             async for new in self._file.changes():
                 self._use(new)

@@ -1,4 +1,4 @@
-"""Sources have these in common: how they follow the API server, and a newest value."""
+"""Defines what sources have in common: how they follow the API server, and a newest value."""
 
 import time
 from asyncio import Event, TaskGroup
@@ -26,14 +26,14 @@ def follow(
     on_changes: Callable[[Sequence[ObjectChange[T]]], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> Reflector[T]:
-    """A list and watch on which decisions wait."""
+    """Makes a list and watch that decisions wait for."""
     return Reflector(
         client, options, kind, on_changes=on_changes, longest_pause_seconds=MAX_BACKOFF_SECONDS, clock=clock
     )
 
 
 async def run_all(reflectors: Iterable[Reflector[Any]]) -> None:
-    """Follows until cancelled. What is no ApiError ends all of them."""
+    """Follows all of them until cancelled; any error but an ApiError ends them all."""
     async with TaskGroup() as group:
         for each in reflectors:
             group.create_task(each.run(), name=f"watch {each.list_options.resource.plural}")
@@ -47,7 +47,7 @@ class Source(Protocol[T_co]):
 
 
 class ListedSource(Protocol):
-    """A source that is listed once and followed from there on.
+    """Is listed once and followed from there on.
 
     loaded: set after the first listing.
     problem: why it is not followed now; before the first listing, why the last attempt failed.

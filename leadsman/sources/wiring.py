@@ -31,7 +31,7 @@ _RESOURCE = ["resource"]
 
 
 def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
-    """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
+    """Makes the metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
     held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
     age = GaugeMetricFamily(
         "leadsman_apiserver_age_seconds",
@@ -93,7 +93,7 @@ class SourceSettings(Struct, frozen=True):
 
 
 class ClusterSources:
-    """The sources on the API server. Enter `client`, then run the tasks.
+    """Holds the sources on the API server. Enter `client`, then run the tasks.
 
     client: entering it raises ApiAccessError when the access cannot be used.
     reserved_uids: the pods that devices were reserved for, as DeviceFollower has it.
@@ -118,7 +118,7 @@ class ClusterSources:
         )
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Name and loop of each task; all run until cancelled."""
+        """Yields the name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
         yield "watch nodes", self.nodes.reflector.run()
         if self.node_addresses:
@@ -132,7 +132,7 @@ class ClusterSources:
 
     @property
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
-        """Returns those that decisions need, by the name that people read."""
+        """Returns the reflectors that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.nodes.reflector
         if self.node_addresses:
@@ -195,7 +195,7 @@ class FollowedSources:
         await self._stack.aclose()
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Name and loop of each task; all run until cancelled."""
+        """Yields the name and loop of each task; all run until cancelled."""
         yield "watch the state", self.state.run()
         yield "reload the policy file", self.policy_file.follow()
         yield from self.delays.tasks()
@@ -206,7 +206,7 @@ class FollowedSources:
 
     @property
     def listed_sources(self) -> Mapping[str, Follower | Reflector[Any]]:
-        """Returns what is listed once and followed from there on, by a name that people read."""
+        """Returns the sources that are listed once and followed from there on, by a name that people read."""
         return {
             "the state in etcd": self.state,
             **(self.cluster.reflectors if self.cluster else {}),

@@ -1,4 +1,4 @@
-"""Counts the devices of each node that drivers publish, and of these, those that claims ask for. No I/O.
+"""Counts the devices of each node that drivers publish, and how many of them claims ask for. No I/O.
 
 Changes come one by one, and only the nodes that they concern are counted again.
 """
@@ -63,26 +63,26 @@ class ClaimDevices:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Selection → why it is not counted."""
+        """Maps each selection that is not counted to why."""
         return {str(selection): problem for selection, problem in self._problems.items()}
 
     @property
     def extended(self) -> Mapping[str, str]:
-        """Extended resource → the selection that it stands for; of two classes with one name, the last by name."""
+        """Maps each extended resource to the selection that it stands for; of classes sharing a name, the last."""
         named = ((each.spec.extended_resource_name, name) for name, each in sorted(self._classes.items()))
         return {resource: str(Selection(name)) for resource, name in named if resource}
 
     def drivers_of(self, node: str) -> Mapping[str, DeviceCount]:
-        """Driver → its devices on the node."""
+        """Maps each driver to its devices on the node."""
         count = self._nodes.get(node)
         return count.drivers if count else {}
 
     def selected_on(self, node: str) -> Mapping[str, DeviceCount]:
-        """Selection → its devices on the node."""
+        """Maps each selection to its devices on the node."""
         return self._selected.get(node, {})
 
     def slices_changed(self, changes: Iterable[ObjectChange[ResourceSliceObject]]) -> None:
-        """Devices of no single node are left out."""
+        """Takes in changed slices; devices that belong to no single node are left out."""
         for change in changes:
             spec, name = change.object.spec, change.object.metadata.name
             for each in filter(None, (change.old, change.object)):
@@ -95,7 +95,7 @@ class ClaimDevices:
                 self._stale.add(spec.node_name)
 
     def claims_changed(self, changes: Iterable[ObjectChange[ResourceClaimObject]]) -> None:
-        """A claim that was given devices asks for none any more."""
+        """Takes in changed claims; one that was given devices asks for none any more."""
         for change in changes:
             now = None if change.kind is ChangeType.DELETED else change.object
             before, after = (set(each.allocated()) if each else set[DeviceId]() for each in (change.old, now))
@@ -109,13 +109,13 @@ class ClaimDevices:
             self._ask(self.claims, "claim", change.object.metadata, change.object.spec if asking else None)
 
     def templates_changed(self, changes: Iterable[ObjectChange[ResourceClaimTemplateObject]]) -> None:
-        """A claim that is made from one is made before its pod is asked about."""
+        """Takes in changed templates; the claim made from one exists before its pod is asked about."""
         for change in changes:
             spec = None if change.kind is ChangeType.DELETED else change.object.spec.spec
             self._ask(self.templates, "template", change.object.metadata, spec)
 
     def classes_changed(self, changes: Iterable[ObjectChange[DeviceClassObject]]) -> None:
-        """Counts again what selects by a class that changed."""
+        """Takes in changed classes, and counts again what selects by them."""
         for change in changes:
             name = change.object.metadata.name
             self._classes.pop(name, None)
@@ -127,7 +127,7 @@ class ClaimDevices:
         self._selections_stale = True
 
     def update(self) -> set[str]:
-        """Counts again what changed; the nodes whose counts differ from before."""
+        """Counts again what changed, and returns the nodes whose counts differ from before."""
         added = self._update_selections() if self._selections_stale else {}
         before = {str(selection) for selection in self._selections if selection not in added}
         again = set(self._nodes) if self._selections_stale else set[str]()

@@ -187,8 +187,7 @@ class ClusterFollower:
 
     @property
     def loaded(self) -> bool:
-        """Tells whether everything was listed once. A part that is missing would make room and rights that are not
-        there."""
+        """Tells whether everything was listed once: without a missing part, room and rights would seem to be there."""
         return all(reflector.loaded.is_set() for reflector in self.reflectors.values())
 
     @property
@@ -210,7 +209,7 @@ class ClusterFollower:
 
 
 class BadClusterFile(ValueError):
-    """The text is not a list of Kubernetes objects. Says which item, what it is and what is allowed."""
+    """The text is not a list of Kubernetes objects; it says which item, what it is and what is allowed."""
 
 
 _LIST_TEXT = "a List of Kubernetes objects as `kubectl get -o json` prints it"
@@ -225,7 +224,7 @@ class _List(Struct):
 
 
 def read_cluster(text: bytes) -> Cluster:
-    """The cluster of a List of objects, in JSON. Objects of kinds that the model has no place for are left out.
+    """Reads a cluster from a List of objects in JSON. Objects of kinds that the model has no place for are left out.
 
     BadClusterFile when the text is not such a list, or one of its objects cannot be read.
     """

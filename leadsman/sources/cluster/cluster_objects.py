@@ -1,4 +1,4 @@
-"""The objects besides pods that the cluster model is made of: nodes, budgets, quotas, namespaces and storage."""
+"""Decodes the objects besides pods of which the cluster model is made: nodes, budgets, quotas, storage and others."""
 
 from collections.abc import Iterator, Mapping
 
@@ -38,7 +38,7 @@ _NO_SPEC, _NO_STATUS, _NO_NODE = _NodeSpec(), _NodeStatus(), ClusterNode("")
 
 
 class NodeObject(Struct, gc=False):
-    """A node keeps its identity and its `model` once it is decoded; the model has no attach limits yet."""
+    """A node that keeps only its identity and its `model` once it is decoded; the model has no attach limits yet."""
 
     metadata: ObjectMeta
     spec: _NodeSpec = _NO_SPEC
@@ -75,14 +75,14 @@ class _CSINodeSpec(Part, frozen=True):
 
 
 class CSINodeObject(Part, frozen=True):
-    """A CSINode, which has the name of its node."""
+    """A CSINode, which has its node's name and says how many volumes each driver can attach there."""
 
     metadata: ObjectMeta
     spec: _CSINodeSpec = _CSINodeSpec()
 
     @property
     def attach_limits(self) -> Mapping[str, int]:
-        """Driver → volumes that it can attach; a driver without a limit is absent."""
+        """Maps each driver to how many volumes it can attach; a driver without a limit is absent."""
         limits = {each.name: each.allocatable.count for each in self.spec.drivers}
         return {name: count for name, count in limits.items() if count is not None} or _NO_LIMITS
 
@@ -103,7 +103,7 @@ class _BudgetStatus(Part, frozen=True):
 
 
 class BudgetObject(Part, frozen=True):
-    """A PodDisruptionBudget of policy/v1."""
+    """A PodDisruptionBudget of policy/v1, as the API server sends it."""
 
     metadata: ObjectMeta
     spec: _BudgetSpec = _BudgetSpec()
@@ -167,7 +167,7 @@ class QuotaObject(Part, frozen=True):
 
 
 class NamespaceObject(Part, frozen=True):
-    """A Namespace, of which the labels count."""
+    """A Namespace, of which only the labels count."""
 
     metadata: ObjectMeta
 

@@ -96,7 +96,7 @@ class DeviceFollower:
 
     @property
     def current(self) -> DeviceInputs:
-        """The devices now, without reservations; the same object while nothing changes."""
+        """Returns the devices now, without reservations; the same object while nothing changes."""
         if self._claims_changed:
             self._update_claims()
         if self._changed:
@@ -104,7 +104,7 @@ class DeviceFollower:
         return self._inputs
 
     def problem(self) -> str:
-        """Says why the view cannot be relied on for what pods were given; "" when it can."""
+        """Says why the view cannot be relied on for what pods were given; "" when it can be."""
         for reflector in (self.nodes, self.pods):
             plural = reflector.list_options.resource.plural
             if not reflector.loaded.is_set():

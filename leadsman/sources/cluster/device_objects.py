@@ -1,4 +1,4 @@
-"""The objects of Dynamic Resource Allocation: what drivers publish, what claims ask, and what they were given.
+"""Decodes the objects of Dynamic Resource Allocation: what drivers publish, what claims ask, and what they were given.
 
 resource.k8s.io/v1: k8s.io/api/resource/v1/types.go.
 """
@@ -16,7 +16,7 @@ _REPELLING = ("NoSchedule", "NoExecute")
 
 
 class DeviceId(NamedTuple):
-    """A device of the cluster."""
+    """Identifies a device of the cluster."""
 
     driver: str
     pool: str
@@ -60,7 +60,7 @@ class _CounterSetFields(Part, frozen=True):
 
 
 class DeviceAttribute(Part, frozen=True):
-    """One of them is set, or a list, which is not read."""
+    """Holds one attribute of a device, in the field of its type; a list is not read."""
 
     boolean: bool | None = field(name="bool", default=None)
     integer: int | None = field(name="int", default=None)
@@ -69,7 +69,7 @@ class DeviceAttribute(Part, frozen=True):
 
 
 class DeviceFields(Part, frozen=True):
-    """A device of a ResourceSlice.
+    """A device as a ResourceSlice has it.
 
     allow_multiple_allocations: several claims share it (KEP-5075), so none of them takes it.
     """
@@ -96,7 +96,7 @@ class _SliceSpec(Part, frozen=True):
 
 
 class ResourceSliceObject(Part, frozen=True):
-    """Devices that a driver publishes, mostly of one node."""
+    """Devices that a driver publishes, mostly those of one node."""
 
     metadata: ObjectMeta
     spec: _SliceSpec
@@ -113,7 +113,7 @@ class ResourceSliceObject(Part, frozen=True):
             )
 
     def counters(self) -> Mapping[Counted, int]:
-        """Returns what the devices of its pool share."""
+        """Returns the counters that the devices of its pool share."""
         return _amounts((each.name, each.counters) for each in self.spec.shared_counters)
 
 
@@ -166,7 +166,7 @@ class DeviceClassObject(Part, frozen=True):
 
 
 class Selection(NamedTuple):
-    """The devices of a DeviceClass that satisfy a request's own expressions, too."""
+    """Selects those devices of a DeviceClass that also satisfy a request's own expressions."""
 
     device_class: str
     expressions: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class _WayFields(Part, frozen=True):
 
 
 def expressions(selectors: Iterable[_SelectorFields]) -> tuple[str, ...]:
-    """The CEL expressions of the selectors; a selector of another kind is "", which cannot be evaluated."""
+    """Returns the selectors' CEL expressions; a selector of another kind is "", which cannot be evaluated."""
     return tuple(each.cel.expression if each.cel else "" for each in selectors)
 
 
@@ -202,7 +202,7 @@ class _RequestFields(Part, frozen=True):
     first_available: tuple[_WayFields, ...] = ()
 
     def ways(self) -> tuple[_WayFields, ...]:
-        """() for access for administration, which takes no device."""
+        """Returns the ways to serve the request; none for administrative access, which takes no device."""
         exactly = () if self.exactly is None or self.exactly.admin_access else (self.exactly,)
         return self.first_available or exactly
 
@@ -217,7 +217,7 @@ class ClaimSpec(Part, frozen=True):
     devices: _RequestedDevices = _RequestedDevices()
 
     def requests(self) -> ClaimRequests:
-        """The requests as a decision takes them."""
+        """Returns the requests as a decision takes them."""
         made = []
         for request in self.devices.requests:
             ways = tuple(way.way(way.name or request.name) for way in request.ways())
@@ -226,7 +226,7 @@ class ClaimSpec(Part, frozen=True):
         return ClaimRequests(tuple(made))
 
     def selections(self) -> Iterator[Selection]:
-        """Returns those of all ways of all requests."""
+        """Returns the selections of all ways of all requests."""
         for request in self.devices.requests:
             for way in request.ways():
                 yield way.selection()
@@ -237,21 +237,21 @@ class _TemplateSpec(Part, frozen=True):
 
 
 class ResourceClaimTemplateObject(Part, frozen=True):
-    """A ResourceClaimTemplate says what the claims that are made from it ask."""
+    """A ResourceClaimTemplate, which says what the claims that are made from it ask."""
 
     metadata: ObjectMeta
     spec: _TemplateSpec = _TemplateSpec()
 
 
 class ResourceClaimObject(Part, frozen=True):
-    """A ResourceClaim says what it asks and what it was given."""
+    """A ResourceClaim, which says what it asks and what it was given."""
 
     metadata: ObjectMeta
     spec: ClaimSpec = ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
     def allocated(self) -> Iterator[DeviceId]:
-        """The devices that it was given; none before its pod is placed. Access for administration takes no device."""
+        """Yields the devices that the claim was given: none before its pod is placed, nor for administrative access."""
         if self.status.allocation is not None:
             for each in self.status.allocation.devices.results:
                 if not each.admin_access:

@@ -57,7 +57,7 @@ _BRACKETS = re.compile(rf"{_TEXT}|[()\[\]{{}},]")
 
 @cache
 def library() -> ModuleType | None:
-    """The library's compiled module, loaded when the first selector is met; None: it is not installed.
+    """Returns the library's module, loaded when the first selector is met; None: it is not installed.
 
     `import cel` would import its command line too, with prompt_toolkit and rich: 15 MB and 0.5 s in place of 2 MB.
     """
@@ -72,11 +72,11 @@ def library() -> ModuleType | None:
 
 
 class BadSelector(ValueError):
-    """The expression cannot be evaluated here. Says why."""
+    """The expression cannot be evaluated here; the text says why."""
 
 
 class Selector:
-    """Evaluates one expression. BadSelector."""
+    """Evaluates one expression. Raises BadSelector."""
 
     def __init__(self, text: str) -> None:
         if len(text) > MAX_CHARACTERS:
@@ -231,8 +231,8 @@ _SEMVER = re.compile(
 
 
 def version_key(text: str) -> VersionKey | None:
-    """Sorts as versions do (semver.org 2.0.0): a number below a word, a pre-release below its release; None: it is no
-    version."""
+    """Returns a key that sorts as versions do (semver.org 2.0.0): a number below a word, a pre-release below its
+    release; None: it is no version."""
     match = _SEMVER.fullmatch(text) if len(text) <= 64 else None
     if match is None:
         return None

@@ -34,7 +34,7 @@ _POD_SLOTS = 110
 
 
 class BadEdgeFile(ValueError):
-    """A file cannot be used. Names the file, the place in it, the value and what is allowed."""
+    """A file cannot be used; the text names the file, the place in it, the value and what is allowed."""
 
 
 class _Node(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ class _Deployment(Struct, frozen=True):
 
 
 def read_delays(matrix: Path, metadata: Path) -> DelayMatrix:
-    """The delays of both files. BadEdgeFile names the file, row and column."""
+    """Reads the delays from both files. BadEdgeFile names the file, row and column."""
     texts = [_text(file) for file in (matrix, metadata)]
     try:
         return parse_matrix(*texts)
@@ -77,7 +77,7 @@ def read_delays(matrix: Path, metadata: Path) -> DelayMatrix:
 
 
 def read_edge_cluster(nodes: Path, pods: Path) -> Cluster:
-    """The nodes, and the pods that wait for one. BadEdgeFile."""
+    """Reads the nodes, and the pods that wait for one. BadEdgeFile."""
     made: dict[str, ClusterNode] = {}
     for file in _files(nodes, ("json",)):
         for node in _nodes(file):

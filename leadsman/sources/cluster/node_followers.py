@@ -44,7 +44,7 @@ class NodeFollower:
 
     @property
     def roles(self) -> Mapping[str, str]:
-        """Maps each node to its label kubernetes.io/role, "" without one; empty until they were listed."""
+        """Maps each node to its label kubernetes.io/role, "" without one; empty until the nodes were listed."""
         if self._roles is None:
             nodes = self.reflector.current.items()
             self._roles = {name: node.metadata.labels.get(ROLE_LABEL, "") for (_, name), node in nodes}
@@ -52,8 +52,8 @@ class NodeFollower:
 
     @property
     def labels(self) -> Mapping[str, Mapping[str, str]] | None:
-        """The labels, for plugins; None until they were listed. A node with more than 16 KiB of labels has none here,
-        so that what is missing is unknown."""
+        """Returns the labels for plugins; None until they were listed. A node with more than 16 KiB of labels is left
+        out, so that what is missing is unknown."""
         if self._labels is None and self.reflector.loaded.is_set():
             nodes = self.reflector.current.items()
             self._labels = {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
@@ -68,14 +68,14 @@ class NodeFollower:
 
 
 class NodeAddressFollower:
-    """Follows the nodes' addresses, for a delay source that knows addresses only. Its `reflector` runs as one task."""
+    """Follows the nodes' addresses for a delay source that knows only those. Its `reflector` runs as one task."""
 
     def __init__(self, client: ApiClient) -> None:
         self.reflector = Reflector(client, ListOptions(NODES), Node, cached=True)
 
     @property
     def current(self) -> Mapping[str, str]:
-        """Maps each address to its node. Asked for once a poll, so it is put together then."""
+        """Maps each address to its node; made when asked, as that is once a poll."""
         return {
             each.address: node.metadata.name
             for node in self.reflector.current.values()

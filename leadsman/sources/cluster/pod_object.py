@@ -1,4 +1,4 @@
-"""A pod of the API server as the cluster model has it. What the model does not use is dropped while it is decoded."""
+"""Decodes a pod of the API server into the cluster model, and drops on the way what the model does not use."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from sys import intern
@@ -66,8 +66,7 @@ class ContainerStatusFields(Part, frozen=True):
     allocated_resources: ResourceList | None = None
 
     def allocated(self) -> Resources | None:
-        """The larger of what the kubelet has set aside and what it has set up for the container; None: it says
-        neither."""
+        """Returns the larger of what the kubelet has set aside and set up for the container; None: it says neither."""
         if self.resources is None and self.allocated_resources is None:
             return None
         actuated = Resources.of(self.resources.requests if self.resources else {})
@@ -140,7 +139,7 @@ class TopologySpreadFields(Part, frozen=True):
 
 
 class ResourceClaimFields(Part, frozen=True):
-    """A claim in the pod's spec, and the status of one that was made from a template."""
+    """Names a claim in the pod's spec, or in its status one that was made from a template."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -148,7 +147,7 @@ class ResourceClaimFields(Part, frozen=True):
 
 
 class TemplateFields(Part, frozen=True):
-    """Pods of one template have these in common: they decide their constraints and requests."""
+    """Holds what pods of one template have in common, which decides their constraints and requests."""
 
     containers: tuple[ContainerFields, ...] = ()
     init_containers: tuple[ContainerFields, ...] = ()
@@ -160,7 +159,7 @@ class TemplateFields(Part, frozen=True):
     topology_spread_constraints: tuple[TopologySpreadFields, ...] = ()
 
     def constraints(self, namespace: str, labels: Mapping[str, str]) -> PodConstraints:
-        """Returns what they require of their node. labels: of the pod, for match_label_keys."""
+        """Returns what the pods require of their node. labels: of the pod, for match_label_keys."""
         required = self.affinity.node_affinity.required
         return PodConstraints(
             node_selector=tuple(sorted(self.node_selector.items())),
@@ -184,7 +183,7 @@ class TemplateFields(Part, frozen=True):
                     yield HostPort(port.host_port, port.protocol or "TCP", port.host_ip or ANY_ADDRESS)
 
     def requests(self, allocated: Mapping[str, Resources], *, resize_is_infeasible: bool = False) -> Resources:
-        """Returns what kube-scheduler counts. allocated: container → what the kubelet reports of it."""
+        """Returns the requests that kube-scheduler counts. allocated: container → what the kubelet reports of it."""
         pod_level = Resources.of({name: amount for name, amount in self.resources.requests.items() if _pod_level(name)})
         return pod_requests(
             [_request(each, allocated, resize_is_infeasible) for each in self.containers],
@@ -230,7 +229,7 @@ def _shared_requests(requests: Resources) -> Resources:
 
 
 def shared_parts(pod: ClusterPod) -> ClusterPod:
-    """The pod of a snapshot with the same objects as its equals."""
+    """Returns a snapshot's pod made of the same objects as its equals."""
     return replace(
         pod,
         labels=_shared_labels(BoundedLabels(pod.labels)),
@@ -261,7 +260,7 @@ class _SpecFields(TemplateFields, frozen=True):
     resource_claims: tuple[ResourceClaimFields, ...] = ()
 
     def claims(self, pod: str) -> Iterator[str]:
-        """Claims of this pod; that of an ephemeral volume is named after both."""
+        """Yields the pod's volume claims; that of an ephemeral volume is named after both."""
         for volume in self.volumes:
             if volume.persistent_volume_claim is not None:
                 yield volume.persistent_volume_claim.claim_name
@@ -279,12 +278,12 @@ class _StatusFields(Part, frozen=True):
 
     @property
     def resize_is_infeasible(self) -> bool:
-        """Tells whether the kubelet has said that a resize never fits its node: the pod keeps what it has
+        """Tells whether the kubelet said that a resize never fits the node: the pod then keeps what it has
         (KEP-1287)."""
         return any(each.type == "PodResizePending" and each.reason == "Infeasible" for each in self.conditions)
 
     def allocated(self) -> dict[str, Resources]:
-        """Container → what the kubelet reports of it."""
+        """Maps each container to what the kubelet reports of it."""
         statuses = (*self.container_statuses, *self.init_container_statuses)
         amounts = ((each.name, each.allocated()) for each in statuses)
         return {name: amount for name, amount in amounts if amount is not None}
@@ -294,7 +293,7 @@ _NO_SPEC, _NO_STATUS, _NO_POD = _SpecFields(), _StatusFields(), ClusterPod("", "
 
 
 class PodObject(Struct, gc=False):
-    """A pod keeps its identity and its `model` once it is decoded; the rest is dropped, because 50,000 are kept."""
+    """A pod that keeps only its identity and its `model` once it is decoded, because 50,000 of them are kept."""
 
     metadata: ObjectMeta
     spec: _SpecFields = _NO_SPEC
@@ -307,7 +306,7 @@ class PodObject(Struct, gc=False):
 
     @property
     def finished(self) -> bool:
-        """Tells whether it has ended and holds nothing any more."""
+        """Tells whether the pod has ended and holds nothing any more."""
         return self.model.phase in ("Succeeded", "Failed")
 
 

@@ -1,4 +1,4 @@
-"""Follows what the controller publishes of self-healing, and the placeholders: for the extender, two narrow watches.
+"""Follows what the controller publishes on self-healing, and the placeholders, for the extender: two narrow watches.
 
 Without the ConfigMap nothing is refused. While the API server is away the last state stands: refusals stay, holds end
 in their time, and explanations say how old the state is. A state that cannot be read leaves the one before in use.
@@ -61,7 +61,7 @@ class SelfHealingFollower:
 
     @property
     def current(self) -> SelfHealing:
-        """The newest view."""
+        """Returns the newest view."""
         read_at = self.state.last_response_at if self.state.loaded.is_set() else None
         if self._view.read_at != read_at:
             self._view = replace(self._view, read_at=read_at)
@@ -134,7 +134,7 @@ def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str,
 
 
 class BackupFollower:
-    """Keeps what is published. Its `reflector` runs as one task; `of_pod` may be asked from any thread.
+    """Follows the published backups. Its `reflector` runs as one task; `of_pod` may be asked from any thread.
 
     namespace: of the ConfigMap.
     """
@@ -150,7 +150,7 @@ class BackupFollower:
         )
 
     def of_pod(self, uid: str) -> PodBackup | None:
-        """The backup of the pod, or why it has none; None: nothing is published of it."""
+        """Returns the pod's backup, or why it has none; None: nothing is published about it."""
         published = next(iter(self.reflector.current.values()), None)
         read, known = self._read
         if published is not read:

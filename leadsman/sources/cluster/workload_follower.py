@@ -48,7 +48,7 @@ PodsByWorkload = Mapping[tuple[str, str], Mapping[str, PlacedPods]]
 
 
 class WorkloadTable:
-    """Workloads by member. A change costs as much as its own workload holds.
+    """Keeps the members of each workload. A change costs as much as its own workload holds.
 
     table: as of the last `publish`, which copies only its first level.
     """
@@ -153,7 +153,7 @@ class WorkloadFollower:
 
     @property
     def current(self) -> WorkloadIndex:
-        """The newest index. It is loaded once the pods are listed, and their owners too, unless those cannot be."""
+        """Returns the newest index. It is loaded once pods are listed, and their owners if those can be."""
         if not self._ready:
             return self._index
         table, read_at = self._table.table, self.pods.last_response_at

@@ -19,7 +19,7 @@ from leadsman.state.snapshot import Snapshot
 
 
 def source_metrics(sources: Sequence[GoldpingerPoller | MatrixFiles], now: float) -> Iterator[Metric]:
-    """Metrics of each source. now: monotonic seconds."""
+    """Makes the metrics of each source. now: monotonic seconds."""
     if not sources:
         return
     up = GaugeMetricFamily(
@@ -43,7 +43,7 @@ def source_metrics(sources: Sequence[GoldpingerPoller | MatrixFiles], now: float
 
 
 def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
-    """Metrics of the estimator and of the estimates in use. now: monotonic seconds."""
+    """Makes the metrics of the estimator and of the estimates in use. now: monotonic seconds."""
     yield CounterMetricFamily("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
     yield CounterMetricFamily(
         "leadsman_estimates_failures",
@@ -87,7 +87,7 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
 
 
 def reported_names(snapshot: Snapshot) -> dict[str, str]:
-    """Address → node, by the agents' identities: an agent in its node's network reports the node's own address."""
+    """Maps each address to its node by the agents' identities; in its node's network an agent reports the node's."""
     identities = ((state.identity, node) for node, state in snapshot.nodes.items())
     return {identity.address: node for identity, node in identities if identity}
 
@@ -152,22 +152,22 @@ class DelaySources:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Source → why its newest data are not in use."""
+        """Maps each source whose newest data are not in use to why."""
         problems = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
         return {name: problem.text for name, problem in problems.items() if problem.text}
 
     @property
     def implausible(self) -> Mapping[str, Sequence[str]]:
-        """Reporter → the nodes that it reports an implausible delay to, by the newest estimates."""
+        """Maps each reporter to the nodes that it reports an implausible delay to, by the newest estimates."""
         return self.estimator.current.implausible if self.estimator.current else {}
 
     @property
     def contradicted(self) -> Mapping[str, str]:
-        """Node → what it reports that others contradict, by the newest estimates."""
+        """Maps each node to what it reports that others contradict, by the newest estimates."""
         return self.estimator.current.contradicted if self.estimator.current else {}
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
-        """Name and loop of each task; all run until cancelled."""
+        """Yields the name and loop of each task; all run until cancelled."""
         for source in self.sources:
             yield f"read delays from {source.source}", source.run()
         yield "fit estimates", self.estimator.run()

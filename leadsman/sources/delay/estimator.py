@@ -42,7 +42,7 @@ MAX_NODES = 5_000
 
 
 class DelayGroups(Struct, frozen=True, eq=False):
-    """Groups of nodes, one set of groups for each layer.
+    """Groups of nodes that are near each other, one set of groups for each layer.
 
     nodes: in order; layers have them by number.
     made_at: monotonic seconds.
@@ -53,7 +53,7 @@ class DelayGroups(Struct, frozen=True, eq=False):
     made_at: float
 
     def named(self) -> Mapping[str, Sequence[Sequence[str]]]:
-        """Layer, as "5 ms" → its groups of two nodes or more, the largest first."""
+        """Maps each layer, as "5 ms", to its groups of two nodes or more, the largest first."""
         return {
             layer_title(layer.limit_ms): _largest([self._names(group) for group in layer.groups])
             for layer in self.layers
@@ -74,7 +74,7 @@ class DelayGroups(Struct, frozen=True, eq=False):
 
 
 def layer_title(limit_ms: float) -> str:
-    """The name of a layer on pages, as "5 ms"."""
+    """Names a layer as pages do: "5 ms"."""
     return f"{limit_ms:g} ms"
 
 
@@ -90,7 +90,7 @@ def group_nodes(
     made_at: float,
     before: DelayGroups | None = None,
 ) -> DelayGroups:
-    """Groups nodes, one layer for each limit.
+    """Groups nodes by delay, in one layer for each limit.
 
     estimates: by the numbers of `measured`.
     before: its groups stay where they still hold.
@@ -166,7 +166,7 @@ MAX_INTERVAL_SECONDS = 120.0
 
 
 class FitRound(NamedTuple):
-    """A round knows what it worked on and what came out.
+    """Remembers what a round of fitting worked on and what came out.
 
     estimates: None when they are switched off or nothing was ever measured.
     """

@@ -1,4 +1,4 @@
-"""Estimates of a fit under the nodes' names, without implausible reports, and where the next fit starts."""
+"""Puts a fit's estimates under nodes' names, without implausible reports, and keeps where the next fit starts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -47,12 +47,12 @@ class Measurements(NamedTuple):
 
     @property
     def reports(self) -> Reports:
-        """The measurements with logarithms, in the same order."""
+        """Returns the measurements as logarithms, in the same order."""
         log_ms = np.log(np.clip(self.rtt_ms, MIN_RTT_MS, MAX_RTT_MS)).astype(np.float32)
         return Reports(len(self.nodes), self.source, self.target, log_ms, self.unanswered)
 
     def without(self, left_out: NDArray[np.bool_]) -> "Measurements":
-        """The measurements that the mask does not select, of the same nodes."""
+        """Returns the measurements that the mask does not select, of the same nodes."""
         source, target, rtt_ms = self.source[~left_out], self.target[~left_out], self.rtt_ms[~left_out]
         pairs = _pairs(len(self.nodes), source, target, rtt_ms)
         return self._replace(source=source, target=target, rtt_ms=rtt_ms, pairs=pairs)
@@ -170,7 +170,8 @@ class RememberedSet(NamedTuple):
 
 
 class FittedEstimates:
-    """Estimates as an EstimateView of leadsman.decision.inputs: none is below what is plausible for its pair.
+    """Gives a fit's estimates as an EstimateView of leadsman.decision.inputs; none is below what is plausible for its
+    pair.
 
     measured: all that was read; trusted: what the estimates were fitted to.
     implausible: reporter → the nodes that it reported a delay to which was left out.
@@ -201,11 +202,11 @@ class FittedEstimates:
 
     @cached_property
     def node_indices(self) -> Mapping[str, int]:
-        """Node → its number in the fit."""
+        """Maps each node to its number in the fit."""
         return {node: number for number, node in enumerate(self.measured.nodes)}
 
     def row(self, reference: str) -> EstimatedRow:
-        """The estimates from one node to all others; EstimatedRow() for a node that is not in the fit."""
+        """Returns the estimates from one node to all others; EstimatedRow() for a node that is not in the fit."""
         at = self.node_indices.get(reference)
         if at is None:
             return EstimatedRow()
@@ -226,8 +227,8 @@ def fit_estimates(
     measured: Measurements, made_at: float, before: FittedEstimates | None = None, budget: FitBudget | None = None
 ) -> FittedEstimates:
     """Fits estimates to the measurements that are plausible by it. What was implausible the last time is left out from
-    the start. A reporter most of whose reports turn out to be implausible may have moved others, so all is fitted again
-    without them; single ones move nobody.
+    the start. A reporter most of whose reports turn out implausible may have moved others, so everything is fitted
+    again without such reporters; single reports move nobody.
 
     before: the fit to start from.
     budget: None: as many steps as improve it, seconds at any size.
@@ -314,7 +315,7 @@ def _is_same_site(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 
 class EstimatesOnDemand:
-    """An EstimateView of leadsman.decision.inputs, fitted when the first row is asked for.
+    """Fits estimates when the first row is asked for, as an EstimateView of leadsman.decision.inputs.
 
     inputs: whose agents' and Goldpinger's delays it is fitted to, as the extender's first fit is.
     """
@@ -323,7 +324,7 @@ class EstimatesOnDemand:
         self._inputs, self.made_at = inputs, inputs.now
 
     def row(self, reference: str) -> EstimatedRow:
-        """The estimates from one node to all others; EstimatedRow() where nothing is known of it."""
+        """Returns the estimates from one node to all others; EstimatedRow() where nothing is known of it."""
         return self._fitted.row(reference) if self._fitted else EstimatedRow()
 
     @cached_property

@@ -43,11 +43,11 @@ _UNSET_TIME_PREFIX = "0001-"
 
 
 class BadCheckAll(ValueError):
-    """The body is not a response to /check_all. Says what is wrong with it."""
+    """The body is not a response to /check_all; the text says what is wrong with it."""
 
 
 class GoldpingerReport(NamedTuple):
-    """A node reports what it measured to others.
+    """What one node measured to others.
 
     rtt_ms: node → upper end of the round trip.
     no_reply: nodes that did not answer.
@@ -180,7 +180,7 @@ class GoldpingerView(Struct, frozen=True, eq=False):
     source: str = SOURCE
 
     def row(self, reference: str) -> SourceRow:
-        """The delays between `reference` and all other nodes."""
+        """Returns the delays between `reference` and all other nodes."""
         own = self.reports.get(reference)
         backward = {
             node: rtt for node, report in self.reports.items() if (rtt := report.rtt_ms.get(reference)) is not None
@@ -191,7 +191,7 @@ class GoldpingerView(Struct, frozen=True, eq=False):
         return SourceRow(own.rtt_ms, backward, no_reply | own.no_reply)
 
     def measurements(self) -> Iterator[tuple[str, str, float]]:
-        """Source, target and round trip in ms, in the middle of what was rounded away."""
+        """Yields source, target and round trip in ms, in the middle of what was rounded away."""
         for source, report in self.reports.items():
             for target, rtt_ms in report.rtt_ms.items():
                 yield source, target, rtt_ms - ROUNDING_MS / 2
@@ -226,7 +226,7 @@ class GoldpingerPoller:
         self._last_pings: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
-        """Polls until cancelled. The first poll is at once; polls do not overlap."""
+        """Polls at once and then until cancelled; polls do not overlap."""
         timeout = aiohttp.ClientTimeout(total=DEADLINE_SECONDS)
         # aiohttp's own context has no CAs here: leadsman.runtime.lean_aiohttp.
         connector = aiohttp.TCPConnector(ssl=ssl.create_default_context())
@@ -236,7 +236,7 @@ class GoldpingerPoller:
                 await asyncio.sleep(self._interval_seconds * random.uniform(0.9, 1.1))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
-        """Asks Goldpinger once. Raises nothing that Goldpinger or the network may cause: `problem` has it."""
+        """Asks Goldpinger once. What Goldpinger or the network does wrong is told by `problem`, never raised."""
         requested_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)

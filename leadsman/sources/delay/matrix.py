@@ -27,11 +27,11 @@ _ALLOWED_VALUES = f"must be milliseconds, 0 to {MAX_RTT_MS:g}"
 
 
 class BadMatrix(ValueError):
-    """The matrix or its metadata cannot be used. Names row, column or field, the value and what is allowed."""
+    """The matrix or its metadata cannot be used; the text names row, column or field, the value and what is allowed."""
 
 
 class DelayMatrix(Struct, frozen=True, eq=False):
-    """A matrix as a DelayView of leadsman.decision.inputs; it does not age.
+    """Gives a matrix as a DelayView of leadsman.decision.inputs; it does not age.
 
     rows: node → row and column of rtt_ms.
     """
@@ -66,7 +66,7 @@ def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
 
 
 def parse_round_trips(matrix: str) -> Floats:
-    """The square of a matrix without names, with zeros from each node to itself. BadMatrix."""
+    """Reads a square matrix without names, with zeros from each node to itself. BadMatrix."""
     rtt_ms = _square(list(_rows(matrix)))
     np.fill_diagonal(rtt_ms, 0)
     return rtt_ms
@@ -140,7 +140,7 @@ MAX_FILE_BYTES = 256 << 20
 
 
 class MatrixFiles(WatchedFiles[DelayMatrix]):
-    """Follows the files. The first reading raises UnusableFile."""
+    """Follows the matrix's files; the first reading raises UnusableFile."""
 
     source = SOURCE
 

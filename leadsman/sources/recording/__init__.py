@@ -1,4 +1,4 @@
-"""A recording: decided requests with everything that they were decided on, in a ring of files.
+"""Keeps a recording: decided requests with everything that they were decided on, in a ring of files.
 
     DecidedRequest → RequestEncoder → blocks → SegmentRing → files → Recording → RequestDecoder → DecidedRequest
 

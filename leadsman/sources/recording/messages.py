@@ -1,4 +1,4 @@
-"""A recording consists of three kinds of messages, which the encoder makes of decided requests.
+"""Encodes decided requests as the three kinds of messages that a recording consists of.
 
     Head      begins each block: format, clock, and the names of nodes that the block before brought
     Change    keys of one table of the inputs (`tables`) that changed since they were last written
@@ -86,7 +86,7 @@ class DecidedRequest(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True, array_like=True, tag=0):
-    """A block begins with its head.
+    """Opens a block with its format, its time and the names that the block before brought.
 
     at_seconds, at_unix_seconds: the same moment on the monotonic clock of `now` and on the wall clock.
 
@@ -101,7 +101,7 @@ class Head(Struct, frozen=True, array_like=True, tag=0):
 
 
 class Change(Struct, frozen=True, array_like=True, tag=1):
-    """A table loses what is gone, and then gets what changed, of which each table has types of its own."""
+    """Changes a table: it loses what is gone, then gets what changed. Each table has its own types for that."""
 
     table: str
     changed: dict[Key, Raw]
@@ -109,7 +109,7 @@ class Change(Struct, frozen=True, array_like=True, tag=1):
 
 
 class Request(Struct, frozen=True, array_like=True, tag=2):
-    """A decided request.
+    """A decided request, as it is written.
 
     new_names: names without a number so far; the first of them gets first_name.
     candidates: the nodes asked about. victims: of preempt, node → UIDs.
@@ -169,7 +169,7 @@ class RequestEncoder:
         self._rows: defaultdict[str, set[str]] = defaultdict(set)
 
     def block(self, messages: Sequence[bytes], now: float, unix_now: float) -> bytes:
-        """The messages as a block: a MessagePack array of 32-bit length, which begins with a Head."""
+        """Makes a block of the messages: a MessagePack array of 32-bit length, which begins with a Head."""
         restated = self._names[self._first_restated : self._first_new]
         head = _ENCODER.encode(Head(FORMAT, now, unix_now, self._first_restated, restated))
         self._first_restated, self._first_new = self._first_new, len(self._names)
@@ -181,7 +181,7 @@ class RequestEncoder:
         return len(self._numbers) > MAX_NAMES
 
     def encode(self, request: DecidedRequest) -> Iterator[bytes]:
-        """The messages of the request: changes of its inputs, then itself."""
+        """Yields the request's messages: the changes of its inputs, then the request itself."""
         inputs = request.inputs
         for field in FIELDS:
             value = getattr(inputs, field)

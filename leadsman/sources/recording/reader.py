@@ -1,4 +1,4 @@
-"""Reads a recording: the decided requests of all segments in a folder, in their order, also while it is being written.
+"""Reads a recording: the decided requests of all segments in a folder, in order, even while it is being written.
 
 What is damaged costs its block: the reader goes on with the next one that is whole. Behind it some inputs may be older
 than those that were decided on, up to the next segment, and the requests there say so.
@@ -42,7 +42,7 @@ _SEARCHED_BYTES = 1 << 20
 
 
 class BadRecording(ValueError):
-    """The recording cannot be read: what is wrong with it, and what would do."""
+    """The recording cannot be read; the text says what is wrong with it, and what would do."""
 
 
 class NotRecorded(LookupError):
@@ -50,7 +50,7 @@ class NotRecorded(LookupError):
 
 
 class RecordedRequest(NamedTuple):
-    """A request, and when it was decided.
+    """A request from the recording, and when it was decided.
 
     is_whole: no block before it in its segment is damaged, so its inputs are those that it was decided on.
     """
@@ -61,7 +61,7 @@ class RecordedRequest(NamedTuple):
 
 
 class RecordedDelays:
-    """A DelayView, or an EstimateView, of which only the rows are there that recorded decisions turned on."""
+    """A DelayView or EstimateView that has only the rows that recorded decisions turned on."""
 
     def __init__(self, view: RecordedView) -> None:
         self.source, names, self.read_at, self.fresh_until = view
@@ -70,7 +70,7 @@ class RecordedDelays:
         self.rows: dict[str, Any] = {}
 
     def row(self, reference: str) -> Any:
-        """The row of that node. NotRecorded."""
+        """Returns the node's row. Raises NotRecorded."""
         if reference not in self.rows:
             what = f"delays of {self.source}" if self.source else "estimated delays"
             raise NotRecorded(f"the {what} to {reference} are not in the recording")
@@ -78,14 +78,14 @@ class RecordedDelays:
 
 
 class Recording:
-    """The recording in a folder. torn: what could not be read, as sentences; filled while `requests` goes on."""
+    """Reads the recording in a folder. torn: what could not be read, as sentences; filled while `requests` goes on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.torn: list[str] = []
 
     def requests(self, wait: Callable[[], bool] | None = None) -> Iterator[RecordedRequest]:
-        """Returns all requests, and with `wait` those that are written meanwhile.
+        """Yields all requests, and with `wait` those that are written meanwhile.
 
         wait: waits where the recording ends; whether to look for more of it then.
         BadRecording: there is none to read, or it is of a format that cannot be read.
@@ -195,7 +195,7 @@ class RequestDecoder:
         self._inputs: dict[str, Any] = {"snapshot": Snapshot(), "policy": Policy(), "views": Views()}
 
     def decode(self, block: bytes) -> Iterator[RecordedRequest]:
-        """The requests in a block. BadRecording: of another format; UNREADABLE."""
+        """Yields the requests in a block. BadRecording: of another format; UNREADABLE."""
         head, *messages = _BLOCK.decode(block)
         if not isinstance(head, Head):
             raise BadRecording("a block does not say of which format it is")

@@ -34,16 +34,16 @@ class RingTooSmall(OSError):
 
 
 class RingFolderError(ValueError):
-    """The folder cannot be recorded to: what is wrong, and what would do."""
+    """The folder cannot be recorded to; the text says what is wrong, and what would do."""
 
 
 def segment_paths(folder: Path) -> Sequence[Path]:
-    """The oldest first."""
+    """Returns the segments' files, the oldest first."""
     return sorted(folder.glob("segment-*.rec"))
 
 
 class SegmentRing:
-    """Writes the ring in `folder`, as one process at a time does. An earlier one's segments stay, as the oldest.
+    """Writes the ring in `folder`, which one process at a time does. Segments of an earlier one stay, as the oldest.
 
     total_bytes: of all segments.
     is_full: whether the next request should begin a segment with its full state; also before the first one.
@@ -74,11 +74,11 @@ class SegmentRing:
         self._sizes[self._path] = self._state_bytes = 0
 
     def end_state(self) -> None:
-        """Counts what is in the segment by now as its full state."""
+        """Counts what is in the segment so far as its full state."""
         self._state_bytes = self._sizes[self._path]
 
     def write(self, block: bytes) -> None:
-        """Appends the block to the segment. Older segments make room for it."""
+        """Appends the block to the segment; the oldest segments make room for it."""
         packed = zlib.compress(block, _LEVEL)
         if max(len(block), len(packed)) > LARGEST_BLOCK_BYTES:
             raise OSError(f"a block of {len(block):,} bytes is too large for a recording")

@@ -1,4 +1,4 @@
-"""The inputs of decisions as tables, and what changed between two tables. Pure.
+"""Turns the inputs of decisions into tables and back, and finds what changed between two tables. Pure.
 
 A recording holds an input once and after that only what changed of it. So each field of DecisionInputs is taken apart
 into named tables, key → value, of which a changed key can be written alone, and is put together again from them. Inputs
@@ -89,7 +89,7 @@ _FIELD_TYPES: Mapping[str, Mapping[str, Any]] = {
 
 
 def tables_of(field: str, value: Any) -> dict[str, Table]:
-    """The tables of one field of DecisionInputs, by their names."""
+    """Returns the tables of one field of DecisionInputs, by their names."""
     if field == "snapshot":
         rewards = {_REWARDS + pod_type: by_node for pod_type, by_node in value.rewards.items()}
         return {"snapshot.nodes": value.nodes, **rewards}
@@ -109,8 +109,8 @@ def tables_of(field: str, value: Any) -> dict[str, Table]:
 
 
 def field_of(field: str, tables: Mapping[str, Table]) -> Any:
-    """The field that these are the tables of, among others. tables: an empty one for a name that is not there.
-    KeyError, TypeError: keys are missing."""
+    """Makes the field from its tables. tables: others too; an empty one for a name that is not there. KeyError,
+    TypeError: keys are missing."""
     if field == "snapshot":
         rewards = {name.removeprefix(_REWARDS): each for name, each in tables.items() if name.startswith(_REWARDS)}
         return Snapshot(tables["snapshot.nodes"], rewards={name: each for name, each in rewards.items() if each})
@@ -132,14 +132,14 @@ def field_of(field: str, tables: Mapping[str, Table]) -> Any:
 
 
 def plain_row(value: Any) -> Any:
-    """A row in types that are encoded as they are."""
+    """Turns a row into types that are encoded as they are."""
     if isinstance(value, Readings):
         return {node: str(each) for node, each in value.values.items()}, value.read_at
     return value
 
 
 def read_row(table: str, key: Any, raw: Raw | bytes, codec: Any) -> Any:
-    """The row of its bytes. codec: msgspec.msgpack or msgspec.json. KeyError: there is no such table or key."""
+    """Decodes a row from its bytes. codec: msgspec.msgpack or msgspec.json. KeyError: no such table or key."""
     value = _row_decoder(table.partition("/")[0], key if table in _FIELD_TYPES else "", codec).decode(raw)
     if table.startswith(_COLUMNS):
         values, read_at = value
@@ -157,7 +157,7 @@ def _row_decoder(table: str, key: str, codec: Any) -> "msgspec.json.Decoder[Any]
 
 
 def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[Sequence[K], Sequence[K]]:
-    """The keys that are new or have another value, and those that are gone, by identity.
+    """Returns the keys that are new or have another value, and those that are gone; values are compared by identity.
 
     All of both, where taking these away and adding those would not bring the keys into their order: sums over a table
     depend on it in their last digits. Mostly `after` is a copy of `before` with some values replaced: that takes 0.1 ms
@@ -174,6 +174,6 @@ def table_changes(before: Mapping[K, V], after: Mapping[K, V]) -> tuple[Sequence
 
 
 def without(table: Mapping[K, V], gone: Sequence[K]) -> Mapping[K, V]:
-    """The table without these keys."""
+    """Returns the table without these keys."""
     left_out = set(gone)
     return {key: row for key, row in table.items() if key not in left_out} if gone else table

@@ -1,4 +1,4 @@
-"""Polls from Prometheus what dcgm-exporter, or the agents by NVML, say of each device."""
+"""Polls from Prometheus what dcgm-exporter, or our agents through NVML, say of each device."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ UUID_ATTRIBUTES = ("uuid", "parentUUID")
 
 
 def devices_by_uuid(slices: Iterable[ResourceSliceObject]) -> Mapping[str, Sequence[DraDevice]]:
-    """UUID of a piece of hardware → the devices that are it or a part. Of a pool, the newest generation counts."""
+    """Maps each UUID to the devices that are this hardware or a part of it. Of a pool, the newest generation counts."""
     slices = list(slices)
     newest: dict[tuple[str, str], int] = {}
     for each in slices:
@@ -125,8 +125,8 @@ class DeviceMetricPoller:
 
 
 def device_readings(series: Iterable[Series], node_label: str, now: float) -> Mapping[str, DeviceReading]:
-    """UUID → its reading. Of several series of a device, as its MIG instances have and as agent and exporter both give,
-    the largest value counts."""
+    """Maps each UUID to its reading. A device has several series when its MIG instances do, or agent and exporter both
+    give one: the largest value counts."""
     nodes: dict[str, str] = {}
     values: dict[str, dict[str, float]] = {}
     for each in series:

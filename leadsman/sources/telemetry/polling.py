@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 
 class MetricUnavailable(Exception):
-    """The source cannot return the metric now. The last values age; poll again."""
+    """The source cannot return the metric now; the last values age until a later poll succeeds."""
 
 
 class Sample(NamedTuple):
-    """One value of a node.
+    """The value of one node.
 
     nanos: the value in billionths (see leadsman.kube.quantity).
     timestamp: changes with each measurement; "": unknown.
@@ -151,7 +151,7 @@ class MetricPoller:
 
 
 def merge_samples(before: Readings | None, last_samples: Samples, samples: Samples, now: float) -> Readings:
-    """The readings after a response. last_samples: of the response before it.
+    """Updates the readings by a response. last_samples: of the response before it.
 
     Only a new measurement counts as read now. A node that is missing keeps its value, which ages.
     """
@@ -175,11 +175,11 @@ _PORT = re.compile(r":\d+$", re.ASCII)
 
 
 class BadQueries(ValueError):
-    """The file of queries cannot be used. Names the file, the path in it and what is allowed."""
+    """The file of queries cannot be used; the text names the file, the path in it and what is allowed."""
 
 
 class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Says how metrics are queried.
+    """Says how metrics are queried in Prometheus.
 
     node_label: the label of the result that names the node.
     queries: metric → PromQL; any other metric is queried by its name.
@@ -189,7 +189,7 @@ class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename=
     queries: dict[str, str] = {}
 
     def promql(self, metric: str) -> str:
-        """The query of the metric."""
+        """Returns the query of the metric."""
         return self.queries.get(metric) or f'{{__name__="{metric}"}}'
 
 
@@ -203,7 +203,7 @@ def parse_queries(text: str, name: str) -> PrometheusQueries:
 
 
 class Series(Struct):
-    """One series of a result.
+    """One series of a query's result.
 
     metric: label → value, the metric's name as __name__.
     value: time and number, as text.
@@ -223,13 +223,13 @@ class _QueryResponse(Struct):
 
 
 class PrometheusSource:
-    """Asks Prometheus by instant queries. client: of Prometheus's URL."""
+    """Queries Prometheus at one instant. client: of Prometheus's URL."""
 
     def __init__(self, client: ApiClient, queries: PrometheusQueries) -> None:
         self._client, self._queries = client, queries
 
     async def query(self, metric: str) -> Samples:
-        """The metric's samples by node. MetricUnavailable."""
+        """Returns the metric's samples by node. MetricUnavailable."""
         return self._samples(metric, await self.series(metric, self._queries.promql(metric)))
 
     async def series(self, name: str, promql: str) -> list[Series]:
@@ -268,7 +268,7 @@ class PrometheusSource:
 
 
 def node_name(label: str) -> str:
-    """The node of a label's value: a port is cut off."""
+    """Finds the node in a label's value, without the port."""
     return _PORT.sub("", label)
 
 
@@ -320,7 +320,7 @@ class CustomMetricsSource:
         self._client, self._version = client, ""
 
     async def query(self, metric: str) -> Samples:
-        """The metric's samples by node. MetricUnavailable."""
+        """Returns the metric's samples by node. MetricUnavailable."""
         try:
             version = self._version or await self._discover()
             values = await self._client.get(f"{API_PATH}/{version}/nodes/*/{metric}", _MetricValueList)

@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 
 
 class BoundedJson:
-    """A spec or a status, up to MAX_SPEC_BYTES: a policy may have 1.5 MiB, which is ten times as much in objects.
+    """Holds a spec or status of up to MAX_SPEC_BYTES: a policy may have 1.5 MiB, ten times as much in objects.
 
     value: None when it is larger. size_bytes: in JSON.
     """
@@ -66,7 +66,7 @@ class BoundedJson:
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """The spec or status of a JSON value (`leadsman.kube.decoding`)."""
+        """Reduces a JSON value to a spec or status (`leadsman.kube.decoding`)."""
         size_bytes = len(msgspec.json.encode(value))
         return cls(value if size_bytes <= MAX_SPEC_BYTES else None, size_bytes)
 
@@ -133,7 +133,7 @@ def _apply(
 
 
 def to_document(policy: TasPolicyObject) -> Mapping[str, Any]:
-    """The policy in the form that `parse_taspolicy` takes. BadTasPolicy when its spec is too large."""
+    """Makes of the policy what `parse_taspolicy` takes. BadTasPolicy when its spec is too large."""
     check_spec_size(policy.spec.size_bytes)
     meta = policy.metadata
     metadata = {"name": meta.name, "namespace": meta.namespace, "generation": meta.generation}
@@ -209,7 +209,7 @@ class TelemetrySources:
 
     @property
     def current(self) -> TelemetryInputs:
-        """The newest policies and metrics."""
+        """Returns the newest policies and metrics."""
         tables = (self.pollers[name].current if name in self.pollers else _AGENT_METRICS for name in self._names)
         return TelemetryInputs(self.policies.current, tuple(tables))
 
@@ -221,7 +221,7 @@ class TelemetrySources:
         await self._stack.aclose()
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
-        """Name and loop of each task; all run until cancelled."""
+        """Yields the name and loop of each task; all run until cancelled."""
         yield "watch telemetry policies", self.policies.reflector.run()
         for name, poller in self.pollers.items():
             yield f"poll {name}", poller.run()
@@ -236,7 +236,7 @@ class TelemetrySources:
 
 
 def telemetry_metrics(policies: TasPolicies, pollers: Iterable[MetricPoller], now: float) -> Iterator[Metric]:
-    """Metrics of the policies and of each source. now: monotonic seconds, on the pollers' clock."""
+    """Makes the metrics of the policies and of each source. now: monotonic seconds, on the pollers' clock."""
     policy_counts = GaugeMetricFamily(
         "leadsman_telemetry_policies",
         "Telemetry policies in use, and telemetry policies whose newest version was refused.",
