@@ -1,4 +1,4 @@
-"""The way to the API server is its URL, the CAs to trust, and our credentials."""
+"""Finds the way to the API server: its URL, the CAs to trust, and our credentials."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ _ALLOWED_TOKEN = "one line of ASCII without spaces"
 
 
 class ApiAccessError(ValueError):
-    """The access cannot be used. Names the file, the field, its value and what is allowed."""
+    """The access cannot be used; the text names the file, the field, its value and what is allowed."""
 
 
 class NotInCluster(ApiAccessError):
@@ -28,7 +28,7 @@ class NotInCluster(ApiAccessError):
 
 
 class ApiAccess(Struct, frozen=True):
-    """An API server and our credentials for it. ApiAccessError when the URL is none.
+    """An API server and our credentials for it. ApiAccessError when the URL is not valid.
 
     ca: certificates in PEM; "": the system's.
     token_file: read before each call, because kubelet rotates it.
@@ -68,8 +68,8 @@ class ApiAccess(Struct, frozen=True):
         return f"ApiAccess({self.url!r})"
 
     def read_token(self) -> str:
-        """Returns the token, "" when none is set. ValueError, with what is allowed, when the file or the setting holds
-        none."""
+        """Returns the token, "" when none is set. ValueError, with what is allowed, when the file or setting has no
+        valid one."""
         if self.token_file:
             try:
                 token = self.token_file.read_bytes().decode(errors="replace").strip()
@@ -83,7 +83,7 @@ class ApiAccess(Struct, frozen=True):
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:
-    """The access that kubelet gives every pod. NotInCluster outside of a pod."""
+    """Returns the access that the kubelet gives every pod. NotInCluster outside of a pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     if not host or not (account / "token").exists():
         raise NotInCluster(
@@ -102,7 +102,7 @@ def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUN
 
 
 def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> ApiAccess:
-    """The access to the API server at `url`. ApiAccessError when a file cannot be used."""
+    """Returns the access to the API server at `url`. ApiAccessError when a file cannot be used."""
     return ApiAccess(
         url.rstrip("/"),
         ca=read_pem(ca_file, "CA file") if ca_file else "",
@@ -113,7 +113,7 @@ def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | No
 
 
 def read_pem(path: Path, what: str) -> str:
-    """The file's PEM. what: its name in the error. ApiAccessError when it cannot be read or is not PEM."""
+    """Reads the file's PEM. what: its name in the error. ApiAccessError when it cannot be read or is not PEM."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

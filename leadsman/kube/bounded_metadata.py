@@ -1,4 +1,4 @@
-"""Labels and annotations of an object, kept up to a limit of bytes. Pure.
+"""Keeps labels and annotations of an object up to a limit of bytes. Pure.
 
 The API server takes 256 KiB of annotations and any number of labels that fit into etcd's 1.5 MiB for an object: 40,000
 labels are 8 MB here. So an object whose labels or annotations are larger keeps only those that Leadsman reads, and of
@@ -24,7 +24,7 @@ _LONGEST_NAMED_KEY = 63
 
 
 class BoundedPairs(dict[str, str]):
-    """Keys and values of an object, all of them or those that are read. Not altered once made.
+    """Holds keys and values of an object: all of them, or those that are read. Not altered once made.
 
     cut: how many of the object's are not here.
     excess: which of those that are read are not here, as a sentence; "" when none is missing.
@@ -39,12 +39,12 @@ class BoundedPairs(dict[str, str]):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """The pairs of a JSON value (`decoding`)."""
+        """Reduces a JSON value (`decoding`) to such pairs."""
         return cls.of(msgspec.convert(value, dict[str, str]))
 
     @classmethod
     def of(cls, pairs: Mapping[str, str]) -> Self:
-        """Returns all of `pairs` if they fit; else those that are read."""
+        """Returns all of `pairs` if they fit, else those that are read."""
         if _fits(pairs, cls.max_bytes):
             return cls(pairs)
         kept = cls.read_of(pairs)
@@ -75,7 +75,7 @@ class BoundedPairs(dict[str, str]):
 
 
 class BoundedLabels(BoundedPairs):
-    """An object's labels."""
+    """Holds an object's labels."""
 
     field = "labels"
     max_bytes = MAX_LABEL_BYTES
@@ -84,7 +84,7 @@ class BoundedLabels(BoundedPairs):
 
 
 class BoundedAnnotations(BoundedPairs):
-    """An object's annotations."""
+    """Holds an object's annotations."""
 
     field = "annotations"
     max_bytes = MAX_ANNOTATION_BYTES
@@ -92,7 +92,7 @@ class BoundedAnnotations(BoundedPairs):
 
 
 def cut_fields(metadata: object) -> Iterator[BoundedPairs]:
-    """The labels and annotations of which some were cut."""
+    """Yields the labels and annotations of which some were cut."""
     for name in ("labels", "annotations"):
         pairs = getattr(metadata, name, None)
         if isinstance(pairs, BoundedPairs) and pairs.cut:

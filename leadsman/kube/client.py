@@ -1,4 +1,4 @@
-"""Calls the API server, each call within a deadline. A refusal is raised as the type that says what to do about it."""
+"""Calls the API server, each call within a deadline. A refusal raises the type that says what to do about it."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,7 @@ def open_session(connections: int = 32, may_write: Callable[[], bool] = lambda: 
 
 
 def follow_tls(access: ApiAccess) -> ClientTls:
-    """The TLS of connections to the API server. ApiAccessError when the files cannot be used."""
+    """Returns the TLS of connections to the API server. ApiAccessError when the files cannot be used."""
     files = access.tls_files if access.read_again and access.url.startswith("https://") else ()
     return ClientTls(hide_credentials(access.url), files, _ssl_context(access), partial(_renewed_context, access))
 
@@ -152,7 +152,7 @@ _LONGEST_REFUSAL_BYTES = 65_536
 
 
 class PatchType(Enum):
-    """A patch is applied in one of two ways.
+    """Says how the API server applies a patch.
 
     MERGE: null deletes, lists are replaced.
     STRATEGIC: lists are merged by key; not for custom resources.
@@ -180,7 +180,7 @@ class ApiRequest(Struct, frozen=True):
 
 
 class ApiClient:
-    """A client of one API server. Use it with `async with`, or close it.
+    """Calls one API server. Use it with `async with`, or close it.
 
     deadline_seconds: of a call, including the waits that the API server requests by 429 and Retry-After; of a stream,
     until it begins.
@@ -219,7 +219,7 @@ class ApiClient:
             self._session = None
 
     async def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
-        """GET, decoded as `kind`. ApiError, as every call."""
+        """Returns what GET gives, decoded as `kind`. Raises ApiError, as every call does."""
         return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
 
     async def serves(self, resource: Resource) -> bool:
@@ -246,15 +246,15 @@ class ApiClient:
         patch_type: PatchType = PatchType.MERGE,
         kind: type[T] = IdentifiedObject,  # type: ignore[assignment]
     ) -> T:
-        """Changes an object by PATCH, and returns it as it is then."""
+        """Changes an object by PATCH, and returns the result."""
         return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=patch_type.value)), kind)
 
     async def delete(self, path: str, uid: str = "") -> None:
-        """Deletes an object. uid: Conflict when the object of this name is another one by now."""
+        """Deletes an object. uid: Conflict when the object of this name is now another one."""
         await self.send(ApiRequest("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
 
     async def send(self, call: ApiRequest) -> bytes:
-        """The body of a successful response. After a 429 the request is repeated if Retry-After fits the deadline."""
+        """Returns the body of a successful response. A 429 is repeated if Retry-After fits the deadline."""
         deadline = asyncio.get_running_loop().time() + self.deadline_seconds
         while True:
             try:
@@ -267,7 +267,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def stream(self, call: ApiRequest, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
-        """Opens a response that goes on: its lines, as `read_line_batches` yields them."""
+        """Opens a response that goes on, and gives its lines as `read_line_batches` yields them."""
         with self._translated_errors():
             async with asyncio.timeout(self.deadline_seconds):
                 response = await self._request(call)
@@ -346,8 +346,8 @@ def _drop(response: aiohttp.ClientResponse) -> None:
 
 
 async def read_line_batches(content: aiohttp.StreamReader, silence_seconds: float) -> AsyncGenerator[list[bytes]]:
-    """The complete lines of each chunk, until the stream is closed; an incomplete last line is dropped. aiohttp's own
-    readline fails at a few hundred KiB.
+    """Yields the complete lines of each chunk until the stream is closed; an incomplete last line is dropped. aiohttp's
+    own readline fails at a few hundred KiB.
 
     StreamSilent when no byte comes for `silence_seconds`, MalformedResponse when a line is too long.
     """

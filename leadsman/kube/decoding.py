@@ -1,4 +1,4 @@
-"""Decodes the API's JSON into Structs. Go sometimes writes null for an empty value; null counts as absent."""
+"""Decodes the API's JSON into Structs. Go sometimes writes null for an empty value, so null counts as absent."""
 
 from functools import cache
 from typing import Any, Protocol, Self, TypeVar
@@ -16,11 +16,11 @@ class Reduced(Protocol):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """Returns what is kept of a value as JSON has it. ValueError when it is not what the field holds."""
+        """Returns what is kept of a JSON value; ValueError when it is not what the field holds."""
 
 
 def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """The body as `kind`. MalformedResponse when it is not JSON, or not such an object."""
+    """Decodes the body as `kind`. MalformedResponse when it is not JSON, or not such an object."""
     try:
         decoded: T = json_decoder(kind).decode(body)  # type: ignore[arg-type]
     except msgspec.ValidationError:
@@ -52,7 +52,7 @@ def _beginning(body: bytes | msgspec.Raw) -> str:
 
 @cache
 def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of `kind`, built once."""
+    """Returns the decoder of `kind`, built once."""
     return msgspec.json.Decoder(kind, dec_hook=_reduced)
 
 

@@ -1,4 +1,4 @@
-"""The errors of calls to the API server, named by what the caller can do.
+"""Names the errors of calls to the API server by what the caller can do.
 
 ApiError
 ├── Unavailable            no response, or a 5xx: the result is unknown; try again later
@@ -42,7 +42,7 @@ class ApiError(Exception):
 
 
 class Unavailable(ApiError):
-    """No response, or a 5xx."""
+    """The API server did not answer, or answered with a 5xx."""
 
 
 class TooManyRequests(Unavailable):
@@ -54,19 +54,19 @@ class StreamSilent(Unavailable):
 
 
 class ResponseTooLarge(Unavailable):
-    """The response has more bytes than the caller takes. The rest was not read."""
+    """The response has more bytes than the caller takes; the rest was not read."""
 
 
 class MalformedResponse(Unavailable):
-    """The response is not one of an API server."""
+    """The response does not look like one of an API server."""
 
 
 class NotLeader(ApiError):
-    """This process may not write. Nothing was sent."""
+    """This process may not write now, so nothing was sent."""
 
 
 class Unauthorized(ApiError):
-    """401, or the token file cannot be read."""
+    """The API server answered 401, or the token file cannot be read."""
 
 
 class Forbidden(ApiError):
@@ -90,7 +90,7 @@ class InvalidRequest(ApiError):
 
 
 class Status(Struct, frozen=True):
-    """A Status of meta.k8s.io/v1 is the body of a refusal, and the object of a watch's ERROR."""
+    """The body of a refusal, and the object of a watch's ERROR: a Status of meta.k8s.io/v1."""
 
     message: str = ""
     code: int = 0
@@ -107,13 +107,13 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 def error_from_response(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """The error of an unsuccessful response. retry_after: the header, in seconds."""
+    """Makes the error of an unsuccessful response. retry_after: the header, in seconds."""
     kind = _BY_STATUS.get(status) or _by_hundred(status)
     return kind(f"API server: {status} {status_message(body)}", status, _seconds(retry_after))
 
 
 def status_message(body: bytes) -> str:
-    """The message of a Status, else the beginning of the body."""
+    """Returns the message of a Status, else the beginning of the body."""
     try:
         return msgspec.json.decode(body, type=Status).message
     except UNREADABLE:

@@ -36,7 +36,7 @@ class _Events(Struct, frozen=True):
 
 
 async def warnings_about(client: ApiClient, about: ObjectMeta | ObjectIdentity) -> tuple[Event, ...]:
-    """The Warning Events about the object with this UID, at most MAX_EVENTS_READ. ApiError."""
+    """Reads the Warning Events about the object with this UID, at most MAX_EVENTS_READ. ApiError."""
     query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
     return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items
 
@@ -112,7 +112,7 @@ class EventWriter:
         self._not_empty.set()
 
     async def run(self) -> None:
-        """Writes until cancelled. An Event that the API server refuses is dropped: what it reports is done anyhow."""
+        """Writes until cancelled. An Event that the API server refuses is dropped: what it reports is done anyway."""
         while True:
             await self._not_empty.wait()
             while self._pending:

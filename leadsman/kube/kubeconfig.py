@@ -61,7 +61,7 @@ class _Config(Struct, frozen=True, rename="kebab"):
 
 
 def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = None) -> ApiAccess:
-    """The access of `context` (default: current-context). ApiAccessError names file and field.
+    """Reads the access of `context` (default: current-context). ApiAccessError names file and field.
 
     Relative paths in the file start at the file's folder, as for kubectl.
 

@@ -48,7 +48,7 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
 
 
 class Lease(Struct, frozen=True):
-    """A Lease of the elector. The times in it are for people: nothing here reads them."""
+    """A Lease of the elector. Its times are for people: nothing here reads them."""
 
     metadata: ObjectIdentity
     spec: LeaseSpec = LeaseSpec()

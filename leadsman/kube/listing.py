@@ -42,7 +42,7 @@ class ListOptions(Struct, frozen=True):
     metadata_only: bool = False
 
     def to_request(self, query: dict[str, str], *, watch: bool = False) -> ApiRequest:
-        """The request with these options and `query`."""
+        """Makes the request with these options and `query`."""
         selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
         given = {name: value for name, value in selectors.items() if value}
         metadata = _METADATA_OF.format(f"PartialObjectMetadata{'' if watch else 'List'}")
@@ -51,7 +51,7 @@ class ListOptions(Struct, frozen=True):
 
 
 class ObjectList(Struct, Generic[T], frozen=True):
-    """A list holds all objects at one resourceVersion.
+    """All objects of a list, at one resourceVersion.
 
     problems: one text for each object that could not be decoded and is not among the items.
     """
@@ -76,7 +76,7 @@ class _Expired(Exception):
 
 
 async def list_objects(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
-    """Lists the newest state in pages; in one piece when the token of a page expires on the way.
+    """Lists the newest state in pages, or in one piece when the token of a page expires on the way.
 
     ResponseTooLarge when the one piece is, or a single object.
     """
@@ -87,7 +87,8 @@ async def list_objects(client: ApiClient, options: ListOptions, kind: type[T]) -
 
 
 async def list_from_cache(client: ApiClient, options: ListOptions, kind: type[T], at_least: str = "0") -> ObjectList[T]:
-    """Lists in one response from the API server's cache, without a read of etcd: for many readers of few objects each.
+    """Lists in one response from the API server's cache, without a read of etcd: for many readers with few objects
+    each.
 
     at_least: the resourceVersion that it must have reached; "0": any. Gone, or Unavailable with 504, when it has not.
     ResponseTooLarge when there is more than a page: the cache does not page.

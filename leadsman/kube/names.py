@@ -1,4 +1,4 @@
-"""The names on Kubernetes objects that Leadsman reads: one domain, every annotation key, the labels of pods and nodes.
+"""Names what Leadsman reads on Kubernetes objects: one domain, every annotation key, the labels of pods and nodes.
 
 Pods carry the delay and reward annotations, written by users; nodes carry the other two, written by the controller.
 The labels that the controller writes are next to the code that does: those of Telemetry Aware Scheduling.

@@ -16,7 +16,7 @@ ObjectKey = tuple[str, str]
 
 
 class HasMetadata(Protocol):
-    """An object of the API."""
+    """An object of the API, which has metadata."""
 
     @property
     def metadata(self) -> ObjectIdentity: ...
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ChangeType(Enum):
-    """An object came, changed or went."""
+    """Says whether an object came, changed or went."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -48,14 +48,14 @@ class ObjectChange(Struct, Generic[T], frozen=True):
 
 
 def object_key(metadata: ObjectIdentity) -> ObjectKey:
-    """The object's namespace and name."""
+    """Returns the object's namespace and name."""
     return metadata.namespace, metadata.name
 
 
 def view_from_list(
     before: Mapping[ObjectKey, T], items: Iterable[T]
 ) -> tuple[dict[ObjectKey, T], list[ObjectChange[T]]]:
-    """The view of a complete list, and how it differs from the view before."""
+    """Returns the view of a complete list, and how it differs from the view before."""
     view = {object_key(item.metadata): item for item in items}
     changes = [ObjectChange(ChangeType.DELETED, old, old) for key, old in before.items() if key not in view]
     for key, item in view.items():
@@ -76,14 +76,14 @@ def _put_changes(old: T | None, new: T) -> list[ObjectChange[T]]:
 
 
 class WatchEvent(Struct, frozen=True):
-    """One line of a watch."""
+    """One line of a watch: an object, and what happened to it."""
 
     type: str
     object: Raw
 
 
 class WatchBatch(Struct, Generic[T]):
-    """The events of some lines, applied to a view.
+    """Applies the events of some lines of a watch to a view.
 
     view: altered by each line.
     changes: what the lines changed.
@@ -96,7 +96,7 @@ class WatchBatch(Struct, Generic[T]):
     problems: list[str] = []
 
     def apply_line(self, line: bytes, resume: str) -> str:
-        """The resourceVersion to resume at after this line. Gone or another ApiError when the line says so."""
+        """Applies a line; returns the resourceVersion to resume at. Gone or another ApiError if it says so."""
         event = decode_json(line, WatchEvent)
         if event.type == "ERROR":
             status = decode_json(event.object, Status)

@@ -1,4 +1,4 @@
-"""The few fields of Kubernetes' objects that are used here, decoded straight from the API's JSON.
+"""Decodes the few fields of Kubernetes' objects that are used here straight from the API's JSON.
 
 Other fields are skipped. A field that is missing or null has its default. Times are UTC.
 """
@@ -44,12 +44,12 @@ class Owner(NamedTuple):
 
 
 def controller_of(references: Iterable[OwnerReference]) -> OwnerReference | None:
-    """The reference to the object's controller, of which it has at most one."""
+    """Returns the reference to the object's controller, of which it has at most one."""
     return next((each for each in references if each.controller), None)
 
 
 def pod_owner(name: str, references: Iterable[OwnerReference]) -> Owner:
-    """The owner of the pod with this name: its controller, or the pod itself when it has none.
+    """Returns the owner of the pod with this name: its controller, or the pod itself when it has none.
 
     A static pod's controller is its Node, which has the pod's name end in its own: `kube-proxy-edge-1`. The Node runs
     pods that have nothing else in common, so such a pod is its own, named the same on every node: `kube-proxy`.
@@ -63,8 +63,8 @@ def pod_owner(name: str, references: Iterable[OwnerReference]) -> Owner:
 
 
 def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
-    """Whose pod it is, of its controller's kind and name and its own labels: a ReplicaSet with the Deployment's hash
-    at the end of its name is the Deployment's."""
+    """Names the workload of a pod by its controller and its own labels: a ReplicaSet whose name ends in the
+    Deployment's hash is the Deployment's."""
     deployment = name.removesuffix(f"-{labels.get(POD_TEMPLATE_HASH_LABEL)}")
     if kind.lower() == "replicaset" and deployment != name:
         return f"deployment/{deployment}"
@@ -76,11 +76,11 @@ LONGEST_NAME = 253
 
 
 class ControllerReferences(tuple[OwnerReference, ...]):
-    """An object's owner references, of which only the controller's is kept: a pod may have 15,000 others."""
+    """Keeps of an object's owner references only the controller's: a pod may have 15,000 others."""
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """The references of a JSON value (`decoding`)."""
+        """Reduces a JSON value (`decoding`) to the controller's reference."""
         listed = msgspec.convert(value, list[dict[str, object]])
         owners = (msgspec.convert(one, OwnerReference) for one in listed if one.get("controller") is True)
         return cls(owner for owner in owners if max(map(len, (owner.kind, owner.name, owner.uid))) <= LONGEST_NAME)
@@ -117,8 +117,7 @@ class ObjectMeta(ObjectIdentity, frozen=True, rename="camel"):
     generation: int = 0
 
     def identity(self) -> "ObjectMeta":
-        """Returns what a view of the API server's objects needs; labels and annotations stay where some were cut, to be
-        counted."""
+        """Returns what a view of objects needs; labels and annotations stay where some were cut, to be counted."""
         return ObjectMeta(
             self.name,
             self.namespace,
@@ -129,13 +128,13 @@ class ObjectMeta(ObjectIdentity, frozen=True, rename="camel"):
         )
 
     def used_annotations(self) -> Mapping[str, str]:
-        """Returns those that something here reads."""
+        """Returns the annotations that something here reads."""
         used = {key: value for key, value in self.annotations.items() if self.annotations.is_read(key)}
         return used or _NO_ANNOTATIONS
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages the object; None: none does."""
+        """Returns the owner that manages the object; None: none does."""
         return controller_of(self.owner_references)
 
 
@@ -152,20 +151,20 @@ class IdentifiedObject(Part, frozen=True):
 
 
 class ContainerStateWaiting(Part, frozen=True):
-    """The container has not started."""
+    """Says why a container has not started."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(Part, frozen=True):
-    """The container runs."""
+    """Says since when a container runs."""
 
     started_at: Time | None = None
 
 
 class ContainerStateTerminated(Part, frozen=True):
-    """The container has ended."""
+    """Says when and why a container ended."""
 
     exit_code: int = 0
     signal: int = 0
@@ -176,7 +175,7 @@ class ContainerStateTerminated(Part, frozen=True):
 
 
 class ContainerState(Part, frozen=True):
-    """One of the three; none of them: waiting, for no stated reason."""
+    """The state of a container, in one of three fields; with none, it is waiting for no stated reason."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -184,7 +183,7 @@ class ContainerState(Part, frozen=True):
 
 
 class ContainerStatus(Part, frozen=True):
-    """The state of a container.
+    """The present state of a container, and the one before its last restart.
 
     state: now.
     last_state: how it ended before its last restart.
@@ -245,24 +244,24 @@ class Pod(Part, frozen=True):
 
     @property
     def finished(self) -> bool:
-        """Tells whether it has ended and will not run again."""
+        """Tells whether the pod has ended and will not run again."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def terminating(self) -> bool:
-        """Tells whether it is being deleted."""
+        """Tells whether the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def unscheduled_reason(self) -> str:
-        """Says why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it
+        """Says why kube-scheduler could not place the pod: Unschedulable, SchedulerError, … (core/v1 types.go); "": it
         could."""
         failed = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
         return next((each.reason for each in failed), "")
 
 
 class NodeAddress(Part, frozen=True):
-    """An address of a node. type: InternalIP, ExternalIP, Hostname."""
+    """One address of a node. type: InternalIP, ExternalIP, Hostname."""
 
     type: str
     address: str
@@ -314,7 +313,7 @@ class ObjectReference(Part, frozen=True):
 
 
 class EventSeries(Part, frozen=True):
-    """A series counts how often an Event was seen."""
+    """Counts how often an Event was seen."""
 
     count: int = 0
     last_observed_time: Time | None = None
@@ -342,11 +341,11 @@ class Event(Part, frozen=True):
 
     @property
     def occurrences(self) -> int:
-        """Says how often it was seen: core/v1 Events count in `count`, events.k8s.io/v1 in `series`."""
+        """Says how often the Event was seen: core/v1 counts in `count`, events.k8s.io/v1 in `series`."""
         return self.series.count if self.series else (self.count or 1)
 
     @property
     def last_seen(self) -> datetime | None:
-        """The time at which it was last seen; None when the Event has no time."""
+        """Returns when the Event was last seen; None when it has no time."""
         newest = self.series.last_observed_time if self.series else None
         return newest or self.last_timestamp or self.event_time or self.first_timestamp

@@ -27,11 +27,11 @@ _EXACT = Context(prec=400, rounding=ROUND_UP)
 
 
 class BadQuantity(ValueError):
-    """The text is not a quantity. Says what it is and what is allowed."""
+    """The text is not a quantity; the message says what it is and what is allowed."""
 
 
 def parse(text: str) -> int:
-    """The quantity in nanos: "1500m" → 1_500_000_000. BadQuantity."""
+    """Parses a quantity into nanos: "1500m" → 1_500_000_000. BadQuantity."""
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     exponent = int(match[4] or 0) if match else 0
     if match is None or abs(exponent) > _LARGEST_EXPONENT:
@@ -45,21 +45,21 @@ def parse(text: str) -> int:
 
 
 def from_float(value: float) -> int | None:
-    """A measured number in nanos, by its shortest decimal form: 0.1 is 100m. None for NaN and the infinities."""
+    """Turns a measured number into nanos by its shortest decimal form: 0.1 is 100m. None for NaN and the infinities."""
     if not isfinite(value):
         return None
     return int(value) * NANO if value == int(value) else _nanos(Decimal(repr(value)))
 
 
 def format_quantity(nanos: int) -> str:
-    """The quantity as a plain decimal number: "1.5"."""
+    """Writes the quantity as a plain decimal number: "1.5"."""
     whole, rest = divmod(abs(nanos), NANO)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' * (nanos < 0)}{whole}{fraction}"
 
 
 def to_float(nanos: int) -> float:
-    """The quantity as a float, for people and charts; comparisons use the int."""
+    """Returns the quantity as a float, for people and charts; comparisons use the int."""
     return nanos / NANO
 
 

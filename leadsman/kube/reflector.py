@@ -104,7 +104,7 @@ class Reflector(Generic[T]):
 
     @property
     def current(self) -> Mapping[ObjectKey, T]:
-        """Returns the view, which is replaced and never altered. It is copied at the first read after a change:
+        """Returns the view, which is replaced and never altered. It is copied at the first read after a change, as
         on_changes needs no copy."""
         version, shown = self._version, self._shown
         if shown[0] != version:
@@ -113,15 +113,15 @@ class Reflector(Generic[T]):
 
     @property
     def object_count(self) -> int:
-        """Objects in the view."""
+        """Counts the objects in the view."""
         return len(self._view)
 
     def get(self, key: ObjectKey) -> T | None:
-        """One object of the view; None when it is not there."""
+        """Returns one object of the view; None when it is not there."""
         return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
-        """Returns the seconds since the API server last sent an event, a bookmark or a list; infinite before."""
+        """Returns seconds since the API server last sent an event, a bookmark or a list; infinite before."""
         return now - self.last_response_at
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""The paths of resources on the API server: /api/v1/…, /apis/<group>/<version>/…"""
+"""Builds the paths of resources on the API server: /api/v1/…, /apis/<group>/<version>/…"""
 
 from urllib.parse import quote
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Resource(Struct, frozen=True):
-    """A resource of the API.
+    """A resource of the API, by version and plural name.
 
     api_version: "v1" for the core, else "group/version".
     plural: its name in the path.
@@ -17,11 +17,11 @@ class Resource(Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        """The path below which the API server serves it, and lists what it serves there."""
+        """Returns the path below which the API server serves the resource, and lists what it serves there."""
         return f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object; without a name, of all. Parts are quoted, so that no name can change the path."""
+        """Returns the path of one object, or of all. Parts are quoted, so that no name can change the path."""
         within = ("namespaces", namespace) if namespace else ()
         parts = (*within, self.plural, *filter(None, (name, subresource)))
         return "/".join((self.root, *(quote(part, safe="") for part in parts)))

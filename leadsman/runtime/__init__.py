@@ -1,4 +1,4 @@
-"""What a long-running process needs whatever it does: retries, caches, HTTP ports, TLS, threads, shutdown.
+"""Serves any long-running process: retries, caches, HTTP ports, TLS, threads, shutdown.
 
 Knows no domain: nothing of Kubernetes, etcd, nodes, pods or policies may be imported or named here.
 """

@@ -1,10 +1,10 @@
-"""Pauses between attempts that fail: full jitter below a limit that doubles."""
+"""Times the pauses between failing attempts: random, below a limit that doubles."""
 
 from random import Random
 
 
 class Backoff:
-    """`next_seconds` after each failure, `reset` after a success.
+    """Gives the pause before each new attempt: `next_seconds` after a failure, `reset` after a success.
 
     first_seconds: the limit of the first pause. max_seconds: the limit never grows past this.
 

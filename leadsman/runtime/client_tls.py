@@ -1,4 +1,4 @@
-"""TLS of a client's new connections, and the trial of certificate files before a client or a server uses them.
+"""Keeps the TLS of a client's new connections current, and tries certificate files before a client or server uses them.
 
 A client's context is made again when its files change. No task is needed: who asks for the context has the files looked
 at, once a second at most; open connections keep theirs. What a peer would refuse must not replace what works, so files
@@ -29,7 +29,7 @@ _SOCKET_OPTIONS = (
 
 
 def keepalive_socket(address: Any) -> socket.socket:
-    """A TCP socket with keep-alive. address: as `getaddrinfo` gives it; aiohttp's socket_factory."""
+    """Opens a TCP socket with keep-alive, as aiohttp's socket_factory. address: as `getaddrinfo` gives it."""
     family, kind, protocol, *_ = address
     one = socket.socket(family, kind, protocol)
     for option in _SOCKET_OPTIONS:
@@ -67,8 +67,8 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
 
 
 def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
-    """Returns the Unix seconds at which the last of the CAs expires that the peers must chain to. ValueError when none
-    of them is valid. now: Unix seconds."""
+    """Returns the Unix seconds at which the last of the CAs that peers must chain to expires. ValueError when none of
+    them is valid. now: Unix seconds."""
     authorities = context.get_ca_certs()
     valid = [expiry(each) for each in authorities if _is_valid(each, now)]
     if not valid:
@@ -78,8 +78,8 @@ def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, pee
 
 
 def check_client_certificate(file: str) -> None:
-    """ValueError when no server would accept the certificate in PEM, with its key in the same file: it has expired or
-    is not meant for clients. UsableLater when it is not valid yet."""
+    """Raises ValueError when no server would accept the certificate in PEM, with its key in the same file: it has
+    expired or is not meant for clients. UsableLater when it is not valid yet."""
     client, server = _client(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client.verify_mode, server.verify_mode = ssl.CERT_NONE, ssl.CERT_REQUIRED
     server.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -132,7 +132,8 @@ TlsSetting = ssl.SSLContext | bool
 
 
 class ClientTls:
-    """current: for new connections. problem: why the files are not in use as they are now.
+    """Follows a client's certificate files. current: for new connections. problem: why the files as they are now are
+    not in use.
 
     What cannot work replaces nothing: files that are no PEM or do not fit together, an expired certificate. A CA that
     is no longer in its file is no longer trusted.

@@ -1,4 +1,4 @@
-"""Connections that end: the deadlines and the caps that aiohttp's server lacks.
+"""Ends connections by the deadlines and caps that aiohttp's server lacks.
 
     handshake  from accept to the end of the TLS handshake                10 s
     header     from a request's first byte to the end of its headers      10 s
@@ -35,7 +35,8 @@ CLOSE_TIMEOUT_SECONDS = 1.0
 
 
 class ServerLimits(Struct, frozen=True):
-    """header_timeout_seconds: of the TLS handshake too. max_unproven_connections: a TLS handshake takes 256 KiB."""
+    """Limits a server's connections. header_timeout_seconds: of the TLS handshake too. max_unproven_connections: a TLS
+    handshake takes 256 KiB."""
 
     header_timeout_seconds: float = 10.0
     write_timeout_seconds: float = 10.0
@@ -85,7 +86,7 @@ class ConnectionGuard(asyncio.Protocol):
             self._inner.data_received(data)
 
     def eof_received(self) -> bool:
-        """A client that has sent all and closed its sending half still gets its answer. TLS knows no half-close."""
+        """Lets a client that sent all and closed its half still get its answer. TLS knows no half-close."""
         self.half_closed = True
         self._abort_truncated_body()
         return not self.is_idle and self._transport is not None and not self._transport.get_extra_info("sslcontext")
@@ -128,7 +129,7 @@ class ConnectionGuard(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Nothing of a request has come that is not answered."""
+        """Tells whether no part of an unanswered request has come."""
         return not (self._in_headers or self.in_request)
 
     async def _open(self, sock: socket.socket) -> None:
@@ -183,7 +184,7 @@ async def _until_readable(sock: socket.socket) -> None:
 async def track_request(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
-    """Tells the guard of the request's connection when it begins and ends, or the header deadline would cut it."""
+    """Tells the connection's guard when a request begins and ends, or the header deadline would cut it."""
     guard = request.transport.get_protocol() if request.transport else None
     if not isinstance(guard, ConnectionGuard):  # The connection is lost.
         return await handler(request)
@@ -223,7 +224,7 @@ class ConnectionLimiter:
         guard.open(sock)
 
     def admit(self, guard: ConnectionGuard, transport: asyncio.BaseTransport) -> bool:
-        """Tells whether its client may send requests. Behind TLS it has proven itself by its certificate."""
+        """Tells whether a connection's client may send requests. Behind TLS its certificate has proven who it is."""
         if self.tls is None:
             return True
         if not self.tls.allows_client(transport.get_extra_info("peercert")):
@@ -235,7 +236,7 @@ class ConnectionLimiter:
         self._proven_idle.pop(guard, None)
 
     def mark_idle(self, guard: ConnectionGuard) -> None:
-        """The client has proven itself, and waits for nothing."""
+        """Marks a connection whose client has proven itself and waits for nothing."""
         self._prove(guard)
         if guard in self._proven:
             self._proven_idle[guard] = None
@@ -246,7 +247,7 @@ class ConnectionLimiter:
         self._proven.discard(guard)
 
     def close(self) -> None:
-        """Ends what waits for its first request; the others are aiohttp's to drain."""
+        """Ends connections that wait for their first request; the others are aiohttp's to drain."""
         for guard in [each for each in self._unproven if each.is_idle]:
             guard.abort()
 

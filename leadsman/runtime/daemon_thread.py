@@ -1,4 +1,4 @@
-"""Long work beside the event loop."""
+"""Does long work beside the event loop."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 async def run_in_daemon_thread(work: Callable[[], T], name: str) -> T:
-    """Returns what `work` returns or raises, on a thread of its own that does not keep the process when it leaves.
+    """Returns what `work` returns or raises; its own thread does not keep the process from leaving.
 
     A caller that is cancelled leaves at once; the work goes on and its result is dropped.
     """

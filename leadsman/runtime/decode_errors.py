@@ -1,4 +1,4 @@
-"""Why msgspec refused a document: where in it, and what stands there.
+"""Explains why msgspec refused a document: where in it, and what stands there.
 
 msgspec says "Expected `str`, got `int` - at `$.a.b`".
 A reader looks for the place first: "$.a.b: expected str, got int".
@@ -17,8 +17,8 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 class DecodeFault(NamedTuple):
-    """path: "$.rules[0].operator", "$" for the whole document; "[...]" stands for a key of a mapping. what: the fault,
-    such as "expected str, got int"."""
+    """Tells where a document is wrong and how. path: "$.rules[0].operator", "$" for the whole document; "[...]" stands
+    for a key of a mapping. what: the fault, such as "expected str, got int"."""
 
     path: str
     what: str
@@ -28,7 +28,7 @@ class DecodeFault(NamedTuple):
 
 
 def explain(error: Exception) -> DecodeFault:
-    """error: one of UNREADABLE."""
+    """Finds path and fault in an error. error: one of UNREADABLE."""
     parts = _MESSAGE.fullmatch(str(error))
     assert parts, "everything matches"
     what = re.sub("^[A-Z](?=[a-z])", lambda first: first[0].lower(), parts["what"].replace("`", ""))
@@ -36,8 +36,8 @@ def explain(error: Exception) -> DecodeFault:
 
 
 def steps(path: str) -> list[str | int]:
-    """The fields and positions of a path: "$.rules[0].operator" → rules, 0, operator. They end at a mapping: which of
-    its keys is meant is not in the path."""
+    """Splits a path into fields and positions: "$.rules[0].operator" → rules, 0, operator. They end at a mapping: which
+    of its keys is meant is not in the path."""
     return [field or int(position) for field, position in _STEP.findall(path.partition("[...]")[0])]
 
 
@@ -47,7 +47,7 @@ _MAX_SHOWN = 60
 
 
 def explain_syntax(error: Exception, data: bytes) -> str:
-    """Says why bytes are no JSON: by the line in place of msgspec's byte, which no editor shows, or else by their end.
+    """Says why bytes are not JSON: by the line in place of msgspec's byte, which no editor shows, or else by their end.
 
     error: one of UNREADABLE. data: what was decoded.
     """
@@ -58,7 +58,7 @@ def explain_syntax(error: Exception, data: bytes) -> str:
 
 
 def explain_value(error: msgspec.ValidationError, plain: object) -> str:
-    """`explain`, with the value that stands there, where the path leads to one. plain: the document without types."""
+    """Explains an error with the value that stands there, if the path leads to one. plain: the untyped document."""
     fault = explain(error)
     if "field" in fault.what or "[...]" in fault.path:
         return str(fault)
@@ -68,6 +68,6 @@ def explain_value(error: msgspec.ValidationError, plain: object) -> str:
 
 
 def shown(value: object) -> str:
-    """A value of a document for an error: as JSON, and not too long."""
+    """Shows a value of a document in an error: as JSON, and not too long."""
     text = msgspec.json.encode(value).decode(errors="replace")
     return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

@@ -1,4 +1,4 @@
-"""An HTTP server for aiohttp applications, the operators' pages of a process, and the drain before its end.
+"""Serves aiohttp applications and a process's pages for operators, and drains connections before it ends.
 
 Connections have deadlines and caps (`leadsman.runtime.connections`). The pages are /metrics, /healthz, /readyz and
 /startupz. Between SIGTERM and the end a server is unready and still answers, because its callers learn late that it
@@ -85,7 +85,8 @@ async def serve(
 ) -> AsyncIterator[int]:
     """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port.
 
-    Every listener of Leadsman is made here, so all of them limit connections alike."""
+    Every listener of Leadsman is made here, so all of them limit connections alike.
+    """
     app.middlewares.insert(0, track_request)
     runner = web.AppRunner(
         app,
@@ -128,7 +129,7 @@ _log.addFilter(LogLimit())
 
 
 class Drain:
-    """Lasts `seconds` from the signal on; 0: no drain.
+    """Keeps serving for `seconds` after the signal to stop; 0: no drain.
 
     has_begun: the server is unready.
     over: set when the server should end.
@@ -140,7 +141,7 @@ class Drain:
         self._seconds = seconds
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Begins when `stop` is set. A second signal, such as Ctrl-C, sets it again and ends the drain."""
+        """Begins the drain when `stop` is set. A second signal, such as Ctrl-C, sets it again and ends the drain."""
         await stop.wait()
         stop.clear()
         self.has_begun = True
@@ -151,7 +152,7 @@ class Drain:
         self.over.set()
 
     async def close_connection(self, _: web.Request, response: web.StreamResponse) -> None:
-        """Has a client open its next connection to a server that stays. For an application's `on_response_prepare`."""
+        """Has clients connect next to a server that stays, as an application's `on_response_prepare`."""
         if self.has_begun:
             response.headers[hdrs.CONNECTION] = "close"
             response.force_close()
@@ -178,7 +179,7 @@ HealthCheck = Callable[[], Health]
 
 
 def good_unless(problem: str) -> Health:
-    """Good when there is no problem, which is ""."""
+    """Returns a good result when there is no problem, which is ""."""
     return Health(False, problem) if problem else Health(True)
 
 

@@ -1,4 +1,4 @@
-"""Log lines that a stranger can cause, limited in rate."""
+"""Limits the rate of log lines that a stranger can cause."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""What was used lately, by key: the young and the old. Each generation, what nobody asked for is forgotten.
+"""Keeps what was used lately by key, in a young and an old generation: what nobody asks for in one is forgotten.
 
 No lock: of two threads the one may miss what the other keeps, and computes it again.
 """
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class IdentityKey:
-    """A key equal to another of the very same objects. It holds them, so no other object can get their ids."""
+    """Makes a key equal only to one of the very same objects. It holds them, so no other object can get their ids."""
 
     __slots__ = ("_objects",)
 
@@ -39,7 +39,7 @@ class LruCache(Generic[K, V]):
         self._old: dict[K, V] = {}
 
     def get(self, key: K) -> V | None:
-        """Its use makes it young again."""
+        """Returns the value, which its use makes young again."""
         found = self._young.get(key)
         if found is None:
             found = self._old.get(key)
@@ -53,5 +53,4 @@ class LruCache(Generic[K, V]):
         self._young[key] = value
 
     def start_generation(self) -> None:
-        """Begins a generation."""
         self._old, self._young = self._young, {}

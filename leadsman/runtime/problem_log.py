@@ -1,4 +1,4 @@
-"""A problem that lasts, logged when it begins, when it becomes another one and when it is over."""
+"""Logs a problem that lasts when it begins, when it becomes another one and when it is over."""
 
 import logging
 
@@ -23,7 +23,7 @@ class ProblemLog:
         self._kind = ""
 
     def report(self, problem: str | Exception, *, kind: str = "", traceback: bool = False) -> None:
-        """kind: what makes two problems the same one where neither type nor text does. traceback: log it too."""
+        """Notes a problem. kind: what makes two the same when neither type nor text does. traceback: log it too."""
         name = problem if isinstance(problem, str) else type(problem).__name__
         before, self._kind = self._kind, kind or name
         self.text = hide_credentials(name if isinstance(problem, str) else f"{name}: {problem}")

@@ -1,4 +1,4 @@
-"""A process that runs named tasks until it is told to stop, ends within a time limit, and says why it could not run."""
+"""Runs a process's named tasks until it is told to stop, ends within a time limit, and says why it could not run."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ EXIT_FAILURE = 1
 
 
 def run_until_stopped(main: AsyncMain, expected: tuple[type[Exception], ...] = ()) -> int:
-    """Runs `main` with an event that SIGTERM and SIGINT set. Exit code.
+    """Runs `main` with an event that SIGTERM and SIGINT set, and returns the exit code.
 
     expected: what an operator can act on: one line instead of a traceback. A port that is taken always is.
     """
@@ -45,7 +45,7 @@ async def run_tasks(loops: Mapping[str, Coroutine[Any, Any, None]], stop: asynci
 async def finish_within(
     limit_seconds: float, last_work: Coroutine[Any, Any, None], expected: tuple[type[Exception], ...]
 ) -> None:
-    """The last work of a process. It is abandoned after `limit_seconds`; `expected` errors are ignored."""
+    """Does the last work of a process, at most for `limit_seconds`; `expected` errors are ignored."""
     with contextlib.suppress(TimeoutError, *expected):
         async with asyncio.timeout(limit_seconds):
             await asyncio.shield(last_work)

@@ -12,14 +12,14 @@ _QUERY = re.compile(
 
 
 def hide_credentials(text: str) -> str:
-    """The text, with user and password of each URL in it, and query parameters that name a secret, replaced."""
+    """Replaces user and password of each URL in the text, and query parameters that name a secret."""
     if "://" not in text:
         return text
     return _QUERY.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", text))
 
 
 class RedactingFormatter(logging.Formatter):
-    """A whole line, with its traceback, without credentials."""
+    """Formats a whole line, with its traceback, without credentials."""
 
     def format(self, record: logging.LogRecord) -> str:
         return hide_credentials(super().format(record))

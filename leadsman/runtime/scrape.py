@@ -1,4 +1,4 @@
-"""Metrics that are made when they are scraped, from what is in memory."""
+"""Makes metrics when they are scraped, from what is in memory."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -30,12 +30,12 @@ class FamiliesCollector(Collector):
             yield from source()
 
     def describe(self) -> list[Metric]:
-        """Nothing: a registry that asks calls no source before the first scrape."""
+        """Returns nothing: a registry that asks calls no source before the first scrape."""
         return []
 
 
 def create_registry(*sources: FamilySource) -> CollectorRegistry:
-    """A registry of these sources, `leadsman_build_info`, and the client's own process_* and python_*, which read
+    """Makes a registry of these sources, `leadsman_build_info`, and the client's own process_* and python_*, which read
     /proc/self alone. No counter of the process has a second series `_created`."""
     disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
@@ -56,12 +56,12 @@ Values = Mapping[Any, float] | float
 
 
 def gauge(name: str, documentation: str, values: Values, *labels: str) -> Metric:
-    """A gauge: one value, or with labels a value for each of their values."""
+    """Makes a gauge of one value, or with labels of a value for each of theirs."""
     return _family(GaugeMetricFamily(name, documentation, labels=labels), values)
 
 
 def counter(name: str, documentation: str, values: Values, *labels: str) -> Metric:
-    """A counter: one value, or with labels a value for each of their values."""
+    """Makes a counter of one value, or with labels of a value for each of theirs."""
     return _family(CounterMetricFamily(name, documentation, labels=labels), values)
 
 

@@ -1,4 +1,4 @@
-"""TLS of a server: who may call, and certificates that are replaced while we run.
+"""Secures a server by TLS: who may call, and certificates that are replaced while we run.
 
     protocol   TLS 1.2 or newer
     client     must show a certificate that chains to our client CA and is meant for clients
@@ -37,8 +37,10 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class TlsFiles(Struct, frozen=True):
-    """PEM files. client_ca: what clients' certificates chain to; None: clients prove themselves in the request.
-    client_names: the names let in, compared exactly."""
+    """Names a server's PEM files. client_ca: what clients' certificates chain to; None: clients prove themselves in the
+    request.
+    client_names: the names let in, compared exactly.
+    """
 
     certificate: Path
     key: Path
@@ -47,7 +49,8 @@ class TlsFiles(Struct, frozen=True):
 
 
 class ServerTls:
-    """current: the context for new connections. problem: why the files are not in use as they are now.
+    """Follows a server's certificate files. current: the context for new connections. problem: why the files are not in
+    use as they are now.
 
     What no client would accept, or what lets no client in, replaces nothing: an expired certificate or one that is not
     valid yet, another key's, only expired CAs. While the CA file stays as it is, a certificate that chained to it is
@@ -76,7 +79,7 @@ class ServerTls:
         return self._watched.current
 
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
-        """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
+        """Tells whether the client may call. certificate: of our CA, as ssl.getpeercert() shows it."""
         if self._files.client_ca is None:
             return True
         shown = certificate_names(certificate or {})
@@ -89,12 +92,12 @@ class ServerTls:
         return welcome
 
     def poll(self) -> None:
-        """Reads the files if one has changed."""
+        """Reads the files again if one has changed."""
         if self._watched.poll():
             self._log_reload()
 
     async def follow(self) -> None:
-        """Polls until cancelled."""
+        """Follows the files until cancelled."""
         async for _ in self._watched.changes():
             self._log_reload()
 
@@ -118,7 +121,7 @@ class ServerTls:
 
 
 def tls_metrics(tls: ServerTls) -> Iterator[Metric]:
-    """Metrics of the listener's certificates."""
+    """Makes the metrics of the listener's certificates."""
     yield GaugeMetricFamily(
         "leadsman_tls_load_success",
         "1 when all certificate files were valid when last read, 0 while previous ones stay in use.",
@@ -165,7 +168,7 @@ class _Observed(ssl.SSLObject):
 
 
 def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
-    """Returns from an ssl.getpeercert() the subject's common names and its alternative names."""
+    """Returns the subject's common names and the alternative names of an ssl.getpeercert()."""
     common = {value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"}
     return common | {value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAMES}
 

@@ -1,4 +1,4 @@
-"""Text for people: columns, numbers, and what a terminal may show."""
+"""Writes text for people: columns, numbers, and what a terminal may show."""
 
 import io
 import re
@@ -8,14 +8,14 @@ from typing import BinaryIO, TextIO
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with each column as wide as its widest cell, two spaces between, nothing after the last."""
+    """Aligns columns to their widest cells, with two spaces between and nothing after the last."""
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     padded = (map(str.ljust, row, widths) for row in rows)
     return ["  ".join(cells).rstrip() for cells in padded]
 
 
 def align_with_reason(rows: Sequence[Sequence[str]], brief: bool, width: int = 100) -> list[str]:
-    """Aligns the cells; the last, a reason, goes below its row where it is too long for the width.
+    """Aligns the cells; the last, a reason, goes below its row when it is too long for the width.
 
     brief: it first loses what it has in brackets, so that a long table has one line a row.
     """
@@ -32,7 +32,7 @@ def align_with_reason(rows: Sequence[Sequence[str]], brief: bool, width: int = 1
 
 
 def wrap(line: str, width: int = 100) -> list[str]:
-    """The line in lines of this width, all indented as it is. A longer word stays whole, so that it can be copied."""
+    """Breaks the line at this width, all indented as it is. A longer word stays whole, so that it can be copied."""
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [
         line
@@ -40,17 +40,17 @@ def wrap(line: str, width: int = 100) -> list[str]:
 
 
 def format_counts(counts: Mapping[str, int]) -> str:
-    """ "3 delay to edge-1 over 25 ms, 2 no such node edge-9", as kube-scheduler puts it."""
+    """Writes "3 delay to edge-1 over 25 ms, 2 no such node edge-9", as kube-scheduler does."""
     return ", ".join(f"{count} {what}" for what, count in counts.items())
 
 
 def format_number(value: float) -> str:
-    """Four digits that count, never an exponent before 10^9."""
+    """Writes a number with four digits that count, and never an exponent below 10^9."""
     return f"{value:.0f}" if 1_000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def printable(text: str) -> str:
-    """The text with each control character but the tab and the line's end as an escape: a terminal would obey it."""
+    """Escapes each control character but the tab and the line's end: a terminal would obey it."""
     return "".join(each if each in "\t\n" or each.isprintable() else _escaped(each) for each in text)
 
 
@@ -85,5 +85,5 @@ class PrintableStream(io.TextIOBase):
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """The stream that obeys control characters: below a PrintableStream, or itself."""
+    """Returns the stream that obeys control characters: below a PrintableStream, or itself."""
     return stream.unescaped if isinstance(stream, PrintableStream) else stream

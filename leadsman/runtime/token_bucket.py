@@ -1,4 +1,4 @@
-"""So many a second, and some at once."""
+"""Limits work to so many a second, with some at once."""
 
 import asyncio
 import time
@@ -13,13 +13,13 @@ class TokenBucket:
         self._tokens, self._at = self._burst, clock()
 
     async def wait(self) -> None:
-        """Waits until it is this caller's turn; callers in the order in which they came."""
+        """Waits until it is this caller's turn; callers have theirs in the order in which they came."""
         delay = self.reserve()
         if delay > 0:
             await asyncio.sleep(delay)
 
     def try_take(self, amount: float = 1) -> bool:
-        """Now or not at all."""
+        """Takes the tokens now or not at all, and tells which."""
         self._fill()
         if self._tokens < amount:
             return False
@@ -27,7 +27,7 @@ class TokenBucket:
         return True
 
     def reserve(self) -> float:
-        """Seconds until the turn that is now the caller's."""
+        """Takes a turn, and returns the seconds until it comes."""
         self._fill()
         self._tokens -= 1
         return max(0.0, -self._tokens / self._per_second)

@@ -1,4 +1,4 @@
-"""Files that are read again when they change; the last good content stays in use.
+"""Reads files again when they change; the last good content stays in use.
 
 A ConfigMap or Secret changes by swapping a symlink, so a file's identity is its inode as well as its time and size, and
 what decides is the content.
@@ -25,11 +25,11 @@ class UnusableFile(ValueError):
 
 
 class UsableLater(ValueError):
-    """Raised by a parser: the content cannot be used yet, and may be later without a change."""
+    """The content cannot be used yet, and may be later without a change; a parser raises this."""
 
 
 class WatchedFiles(Generic[T]):
-    """One value made of one or more files that fit together only as they are now.
+    """Makes one value of one or more files, which fit together only as they are now.
 
     current: the value of the last good content.
     problem: why what the files hold now is not in use.
@@ -50,7 +50,7 @@ class WatchedFiles(Generic[T]):
         self._use(self._read())
 
     def poll(self) -> bool:
-        """Reads the files if one has changed. Whether `current` is new. Never raises UnusableFile: see `problem`."""
+        """Reads the files if one has changed; tells whether `current` is new. `problem` has what is wrong."""
         try:
             if not self._has_changed():
                 return False
@@ -62,7 +62,7 @@ class WatchedFiles(Generic[T]):
         return is_new
 
     async def changes(self) -> AsyncGenerator[T]:
-        """Each new value, until cancelled. Changed files are read on a thread: large ones take seconds."""
+        """Yields each new value until cancelled. Changed files are read on a thread: large ones take seconds."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             if self._has_changed() and await run_in_daemon_thread(self.poll, "leadsman-files"):
