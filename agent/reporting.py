@@ -37,7 +37,7 @@ from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFail
 
 
 class Loop(Protocol):
-    """A loop of the agent. rounds: completed ones, since the start."""
+    """Names a loop of the agent and counts its rounds. rounds: completed ones, since the start."""
 
     @property
     def rounds(self) -> int: ...

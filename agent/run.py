@@ -197,7 +197,7 @@ async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], 
 
 
 class AgentComponents:
-    """The components of an agent, wired together."""
+    """Holds the components of an agent, wired together."""
 
     def __init__(self, settings: AgentSettings, clock: Callable[[], float]) -> None:
         self.settings, self.clock = settings, clock

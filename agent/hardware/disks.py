@@ -73,7 +73,7 @@ class Mount(Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[Mount, ...]:
-    """The node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
+    """Lists the node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
     mounts = [_mount(*line.split()[:4]) for line in text.splitlines()]
     own = [mount for mount in mounts if _is_own(mount)]
     shortest = {mount.device: mount for mount in sorted(own, key=lambda mount: -len(mount.mountpoint))}

@@ -54,7 +54,7 @@ def collect_hwmon(roots: HostRoots) -> Iterator[Sample | SensorFault]:
 
 
 def chips(roots: HostRoots) -> list[str]:
-    """The folders of all chips, such as hwmon4."""
+    """Lists the folders of all chips, such as hwmon4."""
     return list_directory(f"{roots.sys}/class/hwmon")
 
 

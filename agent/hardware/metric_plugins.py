@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class MetricPlugin:
-    """A collector of a plugin's metrics. BadPlugin, when called, for what cannot be shown."""
+    """Collects a plugin's metrics. BadPlugin, when called, for what cannot be shown."""
 
     def __init__(self, name: str, plugin: Metrics) -> None:
         self._name, self._plugin = name, plugin
@@ -78,7 +78,7 @@ def _check_together(samples: Sequence[Sample]) -> None:
 
 
 def metric_plugins(names: Collection[str]) -> dict[str, CollectFunction]:
-    """The collectors of these plugins. One that cannot be loaded is logged, and fails each time."""
+    """Makes a collector of each of these plugins. One that cannot be loaded is logged, and fails each time."""
     return {f"{CUSTOM_PREFIX}{name}": _collector(name) for name in names}
 
 

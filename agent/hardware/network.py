@@ -1,6 +1,5 @@
-"""The node's network devices: their counters, their links, SR-IOV virtual functions with their max_tx_rates, and the
-table of tracked connections.
-"""
+"""Reads the node's network devices: their counters, their links, SR-IOV virtual functions with their max_tx_rates, and
+the table of tracked connections."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through NVML (nvidia-ml-py, the extra `gpu`). Source: docs.nvidia.com/deploy/nvml-api.
+"""Reads NVIDIA GPUs through NVML (nvidia-ml-py, the extra `gpu`). Source: docs.nvidia.com/deploy/nvml-api.
 
 No library of the driver, no package, no driver or no GPU is "absent"; it is looked for again every minute, since a GPU
 operator brings the driver after the node has started. The package is loaded where the library is: it takes 10 MB.

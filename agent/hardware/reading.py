@@ -1,4 +1,4 @@
-"""The result of one round: an outcome for each collector, and what changed between two rounds.
+"""Says what one round of collectors came to: an outcome for each, and what changed between two rounds.
 
 Measured   samples; `faults` names sensors that failed beside them
 Absent     this node has no such hardware, driver or kernel feature: nothing to repair
@@ -44,7 +44,7 @@ CollectorOutcome = Measured | Absent | Failed | Overdue
 
 
 class HardwareReading(Struct, frozen=True):
-    """The outcomes of one round.
+    """Holds the outcomes of one round.
 
     at_seconds: the monotonic clock at its end.
     outcomes: name of the collector → its outcome.

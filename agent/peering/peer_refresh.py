@@ -44,7 +44,7 @@ _MEDIAN_OF_REPLIES = 5
 
 
 class OwnCoordinate:
-    """The Vivaldi state of this node."""
+    """Holds the Vivaldi state of this node."""
 
     def __init__(self, rng: Random) -> None:
         self.position = vivaldi.initial_state()
@@ -209,7 +209,7 @@ class PeerRefresher:
         self._unreported: set[str] = set()
 
     async def run(self) -> None:
-        """Refreshes until cancelled. Survives StoreErrors; anything else is raised."""
+        """Refreshes the peers until it is cancelled. Survives StoreErrors; anything else is raised."""
         while True:
             try:
                 await self.refresh()

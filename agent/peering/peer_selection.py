@@ -29,14 +29,14 @@ MAX_SAMPLES = 32
 
 
 class RingMember(NamedTuple):
-    """A node on the ring."""
+    """Describes a node on the ring."""
 
     node: str
     entry: RingEntry
 
 
 class Arc(NamedTuple):
-    """A part of the ring.
+    """Holds a part of the ring.
 
     start: ring position, inclusive.
     members: in the order of their positions.
@@ -68,7 +68,7 @@ def range_from_start(start: int, count: int) -> KeyRange:
 
 
 def decode_members(items: Iterable[StoredItem]) -> list[RingMember]:
-    """The members in these items. An entry that cannot be decoded is no member: nobody could reach it."""
+    """Returns the members in these items. An entry that cannot be decoded is no member: nobody could reach it."""
     named = ((item, keys.parse_ring_key(item.key)) for item in items)
     members = (_decode_member(node, item) for item, node in named if node is not None)
     return [member for member in members if member is not None]
@@ -99,7 +99,7 @@ class RingSizeEstimator:
 
     @property
     def nodes(self) -> float:
-        """The number, with this node; 1.0 before the first arc."""
+        """Returns the estimated number of nodes, with this node; 1.0 before the first arc."""
         if self._counted is not None:
             return float(self._counted)
         return max(1.0, estimate_nodes([self._own, *self._others]))
@@ -337,7 +337,7 @@ class PeerSelection:
         return frozenset(self._successors[: self.k])
 
     def peers(self, now: float) -> list[Peer]:
-        """The k peers and the requested ones."""
+        """Returns the k peers and the requested ones."""
         self._expire(now)
         candidates = self.candidates.by_name
         return [_peer(name, candidates[name].entry) for name in self._all() if name in candidates]

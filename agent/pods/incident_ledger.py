@@ -39,7 +39,8 @@ from leadsman.state.records import LARGEST_VALUE_BYTES, CountedTotalsShard, Rewa
 
 
 class CountedTotals:
-    """The totals of all pods. changed_shards: altered since they were last removed from this set."""
+    """Holds how often each kind of incident was counted, for all pods. changed_shards: altered since they were last
+    removed from this set."""
 
     def __init__(self, restored: Iterable[CountedTotalsShard] = ()) -> None:
         self._pods: dict[str, dict[str, int]] = {}
@@ -96,7 +97,7 @@ class CountedTotals:
 
 
 class PodHealth(Struct):
-    """One pod's health.
+    """Follows one pod's health.
 
     pod: its present state.
     type: of the pod.
@@ -173,7 +174,7 @@ OTHER_TYPE = "other"
 
 
 def pod_type_of(pod: Pod) -> str:
-    """The type of a pod. One that cannot be part of a key, which the API server would refuse, is "other"."""
+    """Returns the type of a pod. One that cannot be part of a key, which the API server would refuse, is "other"."""
     owner = pod_owner(pod.metadata.name, pod.metadata.owner_references)
     name = pod_type(pod.metadata.labels, owner.name, owner.kind)
     return name if is_pod_type(name) else OTHER_TYPE

@@ -90,7 +90,8 @@ _SIGNAL_EXIT_BASE = 128
 
 
 def exit_count(container: ContainerStatus) -> int:
-    """Exits so far. A clean exit of the last run counts only once a restart follows: the container may be done."""
+    """Counts the exits so far. A clean exit of the last run counts only once a restart follows: the container may be
+    done."""
     current = _current_exit(container)
     return container.restart_count + (current is not None and not exited_cleanly(current))
 
@@ -218,7 +219,7 @@ _PHASE_CAUSES: dict[str, IncidentCause] = {"Evicted": IncidentCause.EVICTED}
 
 
 class Incident(Struct, frozen=True):
-    """Something that happened to a pod `total` times so far.
+    """Says what happened to a pod, `total` times so far.
 
     cause: None for an end that was no failure; it is noted as counted all the same.
     needs_events: Warning Events may give another cause.

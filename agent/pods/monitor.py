@@ -92,7 +92,7 @@ class EventLookup:
 
 
 class PodSettings(Struct, frozen=True):
-    """The settings of following this node's pods.
+    """Says how this node's pods are followed.
 
     api: where pods are listed and watched.
     limits: of the ledger.

@@ -57,7 +57,7 @@ class SeriesSelector(Struct, frozen=True):
 
 
 class SeriesExpression(Struct, frozen=True):
-    """One value of a page.
+    """Selects one value of a page.
 
     denominator: None for a gauge. Otherwise both are counters, and the value is the increase of the numerator divided
         by that of the denominator.
@@ -207,7 +207,7 @@ PLUGIN_DEADLINE_SECONDS = 2.0
 
 
 class RewardPlugin:
-    """One loaded plugin. problem: why its last call gave no costs. clock: monotonic seconds."""
+    """Holds one loaded plugin. problem: why its last call gave no costs. clock: monotonic seconds."""
 
     def __init__(self, name: str, plugin: Reward, clock: Callable[[], float] = time.monotonic) -> None:
         self.name, self._plugin, self._clock = name, plugin, clock

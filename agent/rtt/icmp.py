@@ -96,7 +96,7 @@ class EchoPayload(NamedTuple):
 
 
 def encode_request(version: IpVersion, echo: EchoPayload, identifier: int) -> bytes:
-    """An echo request. The kernel overwrites an IPv6 checksum, since it covers the addresses."""
+    """Returns the bytes of an echo request. The kernel overwrites an IPv6 checksum, since it covers the addresses."""
     body = _BODY.pack(*echo) + _PADDING
     sequence = echo.counter & 0xFFFF
     blank = _HEADER.pack(_REQUEST_TYPES[version], 0, 0, identifier, sequence) + body
@@ -168,7 +168,7 @@ class SendResult(Enum):
 
 
 class Datagram(NamedTuple):
-    """A received packet, from the ICMP header on. wall_ns: CLOCK_REALTIME when the kernel received it."""
+    """Holds a received packet, from the ICMP header on. wall_ns: CLOCK_REALTIME when the kernel received it."""
 
     message: bytes
     source: str
@@ -176,7 +176,8 @@ class Datagram(NamedTuple):
 
 
 class EchoSocket:
-    """A non-blocking ICMP socket. raw: it needs CAP_NET_RAW and sees all echo replies of the network namespace."""
+    """Sends and receives ICMP echoes through a socket that does not block. raw: it needs CAP_NET_RAW and sees all echo
+    replies of the network namespace."""
 
     def __init__(self, sock: socket.socket, version: IpVersion, raw: bool) -> None:
         self._socket = sock
@@ -216,7 +217,7 @@ class EchoSocket:
 
 
 def read_clocks() -> DualTimestamp:
-    """The monotonic clock, and the one that the kernel stamps received messages with."""
+    """Reads the monotonic clock, and the one that the kernel stamps received messages with."""
     return DualTimestamp(time.monotonic_ns(), time.time_ns())
 
 

@@ -42,7 +42,7 @@ class ProbeMode(StrEnum):
 
 
 class ProbeSettings(Struct, frozen=True):
-    """The settings of a prober. ValueError for a value out of bounds.
+    """Says how a prober probes. ValueError for a value out of bounds.
 
     mode: auto probes by ICMP, and by TCP where a peer answers only that. With icmp, refused sockets are an error.
     interval_seconds: time between two probes to one peer, ± 10 %. Shorter notices changes sooner and costs more.

@@ -52,7 +52,8 @@ class ProbeWindow:
         self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent_seconds < before]
 
     def latency(self, now: float, method: ProbeMethod, losses_until: float = math.inf) -> PeerLatency:
-        """Statistics of the span up to `now`. Losses of probes sent after `losses_until` are not counted yet."""
+        """Returns the statistics of the span up to `now`. Losses of probes sent after `losses_until` are not counted
+        yet."""
         self._drop_before(now - self.span_seconds)
         rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
         lost = sum(o.rtt_ms is None and o.sent_seconds <= losses_until for o in self._outcomes)
@@ -201,7 +202,7 @@ _TRY_ICMP_EVERY = 30
 
 
 class MethodSelector:
-    """The method for one peer."""
+    """Chooses the method by which one peer is probed."""
 
     def __init__(self, mode: ProbeMode, first: ProbeMethod = ProbeMethod.ICMP) -> None:
         """first: the method to begin with, if the mode leaves a choice."""
@@ -372,7 +373,8 @@ class PeerStats:
             self._record_outcome(target, sent, result)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
-        """Peer → its window at monotonic `now`. A peer without an outcome is absent; all are during a local fault."""
+        """Maps each peer to its window at monotonic `now`. A peer without an outcome is absent; all are during a local
+        fault."""
         if self.local_fault(now):
             return {}
         until = self._silence.losses_valid_until

@@ -94,7 +94,8 @@ def _tcp_info(sock: socket.socket) -> bytes:
 
 
 def parse_tcp_info(tcp_info: bytes, elapsed_seconds: float) -> ProbeResult:
-    """The result by struct tcp_info. elapsed_seconds: bounds the RTT, and is the RTT when the struct is empty."""
+    """Returns the result of a TCP probe by struct tcp_info. elapsed_seconds: bounds the RTT, and is the RTT when the
+    struct is empty."""
     if len(tcp_info) < _TCP_INFO_BYTES:
         return Answered(elapsed_seconds)
     if _U32.unpack_from(tcp_info, _RETRANSMITS_AT)[0]:
@@ -171,7 +172,7 @@ class Prober:
         return self.stats.latencies(self._clock().seconds)
 
     def silent_peers(self) -> Collection[str]:
-        """Peers that stopped answering."""
+        """Returns the peers that stopped answering."""
         return self.stats.silent_peers(self._clock().seconds)
 
     def probe_now(self, name: str) -> None:

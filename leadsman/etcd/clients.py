@@ -43,7 +43,7 @@ class TokenReviewStatus(Struct, frozen=True):
 
 
 class TokenReview(Struct, frozen=True):
-    """A TokenReview of authentication.k8s.io/v1."""
+    """Mirrors a TokenReview of authentication.k8s.io/v1."""
 
     status: TokenReviewStatus = TokenReviewStatus()
 

@@ -46,7 +46,7 @@ class Gateway:
         self._answered = {"ok": 0} | {each.outcome: 0 for each in refusals}
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """etcd's response, or a refusal in etcd's form."""
+        """Returns etcd's response, or a refusal in etcd's form."""
         try:
             client = await self._client(request)
             response = await self._of_client(client, request)

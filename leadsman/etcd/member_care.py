@@ -39,14 +39,14 @@ ROOM_RATIO = 0.8
 
 
 class Header(Struct, frozen=True):
-    """The header of a member's own response."""
+    """Mirrors the header of a member's own response."""
 
     member_id: str
     revision: int = 0
 
 
 class Status(Struct, frozen=True):
-    """The response to a question for a member's status. Source: etcdserverpb.StatusResponse."""
+    """Mirrors the response to a question for a member's status. Source: etcdserverpb.StatusResponse."""
 
     header: Header
     db_size: int = field(name="dbSize", default=0)
@@ -91,7 +91,7 @@ class MemberCare:
         return self._different_rounds > 0
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Looks after the member until it is cancelled."""
         round_number = 0
         while True:
             round_number += 1
@@ -104,7 +104,7 @@ class MemberCare:
             await asyncio.sleep(ROUND_SECONDS if not self.problem else 1.0)
 
     async def look(self, *, compare: bool) -> None:
-        """One round. StoreError when the member does not answer."""
+        """Looks at the member once. StoreError when the member does not answer."""
         status = await self._local.call("/v3/maintenance/status", {}, Status)
         self._size, self._answered_at, self.problem = status.db_size, self._clock(), ""
         if any("NOSPACE" in error for error in status.errors):

@@ -67,7 +67,7 @@ class Assembly:
         return Statement(self.name, tuple(sorted(self.heard)))
 
     def hear(self, statement: Statement) -> None:
-        """A member without data answered."""
+        """Notes that a member without data answered."""
         if statement.name in self._others:
             self.heard.add(statement.name)
             if {self.name, *self._others} <= {statement.name, *statement.heard}:
@@ -99,7 +99,7 @@ _TLS_FLAGS = ("cert-file", "key-file", "client-cert-auth", "trusted-ca-file")
 
 
 class EtcdFlags(Struct, frozen=True):
-    """etcd's command-line flags, as `--name=value`."""
+    """Holds etcd's command-line flags, as `--name=value`."""
 
     values: Mapping[str, str]
 

@@ -38,7 +38,7 @@ _ALL_THAT_FOLLOW = b"\0"
 
 
 class Permission(Struct, frozen=True, order=True):
-    """A right on the keys from `key` to before `range_end`; "": on that key alone. kind: READ or READWRITE."""
+    """Grants a right on the keys from `key` to before `range_end`; "": on that key alone. kind: READ or READWRITE."""
 
     kind: str
     key: str

@@ -20,14 +20,14 @@ _NOTHING = msgspec.Raw(b"{}")
 
 
 class ResponseHeader(Struct, frozen=True):
-    """The header of every response."""
+    """Mirrors the header of every response."""
 
     cluster_id: str = ""
     revision: int = 0
 
 
 class KeyValue(Struct, frozen=True):
-    """A key with its value."""
+    """Mirrors a key with its value."""
 
     key: bytes
     value: bytes = b""
@@ -36,7 +36,7 @@ class KeyValue(Struct, frozen=True):
 
 
 class RangeResponse(Struct, frozen=True):
-    """The response to a range."""
+    """Mirrors the response to a range."""
 
     header: ResponseHeader
     kvs: tuple[KeyValue, ...] = ()
@@ -44,13 +44,13 @@ class RangeResponse(Struct, frozen=True):
 
 
 class TxnResponseOp(Struct, frozen=True):
-    """What one operation of a transaction came to. response_range: None for a write."""
+    """Says what one operation of a transaction came to. response_range: None for a write."""
 
     response_range: RangeResponse | None = None
 
 
 class TxnResponse(Struct, frozen=True):
-    """The response to a transaction. responses: where it did not succeed, the precondition's key."""
+    """Mirrors the response to a transaction. responses: where it did not succeed, the precondition's key."""
 
     header: ResponseHeader
     succeeded: bool = False
@@ -98,7 +98,7 @@ class WatchResponse(Struct, frozen=True):
 
 
 class GatewayError(Struct, frozen=True):
-    """A refusal. Gateways of different age nest it, and name its code, differently."""
+    """Mirrors a refusal of etcd's gateway. Gateways of different age nest it, and name its code, differently."""
 
     message: str = ""
     code: int = 0
@@ -132,7 +132,7 @@ _HTTP_SERVER_ERROR = 500
 
 
 def decode_response(data: bytes, kind: type[A]) -> A:
-    """The response as `kind`. Unavailable when it is not etcd's: another server's, or cut."""
+    """Returns the response as `kind`. Unavailable when it is not etcd's: another server's, or cut."""
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
     except UNREADABLE as error:

@@ -96,7 +96,7 @@ def record_key(node: str, record: type[AnyRecord]) -> str:
 
 
 def reward_key(node: str, pod_type: str) -> str:
-    """The key of a node's reward for a pod type. ValueError when either cannot be part of a key."""
+    """Returns the key of a node's reward for a pod type. ValueError when either cannot be part of a key."""
     if not is_pod_type(pod_type):
         raise ValueError(
             f"pod type {pod_type!r} must be letters, digits, '-', '_' and '.', "
@@ -106,17 +106,18 @@ def reward_key(node: str, pod_type: str) -> str:
 
 
 def rewards_prefix(node: str) -> str:
-    """The prefix of the node's rewards. ValueError as in `node_prefix`."""
+    """Returns the prefix of the node's rewards. ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}{REWARDS_KIND}/"
 
 
 def counted_totals_prefix(node: str) -> str:
-    """The prefix of what the node's agent counted already. ValueError as in `node_prefix`."""
+    """Returns the prefix of what the node's agent has counted. ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}counted/"
 
 
 def counted_totals_key(node: str, shard: str) -> str:
-    """The key of one shard of it. ValueError as in `node_prefix`, and for what is no shard."""
+    """Returns the key of one shard of what the node's agent has counted. ValueError as in `node_prefix`, and for what
+    is no shard."""
     if shard not in COUNTED_SHARDS:
         raise ValueError(f"shard {shard!r}: must be one hexadecimal digit")
     return f"{counted_totals_prefix(node)}{shard}"
@@ -133,7 +134,7 @@ def is_pod_type(text: str) -> bool:
 
 
 def parse(raw: str) -> NodeKey | None:
-    """The inverse of `record_key` and `reward_key`. None for a key of another kind or version, which is no error."""
+    """Parses what `record_key` and `reward_key` made. None for a key of another kind or version, which is no error."""
     if not raw.startswith(NODES_PREFIX):
         return None
     node, _, rest = raw[len(NODES_PREFIX) :].partition("/")
@@ -162,7 +163,7 @@ def _parse_pod_type(text: str) -> str | None:
 
 
 def ring_position(name: str) -> int:
-    """A node's position on the ring, 0..RING_SIZE - 1."""
+    """Returns a node's position on the ring, 0..RING_SIZE - 1."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
@@ -172,7 +173,7 @@ def ring_position_prefix(position: int) -> str:
 
 
 def parse_ring_key(raw: str) -> str | None:
-    """The node of a ring key. None when it is not a ring key, or its position is not the name's."""
+    """Returns the node of a ring key. None when it is not a ring key, or its position is not the name's."""
     node = raw.rpartition("/")[2]
     return node if is_node_name(node) and raw == record_key(node, RingEntry) else None
 

@@ -104,7 +104,7 @@ class PeerLatency(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Latency(Record, frozen=True):
-    """What a node measured. peers: peer's node name → its window."""
+    """Says what a node measured. peers: peer's node name → its window."""
 
     peers: dict[ShortText, PeerLatency]
 
@@ -146,7 +146,7 @@ class Reachability(Record, frozen=True):
 
 
 class Hardware(Record, frozen=True):
-    """A node's hardware metrics. values: metric → value.
+    """Holds a node's hardware metrics. values: metric → value.
 
     Names follow node_exporter's, without the prefix; leadsman.state.metric_names has the well-known ones.
     """
@@ -155,7 +155,7 @@ class Hardware(Record, frozen=True):
 
 
 class RingCoordinate(Struct, frozen=True, omit_defaults=True, gc=False):
-    """A node's network coordinate: leadsman.network.vivaldi.Coordinate, bounded. Milliseconds, except `error`."""
+    """Holds a node's network coordinate: leadsman.network.vivaldi.Coordinate, bounded. Milliseconds, except `error`."""
 
     point: Annotated[tuple[OffsetMs, ...], Meta(min_length=2, max_length=8)]
     height: RttMs
@@ -184,7 +184,7 @@ class ProbeRequest(Record, frozen=True):
 
 
 class Quality(Struct, frozen=True, gc=False):
-    """The quality observed of pods that ran.
+    """Holds the quality observed of pods that ran.
 
     log_cost: mean of ln(cost); lower is better. A quantity of which more is better has the cost 1 / quantity.
     samples: observations, fading with the reward's half-life.
@@ -195,7 +195,7 @@ class Quality(Struct, frozen=True, gc=False):
 
 
 class Reward(Record, frozen=True):
-    """How pods of one type fared on the node, as of `at_seconds`. Stays in the store when the agent stops.
+    """Says how pods of one type fared on the node, as of `at_seconds`. Stays in the store when the agent stops.
 
     at_seconds, last_incident_seconds: the writer's Unix time, compared only with its own.
     healthy, failed: trials, fading with the half-life.
@@ -286,7 +286,7 @@ class BadRecord(ValueError):
 
 
 def encode_record(record: AnyRecord | Reward) -> bytes:
-    """The record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
+    """Returns the record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
     data = _encoder.encode(record)
     if decode_record(type(record), data) != record:
         raise BadRecord(f"{type(record).__name__} does not survive its own encoding")
@@ -294,7 +294,7 @@ def encode_record(record: AnyRecord | Reward) -> bytes:
 
 
 def record_size_bytes(record: AnyRecord | Reward) -> int:
-    """The length of the record's bytes. encode refuses more than LARGEST_VALUE_BYTES."""
+    """Returns the length of the record's bytes. encode refuses more than LARGEST_VALUE_BYTES."""
     return len(_encoder.encode(record))
 
 

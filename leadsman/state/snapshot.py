@@ -1,4 +1,4 @@
-"""The state of all nodes at one moment, immutable, with its freshness.
+"""Holds the state of all nodes at one moment, immutable, with its freshness.
 
 Only a heartbeat that *changes* proves that a node's data are new: a lease proves a running process, a sender's wall
 clock proves nothing. So each node carries the reader's own monotonic time at which its (epoch, seq) was last seen to
@@ -43,7 +43,7 @@ RewardsByType = Mapping[str, Mapping[str, AgedReward]]
 def apply_reward_changes(
     before: RewardsByType, changes: Mapping[str, Mapping[str, Reward | None]], seen_at: float | None
 ) -> RewardsByType:
-    """The rewards after `changes`: pod type → node → the new reward, None: deleted.
+    """Returns the rewards after `changes`: pod type → node → the new reward, None: deleted.
 
     The mapping of a type without a change stays the same object.
     """
@@ -187,7 +187,7 @@ class NodeState(Struct, frozen=True, gc=False):
         return None if self.changed_at is None else now - self.changed_at
 
     def freshness(self, now: float) -> Freshness:
-        """Freshness at `now`, in monotonic seconds."""
+        """Returns the freshness at `now`, in monotonic seconds."""
         if self.heartbeat is None:
             return Freshness.SILENT
         if self.changed_at is None:

@@ -37,7 +37,7 @@ class ListedSnapshot:
                 self._draft.take(key, item, None)
 
     def finished(self, before: Snapshot, revision: int, cluster_id: str, seen_at: float | None = None) -> Snapshot:
-        """The snapshot. A node that `before` had from the same store keeps its proof of freshness.
+        """Returns the snapshot. A node that `before` had from the same store keeps its proof of freshness.
 
         seen_at: monotonic seconds from which new rewards fade.
         """
@@ -60,7 +60,7 @@ def apply_changes(
     seen_at: float | None = None,
     limits: NodeLimits = DEFAULT_LIMITS,
 ) -> Snapshot:
-    """The snapshot after `changes`. A change that is no newer than `before` is dropped.
+    """Returns the snapshot after `changes`. A change that is no newer than `before` is dropped.
 
     now: monotonic seconds; None for changes of unknown age (ChangeBatch.backlog), which prove nothing fresh.
     seen_at: when they arrived, if that is not `now`; new rewards fade from then on.

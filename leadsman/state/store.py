@@ -20,7 +20,7 @@ from msgspec import Struct
 
 
 class StoredItem(Struct, frozen=True):
-    """A key with its value.
+    """Holds a key with its value.
 
     mod_revision: the store's revision that wrote it.
     lease: with whose end it is deleted; 0: none, it stays.
@@ -54,7 +54,7 @@ class KeyRange(Struct, frozen=True):
 
     @classmethod
     def single_key(cls, key: str) -> "KeyRange":
-        """The range of this key alone."""
+        """Returns the range of this key alone."""
         return cls(key, key + "\0", 1)
 
 
