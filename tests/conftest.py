@@ -6,11 +6,12 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from leadsman.runtime import connections, http_server, server_tls
 from leadsman.runtime.log_limit import LogLimit
@@ -20,7 +21,7 @@ from tests.testbed import kube_apiserver
 sys.dont_write_bytecode = False
 os.environ["PYTHONDONTWRITEBYTECODE"] = ""
 
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -100,7 +101,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in long_files)
 
 
-def _is_in(path: Path, rooms: Iterable[str]) -> bool:
+@cache  # asked for each of thousands of tests
+def _is_in(path: Path, rooms: tuple[str, ...]) -> bool:
     return any(path.is_relative_to(Path(__file__).parent / room) for room in rooms)
 
 

@@ -3,30 +3,27 @@
 import itertools
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
+from tests.conftest import Until
+from tests.controller.conftest import Act, Make
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.controller.conftest import Act, Make
 
 HOT = {"heat": {"n1": 90, "n2": 10}}
 COOL = {"heat": {"n1": 10, "n2": 10}}
 
 
 @pytest.fixture
-def mark(make: "Make") -> TasPolicy:
+def mark(make: Make) -> TasPolicy:
     return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
 
 
 async def test_labels_of_others_stay(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
 ) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
@@ -37,7 +34,7 @@ async def test_labels_of_others_stay(
 
 
 async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
 ) -> None:
     """409: nothing that another wrote is lost."""
     async with acting(["n1", "n2"]) as controller:
@@ -50,7 +47,7 @@ async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands
 
 
 async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(
-    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+    acting: Act, make: Make, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
 ) -> None:
     """The API server takes 256 KiB of annotations: of two records only one fits beside what others left there."""
     first = make.policy("first", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
@@ -69,7 +66,7 @@ async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_r
 
 
 async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
 ) -> None:
     async with acting(["n1", "n2"]) as controller:
         api.fail("patch", 422, times=3)
@@ -84,7 +81,7 @@ async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rare
 
 
 async def test_a_node_with_too_many_labels_is_left_alone_and_named(
-    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+    acting: Act, mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: Until
 ) -> None:
     async with acting(["n1", "n2"]) as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {f"l{number}": "x" * 60 for number in range(1_000)}}})
@@ -95,7 +92,7 @@ async def test_a_node_with_too_many_labels_is_left_alone_and_named(
 
 
 async def test_a_thousand_nodes_get_ten_labels_by_one_patch_each_in_one_turn(
-    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+    acting: Act, make: Make, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
 ) -> None:
     """Written, changed and cleaned. At the default rate of patches that is within ten seconds."""
     nodes = [f"n{number:04}" for number in range(1000)]

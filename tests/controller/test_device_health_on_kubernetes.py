@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -22,12 +22,10 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import DEVICE_TAINT_RULES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from tests.conftest import Until
 from tests.controller.followed import tools
 from tests.controller.real_cluster import cancelled, controller_of, granted_rights, real_cluster, used_rights
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +71,7 @@ class Health:
 
 
 @asynccontextmanager
-async def keeping(api: KubeApiServer, until: "Until", dry_run: bool = False) -> AsyncIterator[Health]:
+async def keeping(api: KubeApiServer, until: Until, dry_run: bool = False) -> AsyncIterator[Health]:
     async with controller_of(api) as (client, recorder):
         policy = [POLICY]
         nodes = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
@@ -101,7 +99,7 @@ def effects(health: Health) -> list[str]:
 
 
 async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_the_policy_s_and_freed_when_healed(
-    kubernetes_binaries: Path, tmp_path: Path, until: "Until"
+    kubernetes_binaries: Path, tmp_path: Path, until: Until
 ) -> None:
     gates = (
         "--feature-gates=DRADeviceTaints=true,DRADeviceTaintRules=true",
@@ -139,7 +137,7 @@ async def test_a_faulty_device_alone_is_tainted_first_without_effect_then_with_t
 
 
 async def test_without_the_gate_the_node_is_labelled_and_the_label_is_taken_off_again(
-    kubernetes_binaries: Path, tmp_path: Path, until: "Until", caplog: pytest.LogCaptureFixture
+    kubernetes_binaries: Path, tmp_path: Path, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
     gates = ("--feature-gates=DRADeviceTaintRules=false",)
     with api_server(kubernetes_binaries, tmp_path, gates) as api:

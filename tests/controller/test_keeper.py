@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
+from tests.conftest import Until
 from tests.controller.followed import tools
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 
 class Recorded(Keeper):
@@ -57,7 +55,7 @@ async def test_it_acts_no_more_often_than_it_says_unless_it_is_hurried() -> None
     assert keeper.calls == ["keep"] * 3
 
 
-async def test_a_keeper_whose_turn_does_not_end_is_stalled(until: "Until") -> None:
+async def test_a_keeper_whose_turn_does_not_end_is_stalled(until: Until) -> None:
     now, keeper = 0.0, Recorded()
     keeper.may_end.clear()
     loops = KeeperLoops([keeper], lambda: now)

@@ -6,7 +6,7 @@ Tests stand in for kube-scheduler, kubelets and owners, and the controller may b
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,11 +28,9 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
+from tests.conftest import Until
 from tests.controller.followed import KnownHolds, followed, owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 HOLDS = "/api/v1/namespaces/leadsman-placeholders/pods"
 PODS = "/api/v1/namespaces/shop/pods"
@@ -107,7 +105,7 @@ class Cluster:
         healed.follower = self.follower
         return Replacement(given, healed, replacement)
 
-    async def step(self, until: "Until") -> None:
+    async def step(self, until: Until) -> None:
         """The controller plans and acts, and then the rest of the cluster does its part."""
         self.now += 3.0
         try:
@@ -117,7 +115,7 @@ class Cluster:
             self.replacement = self.start()
         await self.catch_up(until)
 
-    async def catch_up(self, until: "Until") -> None:
+    async def catch_up(self, until: Until) -> None:
         """Binds holding pods, has owners make new pods where room was held; and sees all of it."""
         for path in sorted({each.path.removesuffix("/eviction") for each in self.evictions()}):
             name = path.rsplit("/", 1)[1]
@@ -157,7 +155,7 @@ Start = Callable[[], AbstractAsyncContextManager[Cluster]]
 
 
 @pytest.fixture
-def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
+def started(api: FakeApiServer, client: ApiClient, until: Until) -> Start:
     @asynccontextmanager
     async def start() -> AsyncIterator[Cluster]:
         put_nodes(api, edge_1="8Gi", edge_2="8Gi")
@@ -172,7 +170,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
 
 @pytest.mark.parametrize("number", range(1, 11))
 async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_once(
-    number: int, started: Start, until: "Until"
+    number: int, started: Start, until: Until
 ) -> None:
     async with started() as one:
         await one.object.write(HandedOverPlan(PLAN))
@@ -185,7 +183,7 @@ async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_
         assert not one.pods("leadsman-placeholders")
 
 
-async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, until: "Until") -> None:
+async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, until: Until) -> None:
     async with started() as one:
         await one.object.write(HandedOverPlan(PLAN))
         await ask_controller(one.client, "leadsman", PlanRequest.PAUSE)
@@ -199,7 +197,7 @@ async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, unt
         assert one.state() is RunState.DONE
 
 
-async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: "Until") -> None:
+async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: Until) -> None:
     async with started() as one:
         path = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
         one.api.put(path, {"data": {"plan.json": '{"plan": {"origin": "whim"}}'}})
@@ -209,7 +207,7 @@ async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: "
         assert not one.pods("leadsman-placeholders")
 
 
-async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start, until: "Until") -> None:
+async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start, until: Until) -> None:
     async with started() as one:
         await one.object.write(HandedOverPlan(PLAN))
         holds = []

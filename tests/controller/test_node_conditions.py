@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,11 +15,9 @@ from leadsman.planning.failover import verdicts
 from leadsman.planning.failover.node_verdict import NodeVerdict, Signal, Signals, Timeline, Truth
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import ObjectPath, parse_path
+from tests.conftest import Until
 from tests.controller.followed import tools
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 NODE = "/api/v1/nodes/n1"
 SIGN = {"T": Truth.TRUE, "F": Truth.FALSE, "?": Truth.UNKNOWN}
@@ -77,7 +75,7 @@ async def publisher(api: FakeApiServer) -> AsyncIterator[Publisher]:
             await task
 
 
-async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, until: "Until") -> None:
+async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, until: Until) -> None:
     for signs in (SUSPECT, SUSPECT, DEAD, DEAD, REACHABLE, REACHABLE):
         await publisher.publish(signs)
     assert publisher.patches == 3

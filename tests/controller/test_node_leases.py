@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,10 +12,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.planning.failover.node_verdict import LeaseView
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
@@ -48,7 +46,7 @@ async def followed(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Follo
 
 
 async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
-    followed: Followed, api: FakeApiServer, until: "Until"
+    followed: Followed, api: FakeApiServer, until: Until
 ) -> None:
     followed.now = 110.0
     followed.renew("n1", "t1")
@@ -61,7 +59,7 @@ async def test_a_renewal_is_stamped_by_our_own_clock_and_another_change_is_not(
 
 
 async def test_a_direct_read_of_a_newer_version_confirms_nothing(
-    followed: Followed, api: FakeApiServer, until: "Until"
+    followed: Followed, api: FakeApiServer, until: Until
 ) -> None:
     await until(lambda: api.watches == 1)
     api.objects.put(parse_path(f"{PATH}/n1"), {"spec": {"renewTime": "t1"}})  # The watch hears of it after the read.

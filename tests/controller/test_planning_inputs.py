@@ -3,7 +3,6 @@ of devices for pods that are not bound yet."""
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,10 +17,8 @@ from leadsman.kube.access import ApiAccess
 from leadsman.planning.moves.search import Search
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
+from tests.conftest import Until
 from tests.installed_package import install_picky
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 GIB = 2**30
 
@@ -48,7 +45,7 @@ async def new_place(parts: ControllerParts) -> str:
 
 
 async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: "Until"
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Until
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("{}")

@@ -1,7 +1,7 @@
 """Plans of re-balancing on a fake API server: when they are handed over, and what the next one remembers."""
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 from msgspec import Struct
@@ -21,11 +21,9 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
+from tests.conftest import Until
 from tests.controller.followed import Told, followed, owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 
 class Carrier(Struct):
@@ -71,7 +69,7 @@ class Balanced:
 
 
 @pytest.fixture
-async def balanced(api: FakeApiServer, client: ApiClient, until: "Until") -> AsyncIterator[Balanced]:
+async def balanced(api: FakeApiServer, client: ApiClient, until: Until) -> AsyncIterator[Balanced]:
     put_nodes(api, edge_1="8Gi", edge_2="8Gi")
     api.put("/api/v1/namespaces/shop/pods/web", owned_pod("edge-1", uid="web-uid"))
     one = Balanced(client)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,11 +19,9 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
+from tests.conftest import Until
 from tests.controller.followed import KnownHolds, followed, owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 HOLDS = "/api/v1/namespaces/leadsman-placeholders/pods"
 PODS = "/api/v1/namespaces/shop/pods"
@@ -80,7 +78,7 @@ class Cluster:
     def holds(self) -> list[dict[str, Any]]:
         return self.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
 
-    async def bind_holds(self, until: "Until") -> None:
+    async def bind_holds(self, until: Until) -> None:
         for pod in self.holds():
             term = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
             node = term["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
@@ -104,7 +102,7 @@ class Cluster:
     def events(self) -> dict[str, str]:
         return {event["reason"]: event["note"] for event in self.recorder._pending}
 
-    async def held(self, until: "Until") -> None:
+    async def held(self, until: Until) -> None:
         """As far as the eviction."""
         await self.step()
         await until(lambda: bool(self.model("leadsman-placeholders")))
@@ -119,7 +117,7 @@ Start = Callable[..., AbstractAsyncContextManager[Cluster]]
 
 
 @pytest.fixture
-def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
+def started(api: FakeApiServer, client: ApiClient, until: Until) -> Start:
     @asynccontextmanager
     async def start(*, dry_run: bool = False) -> AsyncIterator[Cluster]:
         put_nodes(api, edge_1="512Mi", edge_2="8Gi", edge_3="8Gi")
@@ -131,7 +129,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     return start
 
 
-async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(started: Start, until: "Until") -> None:
+async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(started: Start, until: Until) -> None:
     async with started() as one:
         await one.held(until)
         one.healed.known = False
@@ -144,7 +142,7 @@ async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(
 
 
 async def test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_server_says(
-    started: Start, until: "Until"
+    started: Start, until: Until
 ) -> None:
     async with started() as one:
         await one.held(until)
@@ -157,7 +155,7 @@ async def test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_se
         assert sum(each.path.endswith("/eviction") for each in one.api.requests) == 2
 
 
-async def test_a_move_that_stays_refused_is_rolled_back(started: Start, until: "Until") -> None:
+async def test_a_move_that_stays_refused_is_rolled_back(started: Start, until: Until) -> None:
     async with started() as one:
         await one.held(until)
         one.api.fail("create", 429, retry_after_seconds=60)

@@ -7,7 +7,7 @@ makes the owner's new one. Of the bounds kube-scheduler knows nothing here: node
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -21,6 +21,7 @@ from leadsman.planning.moves.mover import MoveResult
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
+from tests.conftest import Until
 from tests.controller.followed import KnownHolds, tools
 from tests.controller.real_cluster import (
     SHOP,
@@ -36,9 +37,6 @@ from tests.controller.real_cluster import (
     used_rights,
 )
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +114,7 @@ class Story:
 
 
 async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound_by_the_component_s_rights_and_no_other(
-    cluster: KubeApiServer, audit_log: Path, until: "Until"
+    cluster: KubeApiServer, audit_log: Path, until: Until
 ) -> None:
     async with controller_of(cluster) as (client, recorder):
         story = Story(cluster, client, recorder)

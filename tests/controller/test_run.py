@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import aiohttp
 import pytest
@@ -16,11 +16,9 @@ from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TelemetrySettings
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.api_objects import parse_path
+from tests.conftest import Until
+from tests.controller.conftest import Run
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.controller.conftest import Run
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {OWNERSHIP_ANNOTATION: '{"hot":"ns/hot"}'}}
@@ -45,7 +43,7 @@ async def page(port: int, path: str) -> tuple[int, str]:
 
 
 async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(
-    api: FakeApiServer, running: "Run", until: "Until"
+    api: FakeApiServer, running: Run, until: Until
 ) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running():
@@ -54,7 +52,7 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
 
 
-async def test_nodes_are_watched_once(api: FakeApiServer, running: "Run", until: "Until") -> None:
+async def test_nodes_are_watched_once(api: FakeApiServer, running: Run, until: Until) -> None:
     """5,000 kubelets update them all the time."""
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running():
@@ -63,7 +61,7 @@ async def test_nodes_are_watched_once(api: FakeApiServer, running: "Run", until:
     assert len(watches) == 1
 
 
-async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, running: "Run", until: "Until") -> None:
+async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, running: Run, until: Until) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running(dry_run=True) as port:
         plan = {}
@@ -87,7 +85,7 @@ async def test_a_dry_run_cannot_write_even_where_a_keeper_tried(api: FakeApiServ
 
 
 async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(
-    api: FakeApiServer, running: "Run", until: "Until"
+    api: FakeApiServer, running: Run, until: Until
 ) -> None:
     api.put(TASPOLICY_RESOURCE.path("ns", "good"), {"metadata": {"generation": 3}, **GOOD})
     api.put(TASPOLICY_RESOURCE.path("ns", "bad"), {"metadata": {"generation": 4}, **BAD})

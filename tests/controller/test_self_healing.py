@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import Struct
@@ -33,11 +33,9 @@ from leadsman.published.self_healing import SELF_HEALING, Hold
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
+from tests.conftest import Until
 from tests.controller.followed import owned_pod, put_nodes, tools
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 NODES = ("edge-1", "edge-2", "edge-3")
 PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
@@ -88,7 +86,7 @@ class Cluster:
                 bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
                 self.api.put(f"{PLACEHOLDERS}/{pod['metadata']['name']}", bound)
 
-    async def cover(self, until: "Until") -> str:
+    async def cover(self, until: Until) -> str:
         """Steps until the pod is covered; its backup node."""
         await self.step()
         self.bind_placeholders()
@@ -141,7 +139,7 @@ Start = Callable[..., Any]
 
 
 @pytest.fixture
-def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
+def started(api: FakeApiServer, client: ApiClient, until: Until) -> Start:
     @asynccontextmanager
     async def start(budget: RecoveryBudget | None = None, bound_to: str = "edge-1") -> AsyncIterator[Cluster]:
         put_nodes(api, **dict.fromkeys(NODES, "8Gi"))
@@ -159,7 +157,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
 
 
 async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(
-    started: Start, until: "Until"
+    started: Start, until: Until
 ) -> None:
     async with started() as cluster:
         await cluster.cover(until)
@@ -172,7 +170,7 @@ async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_publish
 
 
 async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
-    started: Start, client: ApiClient, until: "Until"
+    started: Start, client: ApiClient, until: Until
 ) -> None:
     async with started() as cluster:
         backup = await cluster.cover(until)
@@ -188,7 +186,7 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
 
 
 async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_another_node_holds_its_room(
-    started: Start, until: "Until"
+    started: Start, until: Until
 ) -> None:
     async with started(RecoveryBudget(least_nodes=9, fresh_ratio=0.0), bound_to="edge-3") as cluster:
         assert await cluster.cover(until) == "edge-2"
@@ -203,7 +201,7 @@ async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_anothe
         assert cluster.api.requests[-1].path == POD
 
 
-async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(started: Start, until: "Until") -> None:
+async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(started: Start, until: Until) -> None:
     async with started() as cluster:
         await cluster.cover(until)
         as_planned = cluster.healing.cluster.current
@@ -215,7 +213,7 @@ async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(
         assert cluster.healing.recovery.actions.results == {("TaintNode", "gone"): 1}
 
 
-async def test_nothing_is_done_before_the_state_is_written(started: Start, until: "Until") -> None:
+async def test_nothing_is_done_before_the_state_is_written(started: Start, until: Until) -> None:
     async with started() as cluster:
         await cluster.cover(until)
         cluster.die("edge-1")

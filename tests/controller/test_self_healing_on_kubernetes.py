@@ -6,7 +6,6 @@ The API server's audit log says which rights were used; they are compared with t
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +14,7 @@ from controller.settings import SelfHealingSettings
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT, RecoveryBudget
+from tests.conftest import Until
 from tests.controller.followed import tools
 from tests.controller.real_cluster import (
     PLACEHOLDERS,
@@ -28,9 +28,6 @@ from tests.controller.real_cluster import (
 )
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +64,7 @@ def bind_placeholders(cluster: KubeApiServer) -> None:
 
 
 async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other(
-    cluster: KubeApiServer, audit_log: Path, until: "Until"
+    cluster: KubeApiServer, audit_log: Path, until: Until
 ) -> None:
     put_web(cluster, "web-1")
     view, verdicts = AllNear(), {name: verdict(name) for name in NODES}

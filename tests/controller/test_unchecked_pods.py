@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,12 +12,10 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
 from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
 from leadsman.testbed.api_objects import parse_path
+from tests.conftest import Until
 from tests.controller.followed import tools
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
@@ -68,7 +66,7 @@ async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventWriter)
 
 
 async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so(
-    sweeping: Sweeping, until: "Until"
+    sweeping: Sweeping, until: Until
 ) -> None:
     assert await sweeping.after(0.0) == {BoundResult.KEPT: 1}
     assert await sweeping.after(HOLD_SECONDS) == {BoundResult.KEPT: 1, BoundResult.UNCHECKED: 1}
@@ -79,7 +77,7 @@ async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so
 
 
 async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that_is_switched_on(
-    sweeping: Sweeping, until: "Until"
+    sweeping: Sweeping, until: Until
 ) -> None:
     sweeping.reporter._tells_placements = True
     await sweeping.after(0.0)

@@ -1,7 +1,7 @@
 """Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
 from controller.watched_pods import WatchedPod
@@ -9,12 +9,10 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
+from tests.conftest import Until
 from tests.controller.followed import listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 START = datetime(2026, 11, 22, 10, tzinfo=UTC)
@@ -53,7 +51,7 @@ class Waiting:
 
 
 async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
-    api: FakeApiServer, recorder: EventWriter, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: Until
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)
@@ -66,7 +64,7 @@ async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_nod
 
 
 async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_node_at_the_next_look(
-    api: FakeApiServer, recorder: EventWriter, until: "Until"
+    api: FakeApiServer, recorder: EventWriter, until: Until
 ) -> None:
     waiting = Waiting(api, recorder)
     await waiting.after(0.0)

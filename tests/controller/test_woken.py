@@ -2,18 +2,15 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.sources.delay.delay_sources import DelaySettings
+from tests.conftest import Until
+from tests.controller.conftest import Run
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.controller.conftest import Run
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -67,7 +64,7 @@ async def looked_seconds(session: aiohttp.ClientSession, port: int) -> float:
 
 
 async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(
-    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None
+    api: FakeApiServer, running: Run, until: Until, files: tuple[Path, Path], nodes: None
 ) -> None:
     waiting(api, delay_db="5")
     db(api)

@@ -4,16 +4,14 @@ import contextlib
 import lzma
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 
 import pytest
 import yaml
 
+from tests.daemonset.conftest import Objects, Template
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Objects, Template
 
 pytestmark = pytest.mark.integration
 
@@ -24,17 +22,17 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @pytest.fixture(scope="module")
-def crds() -> "Objects":
+def crds() -> Objects:
     return list(yaml.safe_load_all(lzma.decompress(CRDS.read_bytes())))
 
 
 @pytest.fixture(scope="module")
-def ours(template: "Template") -> "Objects":
+def ours(template: Template) -> Objects:
     rendered = template("certificates.mode=cert-manager", "etcd.replicas=5")
     return [each for each in rendered if each["apiVersion"] == f"{GROUP}/v1"]
 
 
-def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: "Objects") -> None:
+def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: Objects) -> None:
     """Since 1.18 cert-manager makes a new key at each renewal unless it is told otherwise."""
     policies = {
         each["metadata"]["name"]: each["spec"]["privateKey"]["rotationPolicy"]
@@ -46,7 +44,7 @@ def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: "Objects") 
 
 @pytest.mark.slow
 def test_a_real_api_server_with_its_crds_takes_them(
-    crds: "Objects", ours: "Objects", kubernetes_binaries: Path, tmp_path: Path
+    crds: Objects, ours: Objects, kubernetes_binaries: Path, tmp_path: Path
 ) -> None:
     """With strict field validation: CEL rules and defaults of the CRDs too."""
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as api:

@@ -3,19 +3,16 @@
 import json
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from leadsman.cli.main import build_parser
+from tests import kubernetes_schemas
 from tests.daemonset.chart_readme import README, readme
 from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
-from tests.daemonset.conftest import BUILDS, CHART, MANIFESTS, PROFILES, Template, run_template
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Objects, Render
+from tests.daemonset.conftest import BUILDS, CHART, MANIFESTS, PROFILES, Objects, Render, Template, run_template
 
 pytestmark = pytest.mark.integration
 
@@ -23,7 +20,7 @@ GIVEN = "certificates.mode=given"
 """kustomize makes no certificates."""
 
 
-def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
+def comparable(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
     """By kind, namespace and name, without what says who deployed it and the release's own Namespace."""
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in objects:
@@ -72,7 +69,7 @@ def without_hash(name: str) -> str:
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_it_deploys_what_kustomize_does(build: str, template: Template, render: "Render") -> None:
+def test_it_deploys_what_kustomize_does(build: str, template: Template, render: Render) -> None:
     ours = comparable(template(GIVEN, *(SETTINGS_OF[component] for component in BUILDS[build])))
     theirs = comparable([json.loads(json.dumps(each)) for each in render(build)])
     assert ours.keys() == theirs.keys()
@@ -126,7 +123,7 @@ def test_with_everything_set_every_object_is_valid_against_the_schemas_of(versio
     assert {each["kind"] for each in objects} >= {"Certificate", "Issuer", "PodMonitor"}
     for each in objects:
         if each["apiVersion"].partition("/")[0] not in ("monitoring.coreos.com", "cert-manager.io"):
-            kubernetes_validate.validate(each, version, strict=True)
+            kubernetes_schemas.validate(each, version)
 
 
 @pytest.mark.parametrize("namespace", ["leadsman", "latency"])

@@ -1,6 +1,5 @@
 """However certificates are made, by a job, by cert-manager or by hand, the chart names the same ones."""
 
-import kubernetes_validate
 import pytest
 
 from leadsman.cli.certificates import (
@@ -12,6 +11,7 @@ from leadsman.cli.certificates import (
 from leadsman.cli.certs import default_server_names
 from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import build_parser
+from tests import kubernetes_schemas
 from tests.daemonset.chart_settings import EVERY_SETTING
 from tests.daemonset.conftest import Template
 
@@ -27,7 +27,7 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
     by_kind = {each["kind"]: each for each in added}
     assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
     for each in added:
-        kubernetes_validate.validate(each, "1.36", strict=True)
+        kubernetes_schemas.validate(each, "1.36")
         assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
         assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
     secrets, config_maps = by_kind["Role"]["rules"]

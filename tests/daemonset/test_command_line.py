@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,10 +10,7 @@ import pytest
 from leadsman.cli.certificates import MEMBER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.main import build_parser
 from leadsman.etcd.clients import AUDIENCE, TRUSTED_WITHOUT_REVIEW_SECONDS
-from tests.daemonset.conftest import builds_with
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects
+from tests.daemonset.conftest import Find, Objects, builds_with
 
 ETCD_ACCESS = "/var/run/secrets/leadsman/etcd"
 
@@ -32,13 +29,13 @@ def command(request: pytest.FixtureRequest, build_name: str) -> str:
 
 
 @pytest.fixture
-def container(command: str, find: "Find") -> dict[str, Any]:
+def container(command: str, find: Find) -> dict[str, Any]:
     (only,) = find(*WORKLOADS[command])["spec"]["template"]["spec"]["containers"]
     return only
 
 
 @pytest.fixture
-def settings(objects: "Objects") -> dict[str, str]:
+def settings(objects: Objects) -> dict[str, str]:
     (made,) = [o["data"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
     return made
 
@@ -68,7 +65,7 @@ def test_every_argument_is_accepted(
 
 
 def test_etcd_s_gateways_are_called_by_tls_with_a_token_for_them(
-    command: str, container: dict[str, Any], settings: dict[str, str], find: "Find"
+    command: str, container: dict[str, Any], settings: dict[str, str], find: Find
 ) -> None:
     names = {urlsplit(url).hostname for url in settings["LEADSMAN_ETCD"].split(",") if url.startswith("https://")}
     assert names <= {*MEMBER_NAMES}
@@ -86,7 +83,7 @@ def test_etcd_s_gateways_are_called_by_tls_with_a_token_for_them(
 
 
 @pytest.mark.parametrize("build_name", ["base"], indirect=True)
-def test_the_member_s_sidecar_takes_its_arguments(find: "Find", root: Path) -> None:
+def test_the_member_s_sidecar_takes_its_arguments(find: Find, root: Path) -> None:
     (sidecar,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
     own, flags = split_at(sidecar["args"], "--")
     parsed = build_parser({}, only="etcd-member").parse_args(

@@ -3,20 +3,16 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from tests.daemonset.conftest import EXCLUDED
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Render
+from tests.daemonset.conftest import EXCLUDED, Render
 
 
 @pytest.mark.integration
 def test_the_overlay_with_every_component_builds_what_base_and_components_do(
-    root: Path, render: "Render", tmp_path: Path
+    root: Path, render: Render, tmp_path: Path
 ) -> None:
     everything = render("everything")
     shutil.copytree(root / "daemonset", tmp_path / "daemonset")

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
@@ -14,9 +14,7 @@ from leadsman.cli.certificates import MEMBER_NAMES
 from leadsman.etcd.member_start import EtcdFlags, MemberStart
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find
+from tests.daemonset.conftest import Find
 
 OF_THE_PLACE = {
     "--name",
@@ -36,7 +34,7 @@ OF_THE_PLACE = {
 
 
 @pytest.fixture
-def initial(find: "Find") -> dict[str, Any]:
+def initial(find: Find) -> dict[str, Any]:
     (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
     return container
 
@@ -55,7 +53,7 @@ def etcd(initial: dict[str, Any], tmp_path: Path) -> Iterator[Etcd]:
 
 
 @pytest.mark.parametrize("build_name", ["base"], indirect=True)
-def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd, find: "Find") -> None:
+def test_it_starts_with_a_quota_well_below_its_memory_and_its_volume(etcd: Etcd, find: Find) -> None:
     etcd.start()
     with urlopen(f"{etcd.metrics_url}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()

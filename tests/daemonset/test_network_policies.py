@@ -1,17 +1,14 @@
 """Who may talk to whom."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.daemonset.conftest import builds_with, objects_named
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects
+from tests.daemonset.conftest import Find, Objects, builds_with, objects_named
 
 PART = "app.kubernetes.io/component"
 
 
 def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
-    objects: "Objects", workloads: "Objects"
+    objects: Objects, workloads: Objects
 ) -> None:
     policies = {
         o["spec"]["podSelector"]["matchLabels"][PART]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"
@@ -23,7 +20,7 @@ def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
 
 
-def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(find: "Find", build_name: str) -> None:
+def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(find: Find, build_name: str) -> None:
     policy = find("NetworkPolicy", "leadsman-etcd")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in builds_with("hostnetwork") else set()
@@ -31,13 +28,13 @@ def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(fi
     assert open_to(policy, "peer") == {"etcd"}
 
 
-def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: "Find") -> None:
+def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: Find) -> None:
     policy = find("NetworkPolicy", "leadsman-extender")
     assert open_to(policy, "https") == {"anyone"}
     assert open_to(policy, "ops") == {"monitoring"}
 
 
-def test_agents_reach_each_other_by_any_protocol(objects: "Objects") -> None:
+def test_agents_reach_each_other_by_any_protocol(objects: Objects) -> None:
     """ICMP has no name in a NetworkPolicy: only a rule without ports lets it pass."""
     for policy in objects_named(objects, "NetworkPolicy", "leadsman-agent"):
         assert [name_of(rule["from"][0]) for rule in policy["spec"]["ingress"] if "ports" not in rule] == ["agent"]

@@ -1,10 +1,9 @@
 """Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find, Objects
+from tests.daemonset.conftest import Find, Objects
 
 SAFE_SYSCTLS = {
     "kernel.shm_rmid_forced",
@@ -42,7 +41,7 @@ def container_violations(container: dict[str, Any], pod_security: dict[str, Any]
     return [rule for rule, kept in rules.items() if not kept]
 
 
-def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads: "Objects", build_name: str) -> None:
+def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads: Objects, build_name: str) -> None:
     allowed = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
     for workload in workloads:
         agent = workload["kind"] == "DaemonSet"
@@ -51,12 +50,12 @@ def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workload
         )
 
 
-def test_the_namespace_enforces_what_its_pods_meet(find: "Find", privileged: bool) -> None:
+def test_the_namespace_enforces_what_its_pods_meet(find: Find, privileged: bool) -> None:
     labels = find("Namespace", "leadsman")["metadata"]["labels"]
     assert labels[ENFORCE] == ("privileged" if privileged else "restricted")
 
 
-def test_root_is_read_only_and_the_user_is_the_image_s(workloads: "Objects", root: Path) -> None:
+def test_root_is_read_only_and_the_user_is_the_image_s(workloads: Objects, root: Path) -> None:
     assert "\nUSER 10001:10001\n" in (root / "Dockerfile").read_text()
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]

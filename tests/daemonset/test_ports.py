@@ -1,9 +1,8 @@
 """One port number, wherever it is named."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Objects
+from tests.daemonset.conftest import Objects
 
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "member": "https"},
@@ -15,7 +14,7 @@ OPTIONAL = {"controller": {"metrics": 9003}}
 """Components that monitors name whether they are chosen or not."""
 
 
-def containers(workloads: "Objects") -> "Objects":
+def containers(workloads: Objects) -> Objects:
     specs = [w["spec"]["template"]["spec"] for w in workloads]
     return [each for spec in specs for each in (*spec.get("initContainers", ()), spec["containers"][0])]
 
@@ -28,14 +27,14 @@ def arguments(container: dict[str, Any]) -> dict[str, str]:
     return dict(argument.partition("=")[::2] for argument in container["args"])
 
 
-def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
+def test_ours_listen_on_the_ports_they_declare(workloads: Objects) -> None:
     for container in (c for c in containers(workloads) if c["image"].startswith("leadsman")):
         given = arguments(container)
         listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
 
 
-def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
+def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: Objects) -> None:
     for container in containers(workloads):
         asked = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
         ports_asked = {"extender": "ops", "member": "ops", "scheduler": "https"}
@@ -43,7 +42,7 @@ def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Obje
         assert asked <= set(ports(container))
 
 
-def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects", workloads: "Objects") -> None:
+def test_services_lead_to_declared_ports_under_the_same_number(objects: Objects, workloads: Objects) -> None:
     behind = declared_ports(workloads)
     for service in (o for o in objects if o["kind"] == "Service"):
         declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
@@ -51,7 +50,7 @@ def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects
             assert declared[port["targetPort"]] == port["port"]
 
 
-def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
+def test_monitors_scrape_declared_ports(objects: Objects, workloads: Objects) -> None:
     behind = declared_ports(workloads)
     monitors = [o for o in objects if o["kind"] in MONITORS]
     monitored = {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors}
@@ -65,7 +64,7 @@ def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects"
             assert endpoint["path"] == "/metrics"
 
 
-def declared_ports(workloads: "Objects") -> dict[str, dict[str, int]]:
+def declared_ports(workloads: Objects) -> dict[str, dict[str, int]]:
     """Component → name → number."""
     return {
         w["metadata"]["labels"]["app.kubernetes.io/component"]: {

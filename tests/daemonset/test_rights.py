@@ -1,6 +1,6 @@
 """Who may ask the API server for what."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,10 +10,7 @@ from leadsman.published.move_plan import MOVE_PLAN
 from leadsman.published.moves import MOVES
 from leadsman.published.self_healing import SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
-from tests.daemonset.conftest import BUILDS, builds_with, objects_named
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Objects, Render
+from tests.daemonset.conftest import BUILDS, Objects, Render, builds_with, objects_named
 
 OWN, HELD, ALL = "leadsman", PLACEHOLDER_NAMESPACE, "all"
 OF_SELF_HEALING = f"{SELF_HEALING.config_map},{BACKUPS.config_map}"
@@ -55,12 +52,12 @@ namespace."""
 
 @pytest.mark.integration
 @pytest.mark.parametrize("build", BUILDS)
-def test_each_account_may_write_what_its_components_need_and_nothing_else(build: str, render: "Render") -> None:
+def test_each_account_may_write_what_its_components_need_and_nothing_else(build: str, render: Render) -> None:
     expected = set().union(*(WRITES.get(component, set()) for component in ("base", *BUILDS[build])))
     assert set().union(*map(writes_of, bindings(render(build)))) == expected
 
 
-def bindings(objects: "Objects") -> list[tuple[str, str, str, list[dict[str, Any]] | None]]:
+def bindings(objects: Objects) -> list[tuple[str, str, str, list[dict[str, Any]] | None]]:
     """Account, namespace, role's name and its rules; None: it is one of Kubernetes' own."""
     rules = {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]): o.get("rules") for o in objects}
     found = []
@@ -90,7 +87,7 @@ def named_in(rule: dict[str, Any]) -> list[str]:
     return [",".join(rule["resourceNames"])] if "resourceNames" in rule else []
 
 
-def test_nobody_reads_secrets_and_the_extender_of_config_maps_those_of_self_healing_alone(objects: "Objects") -> None:
+def test_nobody_reads_secrets_and_the_extender_of_config_maps_those_of_self_healing_alone(objects: Objects) -> None:
     roles = [o for o in objects if o["kind"] in ("Role", "ClusterRole")]
     rules = [(role["metadata"]["name"], rule) for role in roles for rule in role["rules"]]
     assert not [name for name, rule in rules if "secrets" in rule["resources"]]
@@ -99,7 +96,7 @@ def test_nobody_reads_secrets_and_the_extender_of_config_maps_those_of_self_heal
     assert "Secret" not in {o["kind"] for o in objects}
 
 
-def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:
+def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: Objects, build_name: str) -> None:
     roles = objects_named(objects, "ClusterRole", "leadsman-controller-cluster-model")
     assert bool(roles) == (build_name in builds_with("self-healing"))
     for role in roles:
@@ -108,7 +105,7 @@ def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(object
         assert granted == listed
 
 
-def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads: "Objects") -> None:
+def test_only_who_asks_the_api_server_has_a_token(objects: Objects, workloads: Objects) -> None:
     assert not any(o["automountServiceAccountToken"] for o in objects if o["kind"] == "ServiceAccount")
     asking = {"leadsman-agent", "leadsman-extender", "leadsman-etcd", "leadsman-controller", "leadsman-scheduler"}
     for workload in workloads:

@@ -3,19 +3,16 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.daemonset.conftest import MANIFESTS, load
+from tests.daemonset.conftest import MANIFESTS, Objects, load
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.kube_scheduler import KubeScheduler
-
-if TYPE_CHECKING:
-    from tests.daemonset.conftest import Objects
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +37,7 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
         yield api
 
 
-def grant(api: KubeApiServer, objects: "Objects") -> None:
+def grant(api: KubeApiServer, objects: Objects) -> None:
     for each in objects:
         if each["kind"] != "ServiceAccount":
             namespace = each["metadata"].get("namespace")

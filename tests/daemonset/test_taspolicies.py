@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft4Validator
 
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 
@@ -26,6 +25,9 @@ def version(crd: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def accepts(version: dict[str, Any]) -> Callable[[Any], bool]:
     """As the API server checks a value; structural schemas have draft 4's keywords."""
+    # Its import takes two seconds, and every worker collects all tests.
+    from jsonschema import Draft4Validator
+
     schema = version["schema"]["openAPIV3Schema"]
     Draft4Validator.check_schema(schema)
     return Draft4Validator(schema).is_valid

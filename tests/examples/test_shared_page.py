@@ -4,12 +4,12 @@ import shutil
 import subprocess
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from extender.api.requests import LOOPBACK_HOSTS
 from leadsman.cli.main import build_parser
+from tests import kubernetes_schemas
 from tests.daemonset.conftest import MANIFESTS, ROOT, Objects, helm, objects_named, run_template
 from tests.daemonset.test_pod_security import violations
 
@@ -48,7 +48,7 @@ def proxy_of(pod: dict[str, Any]) -> dict[str, Any]:
 
 def test_its_objects_are_valid_and_its_pod_is_restricted(objects: Objects, pod: dict[str, Any]) -> None:
     for each in objects:
-        kubernetes_validate.validate(each, "1.37", strict=True)
+        kubernetes_schemas.validate(each, "1.37")
     assert violations(pod) == []
 
 

@@ -3,16 +3,13 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Captured, Starter
+from tests.extender.conftest import Captured, Starter
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 
@@ -53,7 +50,7 @@ async def binding(starts, script, token_file=None, **settings):
 
 
 async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(
-    starts: "Starter", captured: "Captured"
+    starts: Starter, captured: Captured
 ) -> None:
     script = Script()
     async with binding(starts, script) as extender:
@@ -87,14 +84,14 @@ async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(
     ],
 )
 async def test_without_a_binding_the_answer_is_an_error(
-    starts: "Starter", captured: "Captured", status: int, body, error
+    starts: Starter, captured: Captured, status: int, body, error
 ) -> None:
     async with binding(starts, Script(status, body)) as extender:
         assert await extender.asked("/bind", captured("bind")) == {"Error": error}
 
 
 async def test_an_error_that_kube_scheduler_is_answered_shows_no_credentials_of_the_url(
-    starts: "Starter", captured: "Captured"
+    starts: Starter, captured: Captured
 ) -> None:
     """It writes them into an Event of the pod."""
     async with starts(api=ApiClient(ApiAccess("http://me:s3cret@127.0.0.1:1"))) as extender:
@@ -103,7 +100,7 @@ async def test_an_error_that_kube_scheduler_is_answered_shows_no_credentials_of_
     assert "s3cret" not in answer["Error"]
 
 
-async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts: "Starter", captured: "Captured") -> None:
+async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts: Starter, captured: Captured) -> None:
     script = Script()
     async with binding(starts, script) as extender:
         body = json.dumps(json.loads(captured("bind")) | {"PodName": "../../secrets"}).encode()

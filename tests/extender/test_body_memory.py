@@ -4,7 +4,7 @@ import gc
 import json
 import tracemalloc
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,7 @@ from extender.body_limits import BodyLimits, BodyReader
 from extender.handlers import REQUEST_BYTES_PER_NODE
 from extender.wire.bad_request import MAX_NODES, BadRequest
 from extender.wire.verbs import most_preemption_bytes, read_args, read_binding, read_preemption
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Starter
+from tests.extender.conftest import Args, Starter
 
 MIB = 1 << 20
 POD = b'{"metadata":{"name":"p"}}'
@@ -63,20 +61,23 @@ def test_20_000_nodes_are_read_and_no_more(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    "make",
     [
-        nodes_of(b"{}," * 3_000_000 + b"{}"),
-        nodes_of(b"0," * 3_000_000 + b"0"),
-        names_of(b'"n",' * 3_000_000 + b'"n"'),
-        names_of(b'"%b"' % (b"n" * 9 * MIB)),
-        nodes_of(b'{"metadata":{"name":"a"},"x":"%b"}' % (b"n" * 9 * MIB)),
-        b'{"Pod":{"metadata":{"name":"p","labels":{%b}}}}' % b",".join(b'"%x":""' % n for n in range(900_000)),
-        b'{"Pod":{"metadata":{"name":"p","ownerReferences":[%b{}]}}}' % (b"{}," * 3_000_000),
+        lambda: nodes_of(b"{}," * 3_000_000 + b"{}"),
+        lambda: nodes_of(b"0," * 3_000_000 + b"0"),
+        lambda: names_of(b'"n",' * 3_000_000 + b'"n"'),
+        lambda: names_of(b'"%b"' % (b"n" * 9 * MIB)),
+        lambda: nodes_of(b'{"metadata":{"name":"a"},"x":"%b"}' % (b"n" * 9 * MIB)),
+        lambda: b'{"Pod":{"metadata":{"name":"p","labels":{%b}}}}' % b",".join(b'"%x":""' % n for n in range(900_000)),
+        lambda: b'{"Pod":{"metadata":{"name":"p","ownerReferences":[%b{}]}}}' % (b"{}," * 3_000_000),
     ],
     ids=["empty nodes", "zeros", "names", "one name", "one node", "labels", "owners"],
 )
-def test_9_mb_of_tiny_values_or_of_one_are_refused_at_a_fraction_of_their_size(body: bytes) -> None:
+def test_9_mb_of_tiny_values_or_of_one_are_refused_at_a_fraction_of_their_size(
+    make: Callable[[], bytes],
+) -> None:
     """Decoded, the first are 190 MB and the labels 100 MB."""
+    body = make()
     text, peak = refusal_peak(body)
     assert text.startswith(("$.Nodes.items", "$.NodeNames: ", "$.Pod: has "))
     assert len(body) > 6_000_000
@@ -92,24 +93,25 @@ def victims(inner: str, field: str = "NodeNameToMetaVictims") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "body",
+    "make",
     [
-        victims(",".join(f'"{n:x}":{{}}' for n in range(50_000))),
-        victims(",".join(f'"{n:x}":{{}}' for n in range(50_000)), "NodeNameToVictims"),
-        pods_of(f'{{"UID":"{n:x}"}}' for n in range(50_000)),
-        pods_of(f'{{"UID":"\U0001f600{n:x}{"x" * 99}"}}' for n in range(50_000)),
-        pods_of(('{"metadata":{"uid":""}}' for _ in range(50_000)), "NodeNameToVictims"),
-        victims(",".join(f'"{n:x}":{{"Pods":[{{"UID":"{n}"}}]}}' for n in range(50_000))),
+        lambda: victims(",".join(f'"{n:x}":{{}}' for n in range(50_000))),
+        lambda: victims(",".join(f'"{n:x}":{{}}' for n in range(50_000)), "NodeNameToVictims"),
+        lambda: pods_of(f'{{"UID":"{n:x}"}}' for n in range(50_000)),
+        lambda: pods_of(f'{{"UID":"\U0001f600{n:x}{"x" * 99}"}}' for n in range(50_000)),
+        lambda: pods_of(('{"metadata":{"uid":""}}' for _ in range(50_000)), "NodeNameToVictims"),
+        lambda: victims(",".join(f'"{n:x}":{{"Pods":[{{"UID":"{n}"}}]}}' for n in range(50_000))),
     ],
     ids=["nodes", "nodes of victims", "pods", "pods with wide characters", "full pods", "a pod a node"],
 )
-def test_victims_take_no_more_memory_than_is_counted_before(body: bytes) -> None:
+def test_victims_take_no_more_memory_than_is_counted_before(make: Callable[[], bytes]) -> None:
+    body = make()
     taken = peak_bytes(lambda: read_preemption(body))
     counted = most_preemption_bytes(body)
     assert counted / 8 < taken <= counted
 
 
-async def test_what_is_decoded_counts_until_the_answer_is_sent(starts: "Starter", args: "Args") -> None:
+async def test_what_is_decoded_counts_until_the_answer_is_sent(starts: Starter, args: Args) -> None:
     body = args([f"n{number}" for number in range(100)])
     enough = len(body) + 100 * REQUEST_BYTES_PER_NODE
     for limit, want in ((enough, 200), (enough - 1, 413)):
@@ -121,7 +123,7 @@ async def test_what_is_decoded_counts_until_the_answer_is_sent(starts: "Starter"
     assert b"bytes decoded, more than the limit of" in answer
 
 
-async def test_victims_are_counted_before_they_are_decoded(starts: "Starter") -> None:
+async def test_victims_are_counted_before_they_are_decoded(starts: Starter) -> None:
     body = pods_of(f'{{"UID":"{n:x}"}}' for n in range(1_000))
     bodies = BodyReader(BodyLimits(max_held_bytes=300_000))
     async with starts(bodies=bodies) as extender:

@@ -5,7 +5,6 @@ import contextlib
 import re
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -14,9 +13,7 @@ from extender.body_limits import BodyLimits, BodyReader
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.log_limit import LINES_BURST
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Captured, Starter
+from tests.extender.conftest import Args, Captured, Starter
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3)
 
@@ -63,7 +60,7 @@ async def ended(reader):
 
 
 async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection(
-    starts: "Starter", captured: "Captured"
+    starts: Starter, captured: Captured
 ) -> None:
     head = (CAPTURES / "filter.head").read_bytes()
     async with starts() as extender, connected(extender.port) as (reader, writer):
@@ -72,7 +69,7 @@ async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_co
             assert (await answer(reader))[0] == 200
 
 
-async def test_dripping_does_not_prolong_the_header_deadline(starts: "Starter") -> None:
+async def test_dripping_does_not_prolong_the_header_deadline(starts: Starter) -> None:
     async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
 
         async def drip():
@@ -86,19 +83,19 @@ async def test_dripping_does_not_prolong_the_header_deadline(starts: "Starter") 
         dripping.cancel()
 
 
-async def test_a_body_that_drips_gets_408(starts: "Starter") -> None:
+async def test_a_body_that_drips_gets_408(starts: Starter) -> None:
     bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         assert await answer(reader) == (408, b"request body did not arrive within 0.1 s\n")
 
 
-async def test_an_idle_connection_is_closed(starts: "Starter") -> None:
+async def test_an_idle_connection_is_closed(starts: Starter) -> None:
     async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, _):
         assert await ended(reader) == b""
 
 
-async def test_a_chunked_body_is_capped_while_it_comes(starts: "Starter") -> None:
+async def test_a_chunked_body_is_capped_while_it_comes(starts: Starter) -> None:
     async with (
         starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender,
         connected(extender.port) as (reader, writer),
@@ -108,13 +105,13 @@ async def test_a_chunked_body_is_capped_while_it_comes(starts: "Starter") -> Non
         assert (status, text[:51]) == (413, b"request body is larger than the limit of 100 bytes;")
 
 
-async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts: "Starter") -> None:
+async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts: Starter) -> None:
     async with starts() as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 999999999999\r\n\r\n")
         assert (await answer(reader))[0] == 413
 
 
-async def test_all_bodies_together_are_capped(starts: "Starter", args: "Args") -> None:
+async def test_all_bodies_together_are_capped(starts: Starter, args: Args) -> None:
     bodies = BodyReader(BodyLimits(max_held_bytes=1000))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (_, slow):
         slow.write(HEAD + b"Content-Length: 2000\r\n\r\n" + b" " * 950)
@@ -122,7 +119,7 @@ async def test_all_bodies_together_are_capped(starts: "Starter", args: "Args") -
         assert (await extender.post("/filter", args(["a"])))[0] == 429
 
 
-async def test_a_connection_closed_within_a_body_ends_at_once(starts: "Starter") -> None:
+async def test_a_connection_closed_within_a_body_ends_at_once(starts: Starter) -> None:
     bodies = BodyReader()
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
@@ -153,7 +150,7 @@ async def is_cut(port, body, reads_bytes=0):
 
 
 async def test_a_client_that_does_not_read_is_cut(
-    starts: "Starter", captured: "Captured", monkeypatch: pytest.MonkeyPatch
+    starts: Starter, captured: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 600)
     async with starts(limits=QUICK) as extender:
@@ -161,7 +158,7 @@ async def test_a_client_that_does_not_read_is_cut(
 
 
 async def test_a_client_that_reads_too_slowly_is_cut(
-    starts: "Starter", captured: "Captured", monkeypatch: pytest.MonkeyPatch
+    starts: Starter, captured: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write deadline restarts whenever something is read."""
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.2)
@@ -187,7 +184,7 @@ async def asks(streams, body) -> int:
     return (await answer(streams[0]))[0]
 
 
-async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: "Starter", args: "Args") -> None:
+async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: Starter, args: Args) -> None:
     async with (
         starts(limits=ServerLimits(max_proven_connections=2)) as extender,
         connected(extender.port) as oldest,
@@ -201,7 +198,7 @@ async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: "Star
             assert await asks(second, args(["a"])) == 200
 
 
-async def test_past_the_cap_nobody_in_a_request_is_cut(starts: "Starter") -> None:
+async def test_past_the_cap_nobody_in_a_request_is_cut(starts: Starter) -> None:
     bodies, limits = BodyReader(), ServerLimits(max_unproven_connections=1)
     async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
@@ -212,9 +209,7 @@ async def test_past_the_cap_nobody_in_a_request_is_cut(starts: "Starter") -> Non
         assert (await answer(reader))[0] == 400
 
 
-async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(
-    starts: "Starter", args: "Args"
-) -> None:
+async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(starts: Starter, args: Args) -> None:
     limits = ServerLimits(max_unproven_connections=2, max_proven_connections=1)
     async with starts(limits=limits) as extender, connected(extender.port) as proven:
         assert await asks(proven, args(["a"])) == 200
@@ -227,9 +222,7 @@ async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(
             assert await asks(proven, args(["a"])) == 200
 
 
-async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(
-    starts: "Starter", args: "Args"
-) -> None:
+async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(starts: Starter, args: Args) -> None:
     async with (
         starts(limits=ServerLimits(max_unproven_connections=4)) as extender,
         connected(extender.port, "127.0.0.2") as new,
@@ -240,7 +233,7 @@ async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(
         assert await asks(new, args(["a"])) == 200
 
 
-async def test_malformed_requests_do_not_fill_the_log(starts: "Starter", caplog: pytest.LogCaptureFixture) -> None:
+async def test_malformed_requests_do_not_fill_the_log(starts: Starter, caplog: pytest.LogCaptureFixture) -> None:
     async with starts() as extender:
         for _ in range(50):
             async with connected(extender.port) as (reader, writer):

@@ -2,7 +2,6 @@
 
 import json
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -10,9 +9,7 @@ from msgspec import structs
 from extender.decider import DecisionCore
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Captured, Labelled, Starter
+from tests.extender.conftest import Args, Captured, Labelled, Starter
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -29,9 +26,7 @@ def slow(*_):
 @pytest.mark.parametrize(
     "core", [DecisionCore(filter_nodes=slow, score_nodes=slow), DecisionCore(filter_nodes=broken, score_nodes=broken)]
 )
-async def test_without_a_decision_all_nodes_pass_with_equal_scores(
-    starts: "Starter", captured: "Captured", core
-) -> None:
+async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts: Starter, captured: Captured, core) -> None:
     body = captured("names-100-filter")
     async with starts(core=core) as extender:
         answer = await extender.asked("/filter", body)
@@ -43,9 +38,7 @@ async def test_without_a_decision_all_nodes_pass_with_equal_scores(
     assert sum(faults) == 1
 
 
-async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(
-    starts: "Starter", captured: "Captured"
-) -> None:
+async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts: Starter, captured: Captured) -> None:
     async with starts(core=DecisionCore(filter_nodes=slow)) as extender:
         began = time.monotonic()
         await extender.asked("/filter", captured("names-3-filter"))
@@ -60,7 +53,7 @@ async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(
     ],
 )
 async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(
-    starts: "Starter", captured: "Captured", labelled: "Labelled", core, reason: str
+    starts: Starter, captured: Captured, labelled: Labelled, core, reason: str
 ) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
     async with starts(core=core) as extender:
@@ -70,7 +63,7 @@ async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(
 
 
 async def test_a_preemption_without_a_filter_call_here_can_be_explained(
-    starts: "Starter", captured: "Captured", labelled: "Labelled"
+    starts: Starter, captured: Captured, labelled: Labelled
 ) -> None:
     """The filter call may have gone to another replica."""
     body = labelled(captured("preempt-names"), BOUND)
@@ -81,7 +74,7 @@ async def test_a_preemption_without_a_filter_call_here_can_be_explained(
     assert "delay to node-00000 was not measured" in told
 
 
-async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starter", args: "Args") -> None:
+async def test_a_preemption_does_not_replace_its_own_filter_call(starts: Starter, args: Args) -> None:
     async with starts() as extender:
         await extender.asked("/filter", args(["a", "b"]))
         victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
@@ -92,7 +85,7 @@ async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starte
 
 @pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
 async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
-    starts: "Starter", captured: "Captured", labelled: "Labelled", own: str, kept
+    starts: Starter, captured: Captured, labelled: Labelled, own: str, kept
 ) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
     annotated = json.loads(body)
@@ -118,7 +111,7 @@ def facts_seen():
 
 
 async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(
-    starts: "Starter", captured: "Captured", measured: Snapshot, facts_seen
+    starts: Starter, captured: Captured, measured: Snapshot, facts_seen
 ) -> None:
     """Even when the state has moved on in between; freshness is judged by the clock of each call."""
     seen, core = facts_seen

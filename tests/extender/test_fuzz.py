@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +10,7 @@ from hypothesis import strategies as st
 
 from extender.wire.verbs import read_args
 from leadsman.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Starter
+from tests.extender.conftest import Starter
 
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind", "/scheduler/filter")
 
@@ -53,7 +50,7 @@ def tally():
     print(dict(counts))  # noqa: T201  the counts are the result: pytest -rP shows them
 
 
-async def test_no_body_gets_a_5xx_or_hangs(starts: "Starter", measured: Snapshot, tally) -> None:
+async def test_no_body_gets_a_5xx_or_hangs(starts: Starter, measured: Snapshot, tally) -> None:
     async with starts(measured) as extender:
         for verb, body in await asyncio.to_thread(_drawn, 1000):
             async with asyncio.timeout(60):

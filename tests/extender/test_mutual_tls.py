@@ -6,16 +6,13 @@ import re
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.cli import certificates
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.server_tls import ServerTls, TlsFiles, tls_metrics
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Starter
+from tests.extender.conftest import Starter
 
 NOW = datetime.now(UTC)
 CA = certificates.create_ca(NOW, days=10)
@@ -114,7 +111,7 @@ async def answer(port, context):
     ids=["another name", "another case", "another CA", "expired", "none"],
 )
 async def test_who_does_not_show_a_valid_certificate_of_an_allowed_name_is_not_let_in(
-    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture, pair, said: str
+    starts: Starter, tls, client, caplog: pytest.LogCaptureFixture, pair, said: str
 ) -> None:
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(pair)) == "closed"
@@ -123,7 +120,7 @@ async def test_who_does_not_show_a_valid_certificate_of_an_allowed_name_is_not_l
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
 async def test_tls_1_1_is_refused_though_the_client_speaks_it(
-    starts: "Starter", tls, scheduler, caplog: pytest.LogCaptureFixture
+    starts: Starter, tls, scheduler, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler.set_ciphers("ALL:@SECLEVEL=0")
     scheduler.minimum_version = scheduler.maximum_version = ssl.TLSVersion.TLSv1_1
@@ -133,7 +130,7 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(
 
 
 async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_nothing(
-    starts: "Starter", tls, scheduler
+    starts: Starter, tls, scheduler
 ) -> None:
     limits = ServerLimits(max_unproven_connections=3, max_proven_connections=1)
     async with (
@@ -151,7 +148,7 @@ async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
-async def test_half_a_handshake_is_cut(starts: "Starter", tls) -> None:
+async def test_half_a_handshake_is_cut(starts: Starter, tls) -> None:
     async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
         reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00")
@@ -160,7 +157,7 @@ async def test_half_a_handshake_is_cut(starts: "Starter", tls) -> None:
 
 
 async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
-    starts: "Starter", tls, tmp_path: Path, client, scheduler
+    starts: Starter, tls, tmp_path: Path, client, scheduler
 ) -> None:
     async with starts(tls=tls) as extender, connected(extender.port, scheduler) as before:
         assert await asked(*before) == "HTTP/1.1 200 OK"
@@ -193,7 +190,7 @@ EXPIRED_CA = certificates.create_ca(NOW - timedelta(days=9), days=8)
     ids=["expired", "not yet valid", "another CA's", "another key's", "expired client CA"],
 )
 async def test_what_no_client_would_accept_replaces_nothing_and_is_said(
-    starts: "Starter", tls, tmp_path: Path, client, scheduler, content, why, caplog: pytest.LogCaptureFixture
+    starts: Starter, tls, tmp_path: Path, client, scheduler, content, why, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with starts(tls=tls) as extender:
         swap(tmp_path / "tls", content, "2")

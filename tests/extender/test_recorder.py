@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -22,9 +21,7 @@ from leadsman.sources.recording.messages import DecidedRequest
 from leadsman.sources.recording.reader import Recording
 from leadsman.sources.recording.segments import SegmentRing
 from tests.changing_inputs import NODES, changing_inputs, random_pod
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Args, Starter
+from tests.extender.conftest import Args, Starter
 
 
 @pytest.fixture
@@ -65,7 +62,7 @@ def is_behind_by_less(recorder: Recorder, observed: int) -> bool:
     return observed - sample(recorder, "leadsman_recording_requests_total") < 100
 
 
-async def test_what_the_extender_answers_is_in_the_recording(starts: "Starter", args: "Args", tmp_path: Path) -> None:
+async def test_what_the_extender_answers_is_in_the_recording(starts: Starter, args: Args, tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, 1 << 20)
     recorder.start()
     async with starts(observers=[recorder.observe]) as extender:
@@ -142,7 +139,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.integration
 async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded_is_counted(
-    starts: "Starter", args: "Args", small_disk: Path
+    starts: Starter, args: Args, small_disk: Path
 ) -> None:
     recorder = Recorder(small_disk, 1 << 20)
     with contextlib.suppress(OSError):

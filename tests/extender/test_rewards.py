@@ -1,7 +1,6 @@
 """Rewards over HTTP, by type and by node, and their gauges."""
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -11,9 +10,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Starter
+from tests.extender.conftest import Starter
 
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
@@ -26,7 +23,7 @@ def remembering(snapshot: Snapshot) -> Snapshot:
 
 
 @pytest.fixture
-async def extender(starts: "Starter", measured: Snapshot):
+async def extender(starts: Starter, measured: Snapshot):
     async with starts(remembering(measured)) as running:
         yield running
 

@@ -2,15 +2,11 @@
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.dockerfile import environ_of, stage
+from tests.dockerfile import Steps, environ_of, stage
 from tests.image.conftest import build
-
-if TYPE_CHECKING:
-    from tests.dockerfile import Steps
 
 pytestmark = pytest.mark.artefact
 
@@ -23,7 +19,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def image(name: str, steps: "Steps", tmp_path_factory: pytest.TempPathFactory) -> Path:
+def image(name: str, steps: Steps, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that stands for / of the image."""
     top = tmp_path_factory.mktemp(name)
     build(stage(steps, name), top)

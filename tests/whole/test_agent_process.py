@@ -3,12 +3,9 @@
 import base64
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leadsman.testbed.etcd import Etcd
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 ALL = ["hardware", "heartbeat", "identity", "latency", "reachability"]
 
@@ -21,7 +18,7 @@ def stored(etcd: Etcd, node: str) -> list[str]:
 
 
 def test_it_measures_its_peers_and_leaves_with_its_records_and_its_series(
-    agent: "Start", etcd: Etcd, until: "Until", tmp_path: Path
+    agent: Start, etcd: Etcd, until: Until, tmp_path: Path
 ) -> None:
     (tmp_path / "proc").symlink_to("/proc")
     (tmp_path / "root").symlink_to("/")
@@ -42,7 +39,7 @@ def test_it_measures_its_peers_and_leaves_with_its_records_and_its_series(
 
 
 def test_without_etcd_it_measures_and_serves_and_it_reports_within_8_seconds_of_etcd_and_of_being_thawed(
-    agent: "Start", etcd: Etcd, until: "Until"
+    agent: Start, etcd: Etcd, until: Until
 ) -> None:
     etcd.kill()
     process = agent("edge-1", 1)

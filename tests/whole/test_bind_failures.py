@@ -2,19 +2,17 @@
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.etcd import Etcd
+from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 
-def bind(extender: "LeadsmanProcess", node: str) -> tuple[str, str]:
+def bind(extender: LeadsmanProcess, node: str) -> tuple[str, str]:
     """filter and bind, as kube-scheduler asks. What bind answers."""
     body = scheduler_request.captured_args([node, "other"], {"app": "shop"})
     extender.post("filter", body)
@@ -35,7 +33,7 @@ def _b64(text: str) -> str:
 
 
 def test_a_refused_bind_is_told_to_the_node_and_an_api_server_that_is_away_blames_none(
-    start: "Start", api: ApiServerThread, etcd: Etcd, until: "Until"
+    start: Start, api: ApiServerThread, etcd: Etcd, until: Until
 ) -> None:
     extender = start("extender", "--bind", "--kube-api", api.url)
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")

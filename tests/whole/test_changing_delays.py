@@ -8,17 +8,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.testbed import virtual_network
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.virtual_network import Uplinks, VirtualNetwork
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Fresh, Start, Until
+from tests.leadsman_process import LeadsmanProcess
+from tests.whole.conftest import Fresh, Start, Until
 
 pytestmark = [
     pytest.mark.integration,
@@ -70,8 +67,8 @@ def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
 
 @pytest.fixture
 def cluster(
-    net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: "Start", until: "Until", tmp_path: Path, fresh: "Fresh"
-) -> Iterator["LeadsmanProcess"]:
+    net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: Start, until: Until, tmp_path: Path, fresh: Fresh
+) -> Iterator[LeadsmanProcess]:
     """An extender that knows five nodes, each measured by every other."""
     children = []
     etcd_url = f"http://{uplinks.local_address}:{etcd.port}"
@@ -90,22 +87,22 @@ def cluster(
         child.wait(10)
 
 
-def measured(extender: "LeadsmanProcess") -> int:
+def measured(extender: LeadsmanProcess) -> int:
     nodes = extender.nodes().values()
     return sum(n["status"] == "fresh" and len(n["peers_p50_ms"]) == len(OTHERS) for n in nodes)
 
 
-def kept(extender: "LeadsmanProcess") -> set[str]:
+def kept(extender: LeadsmanProcess) -> set[str]:
     return set(extender.ask("filter", [HERE, *OTHERS], BOUND)["NodeNames"])
 
 
-def best(extender: "LeadsmanProcess") -> str:
+def best(extender: LeadsmanProcess) -> str:
     scores = extender.ask("prioritize", sorted(kept(extender) - {HERE}), BOUND)
     return max(scores, key=lambda row: row["Score"])["Host"]
 
 
 def test_placements_follow_delays_that_change_and_change_back(
-    net: VirtualNetwork, cluster: "LeadsmanProcess", until: "Until"
+    net: VirtualNetwork, cluster: LeadsmanProcess, until: Until
 ) -> None:
     assert kept(cluster) == {HERE, *OTHERS[:2]}
     for near in (OTHERS[1:3], OTHERS[:2], OTHERS[2:]):

@@ -5,14 +5,12 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from leadsman.cli.demo import scheduler_request
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 
@@ -42,7 +40,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(
-    start: "Start", until: "Until", files: tuple[Path, Path]
+    start: Start, until: Until, files: tuple[Path, Path]
 ) -> None:
     matrix, metadata = files
     given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
@@ -104,7 +102,7 @@ def goldpinger() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_bound_holds_on_what_goldpinger_measured(start: "Start", until: "Until", goldpinger: str) -> None:
+def test_a_bound_holds_on_what_goldpinger_measured(start: Start, until: Until, goldpinger: str) -> None:
     extender = start("extender", "--goldpinger", goldpinger)
     until(lambda: 'leadsman_delay_source_up{source="goldpinger"} 1.0' in extender.get("/metrics")[1], "polled")
     assert kept(extender, "1") == ["edge-1", "edge-2"]

@@ -4,21 +4,18 @@ import http.client
 import json
 import signal
 import time
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from leadsman.cli.demo import scheduler_request
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Start, Until
+from tests.leadsman_process import LeadsmanProcess
+from tests.whole.conftest import Start, Until
 
 DRAIN_SECONDS = 2.0
 NODES = ["edge-1", "edge-2"]
 BODY = json.dumps(scheduler_request.captured_args(NODES, {"delay_edge-1": "0"}))
 
 
-def connect(extender: "LeadsmanProcess") -> http.client.HTTPConnection:
+def connect(extender: LeadsmanProcess) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(urlsplit(extender.url).netloc, timeout=5)
 
 
@@ -31,13 +28,13 @@ def filter_on(connection: http.client.HTTPConnection) -> http.client.HTTPRespons
     return response
 
 
-def terminate(extender: "LeadsmanProcess", until: "Until") -> None:
+def terminate(extender: LeadsmanProcess, until: Until) -> None:
     extender.child.send_signal(signal.SIGTERM)
     until(lambda: extender.get("/readyz") == (503, "draining\n"), "the extender is unready", DRAIN_SECONDS / 2)
 
 
 def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answered_for_the_whole_drain(
-    start: "Start", until: "Until"
+    start: Start, until: Until
 ) -> None:
     extender = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
@@ -54,7 +51,7 @@ def test_a_kept_connection_is_answered_and_told_to_close_and_new_ones_are_answer
     assert time.monotonic() - began >= DRAIN_SECONDS
 
 
-def test_a_second_signal_ends_the_drain(start: "Start", until: "Until") -> None:
+def test_a_second_signal_ends_the_drain(start: Start, until: Until) -> None:
     extender = start("extender", "--drain-seconds=600")
     until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
     terminate(extender, until)

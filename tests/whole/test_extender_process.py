@@ -2,24 +2,21 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from leadsman.testbed.etcd import Etcd
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Fresh, Start, Until
+from tests.leadsman_process import LeadsmanProcess
+from tests.whole.conftest import Fresh, Start, Until
 
 BOTH = ["edge-1", "edge-2"]
 
 
-def both_measured(extender: "LeadsmanProcess") -> bool:
+def both_measured(extender: LeadsmanProcess) -> bool:
     nodes = extender.nodes()
     return len(nodes) == 2 and all(n["status"] == "fresh" and n["peers_p50_ms"] for n in nodes.values())
 
 
 def test_a_bound_holds_on_what_the_agents_measure_while_etcd_goes_is_wiped_and_an_agent_dies(
-    agent: "Start", start: "Start", etcd: Etcd, until: "Until", fresh: "Fresh"
+    agent: Start, start: Start, etcd: Etcd, until: Until, fresh: Fresh
 ) -> None:
     _, two, extender = agent("edge-1", 1), agent("edge-2", 2), start("extender")
     until(lambda: both_measured(extender), "edge-1 and edge-2 fresh and measured")
@@ -47,7 +44,7 @@ def test_a_bound_holds_on_what_the_agents_measure_while_etcd_goes_is_wiped_and_a
     assert "Traceback" not in extender.log
 
 
-def test_a_policy_file_is_followed_and_a_bad_one_is_refused(start: "Start", tmp_path: Path, until: "Until") -> None:
+def test_a_policy_file_is_followed_and_a_bad_one_is_refused(start: Start, tmp_path: Path, until: Until) -> None:
     policy = tmp_path / "policy.yaml"
     shutil.copy("examples/policy.yaml", policy)
     extender = start("extender", "--policy", str(policy))

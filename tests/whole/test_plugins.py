@@ -8,15 +8,12 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.scripted_api_server import ApiServerThread
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 EXAMPLES = Path(__file__).parents[2] / "examples/plugins"
 ENTRY_POINTS = """
@@ -99,7 +96,7 @@ def qualities(etcd: Etcd) -> set[str]:
 
 
 def test_each_kind_works_end_to_end(
-    installed: None, agent: "Start", start: "Start", etcd: Etcd, until: "Until", tmp_path: Path
+    installed: None, agent: Start, start: Start, etcd: Etcd, until: Until, tmp_path: Path
 ) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)

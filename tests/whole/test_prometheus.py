@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import urlopen
@@ -21,10 +21,8 @@ from leadsman.sources.telemetry.polling import MetricUnavailable, PrometheusQuer
 from leadsman.testbed.etcd import free_ports
 from tests.daemonset.conftest import ROOT
 from tests.dashboard_panels import FOLDER, panels_of
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Fresh, Start, Until
+from tests.leadsman_process import LeadsmanProcess
+from tests.whole.conftest import Fresh, Start, Until
 
 pytestmark = [
     pytest.mark.integration,
@@ -59,10 +57,10 @@ QUERIES = PrometheusQueries(
 
 
 @contextmanager
-def scraping(agents: Mapping[str, "LeadsmanProcess"], extender: "LeadsmanProcess", folder: Path) -> Iterator[str]:
+def scraping(agents: Mapping[str, LeadsmanProcess], extender: LeadsmanProcess, folder: Path) -> Iterator[str]:
     """The URL of a Prometheus that scrapes these. agents: by node."""
 
-    def target(process: "LeadsmanProcess", **labels: str) -> dict[str, Any]:
+    def target(process: LeadsmanProcess, **labels: str) -> dict[str, Any]:
         return {"targets": [process.ops_url.removeprefix("http://")], "labels": labels}
 
     jobs = {"agent": [target(one, node=node) for node, one in agents.items()], "extender": [target(extender)]}
@@ -106,7 +104,7 @@ def values(prometheus: str, expression: str) -> list[Any]:
 
 
 async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_node_that_left_is_forgotten(
-    agent: "Start", start: "Start", until: "Until", fresh: "Fresh", tmp_path: Path
+    agent: Start, start: Start, until: Until, fresh: Fresh, tmp_path: Path
 ) -> None:
     agents, extender = {"edge-1": agent("edge-1", 1), "edge-2": agent("edge-2", 2)}, start("extender")
     until(lambda: fresh(extender) == agents.keys(), "both nodes fresh in the extender")
@@ -124,7 +122,7 @@ async def test_every_page_and_query_is_taken_policies_get_metrics_by_node_and_a_
         until(lambda: "edge-2" not in peers(), "edge-2's series gone", PATIENCE_SECONDS)
 
 
-def assert_takes_the_dashboards(prometheus: str, until: "Until") -> None:
+def assert_takes_the_dashboards(prometheus: str, until: Until) -> None:
     """It refuses no query of theirs and no rule, and the panels that need no traffic show something."""
     panels = [panel for path in sorted(FOLDER.glob("*.json")) for panel in panels_of(path)]
     until(lambda: query(prometheus, "1")["status"] == "success", "Prometheus answers", PATIENCE_SECONDS)

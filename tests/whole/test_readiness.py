@@ -1,20 +1,17 @@
 """A new replica of the extender beside an etcd that does not answer."""
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
 from extender.app import FAILED_LISTING_GRACE_SECONDS
 from leadsman.testbed.etcd import Etcd
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 
 @pytest.mark.slow
 def test_a_frozen_etcd_is_waited_for_and_then_decided_without_until_it_answers_and_only_bounded_pods_are_refused(
-    agent: "Start", start: "Start", etcd: Etcd, until: "Until"
+    agent: Start, start: Start, etcd: Etcd, until: Until
 ) -> None:
     """etcd holds the records of edge-1, under a lease of 20 s."""
     reporting = agent("edge-1", 1, "--push-interval-seconds", "5")

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,10 +23,8 @@ from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward, encode_record
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd, die_with_parent
-
-if TYPE_CHECKING:
-    from tests.leadsman_process import LeadsmanProcess
-    from tests.whole.conftest import Start, Until
+from tests.leadsman_process import LeadsmanProcess
+from tests.whole.conftest import Start, Until
 
 NODES = [f"node-{number}" for number in range(30)]
 PODS = 1_000
@@ -67,7 +64,7 @@ class Reports:
         return PeerLatency(10, 10, p50_ms=ms, p95_ms=2 * ms, min_ms=ms / 2)
 
 
-def schedule(extender: "LeadsmanProcess", reports: Reports, pods: int, rng: random.Random) -> list[bytes]:
+def schedule(extender: LeadsmanProcess, reports: Reports, pods: int, rng: random.Random) -> list[bytes]:
     """Asks as kube-scheduler does, and returns the answers. The state changes meanwhile."""
     connection, answers = http.client.HTTPConnection(urlsplit(extender.url).netloc, timeout=10), list[bytes]()
     for number in range(pods):
@@ -126,7 +123,7 @@ def recording(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_two_thousand_answers_are_made_again_byte_for_byte(
-    start: "Start", etcd: Etcd, until: "Until", recording: Path, capsys: pytest.CaptureFixture[str]
+    start: Start, etcd: Etcd, until: Until, recording: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answers = record(start, etcd, until, recording, PODS)
     read = list(Recording(recording).requests())
@@ -140,7 +137,7 @@ def test_two_thousand_answers_are_made_again_byte_for_byte(
     assert "2,000 requests" in capsys.readouterr().out
 
 
-def record(start: "Start", etcd: Etcd, until: "Until", folder: Path, pods: int) -> list[bytes]:
+def record(start: Start, etcd: Etcd, until: Until, folder: Path, pods: int) -> list[bytes]:
     rng = random.Random(1)
     reports = Reports(etcd, rng)
     reports.write(NODES)
@@ -155,7 +152,7 @@ def record(start: "Start", etcd: Etcd, until: "Until", folder: Path, pods: int) 
 
 
 def test_nothing_of_a_pod_reaches_the_disk_that_decisions_do_not_read(
-    start: "Start", etcd: Etcd, until: "Until", recording: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start, etcd: Etcd, until: Until, recording: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Uncompressed, so that the bytes can be searched.
     monkeypatch.setenv("PYTHONPATH", str(uncompressed(recording.parent)))
@@ -177,7 +174,7 @@ def uncompressed(folder: Path) -> Path:
 
 
 def test_after_kill_9_all_but_the_last_seconds_are_there(
-    start: "Start", etcd: Etcd, until: "Until", recording: Path
+    start: Start, etcd: Etcd, until: Until, recording: Path
 ) -> None:
     rng = random.Random(1)
     reports = Reports(etcd, rng)
@@ -203,7 +200,7 @@ def recorded(folder: Path) -> int:
 
 
 def test_another_policy_is_judged_beside_the_live_extender_until_ctrl_c(
-    start: "Start", etcd: Etcd, until: "Until", recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    start: Start, etcd: Etcd, until: Until, recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its report is that of a replay of the whole recording, and it leaves no trace in the extender."""
     other, out = tmp_path / "other.yaml", tmp_path / "report.json"

@@ -1,15 +1,12 @@
 """Credentials in the URLs that a process is started with: no page and no log line shows them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.testbed.etcd import free_ports
 from tests.testbed.scripted_api_server import ApiServerThread
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 PAGES = ("/metrics", "/healthz", "/readyz", "/plan", "/api/v1/overview", "/api/v1/health", "/api/v1/policy")
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
@@ -45,8 +42,8 @@ def test_no_page_and_no_log_line_shows_them(
     command: Sequence[str],
     expected: Sequence[str],
     pages_shown: Sequence[str],
-    start: "Start",
-    until: "Until",
+    start: Start,
+    until: Until,
 ) -> None:
     (closed,) = free_ports(1)
     with ApiServerThread() as api:

@@ -2,13 +2,10 @@
 
 import base64
 import json
-from typing import TYPE_CHECKING
 
 from leadsman.testbed.etcd import Etcd
 from tests.testbed.scripted_api_server import ApiServerThread
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
 
@@ -32,7 +29,7 @@ def reward(etcd) -> dict:
 
 
 def test_killed_again_and_again_while_a_pod_crashes_every_crash_is_counted_once(
-    agent: "Start", api: ApiServerThread, etcd: Etcd, until: "Until"
+    agent: Start, api: ApiServerThread, etcd: Etcd, until: Until
 ) -> None:
     """The agent is killed at moments it does not choose: between seeing and writing, too."""
     where = "/api/v1/namespaces/d/pods/shop-0"

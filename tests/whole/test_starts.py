@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 AGENT = ("agent", "--node-name", "edge-1", "--address", "127.0.0.1")
 
@@ -24,7 +22,7 @@ AGENT = ("agent", "--node-name", "edge-1", "--address", "127.0.0.1")
     ],
     ids=["telemetry", "policy", "plugins"],
 )
-def test_what_cannot_be_used_is_named(command: Sequence[str], said: str, start: "Start", tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_named(command: Sequence[str], said: str, start: Start, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("scores: {pressure: {weight: -1}}\n")
     process = start(*(word.format(folder=tmp_path) for word in command))
     assert process.child.wait(60) in (1, 2)
@@ -32,7 +30,7 @@ def test_what_cannot_be_used_is_named(command: Sequence[str], said: str, start: 
     assert "Traceback" not in process.log
 
 
-def test_a_second_agent_gives_up_naming_the_first_or_the_port_that_it_has(agent: "Start", until: "Until") -> None:
+def test_a_second_agent_gives_up_naming_the_first_or_the_port_that_it_has(agent: Start, until: Until) -> None:
     first = agent("edge-1", 1, "--owner", "pod-1")
     until(lambda: first.get("/readyz")[0] == 200, "the first agent ready")
     same_node = agent("edge-1", 2, "--owner", "pod-2")

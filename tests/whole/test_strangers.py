@@ -5,15 +5,12 @@ Silent connections by the thousand are rows of `make torture`."""
 import asyncio
 import random
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.fuzz.mutation import mutate_document, mutate_text
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 ANSWER_SECONDS = 3.0
 
@@ -79,7 +76,7 @@ async def send_all(url: str, requests: list[bytes]) -> list[bytes]:
     return await asyncio.gather(*map(answer, requests))
 
 
-async def test_no_request_leaves_a_traceback_in_the_extender_s_log(start: "Start", until: "Until") -> None:
+async def test_no_request_leaves_a_traceback_in_the_extender_s_log(start: Start, until: Until) -> None:
     process = start("extender")
     await asyncio.to_thread(until, lambda: process.get("/readyz")[0] == 200, "ready")
     answers = await send_all(process.url, [*BAD_REQUESTS, *corpus_requests(20)])
@@ -95,7 +92,7 @@ async def test_no_request_leaves_a_traceback_in_the_extender_s_log(start: "Start
     [["agent", "--node-name", "a", "--address", "127.0.0.1"], ["controller", "--kube-api", "http://127.0.0.1:1"]],
 )
 async def test_no_request_leaves_a_traceback_in_an_agent_s_or_a_controller_s_log(
-    command: list[str], start: "Start", until: "Until"
+    command: list[str], start: Start, until: Until
 ) -> None:
     process = start(*command)
     await asyncio.to_thread(until, lambda: process.get("/healthz")[0] == 200, "it answers")

@@ -1,16 +1,13 @@
 """A token file of the API server that turns bad: named in the log, and read again once it is good."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.testbed.scripted_api_server import ApiServerThread
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Start, Until
+from tests.whole.conftest import Start, Until
 
 
 def test_a_bad_token_file_is_named_and_the_process_goes_on_once_it_is_good(
-    start: "Start", until: "Until", tmp_path: Path
+    start: Start, until: Until, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
     token.write_bytes(b"\xff\xfe")

@@ -6,7 +6,6 @@ import gzip
 from typing import Any
 
 import aiohttp
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
@@ -45,6 +44,9 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
     assert status == route.status, body
     document = openapi_document()
     operation = document["paths"][PREFIX + route.path][route.method.lower()]
+    # Its import takes two seconds, and every worker collects all tests.
+    import jsonschema
+
     schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
     jsonschema.validate(body, {**schema, "components": document["components"]})
 

@@ -1,7 +1,6 @@
 """Events about plugins: on the extender's own pod, when one goes off and when it answers again, and not too many."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from extender.plugins.events import EVENTS_AT_ONCE, PluginEvents
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -9,17 +8,14 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.testbed.api_objects import parse_path
-from tests.extender.plugins.conftest import NODES, policy
+from tests.conftest import Until
+from tests.extender.plugins.conftest import NODES, Hosts, policy
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.extender.plugins.conftest import Hosts
 
 OWN_POD = ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1")
 
 
-async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(until: "Until") -> None:
+async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(until: Until) -> None:
     async with FakeApiServer() as api, ApiClient(ApiAccess(api.url)) as client:
         events = PluginEvents(client, OWN_POD)
         writing = asyncio.create_task(events.writer.run())
@@ -36,7 +32,7 @@ async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(
     assert (again["reason"], again["type"]) == ("PluginAnswers", "Normal")
 
 
-async def test_the_host_says_once_that_a_plugin_is_off(hosts: "Hosts") -> None:
+async def test_the_host_says_once_that_a_plugin_is_off(hosts: Hosts) -> None:
     changes = list[tuple[str, str]]()
     async with hosts(policy(scores="raises")) as hosted:
         hosted.host._on_change = lambda name, problem: changes.append((name, problem))

@@ -6,7 +6,6 @@ Where KUBEBUILDER_ASSETS names kube-apiserver.
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -15,10 +14,8 @@ from extender.plugins.events import PluginEvents
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
+from tests.conftest import Until
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +35,7 @@ def api(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
         yield one
 
 
-async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(api: KubeApiServer, until: "Until") -> None:
+async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(api: KubeApiServer, until: Until) -> None:
     async with ApiClient(kubeconfig.read(api.kubeconfig(ACCOUNT))) as client:
         events = PluginEvents(client, ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1"))
         writing = asyncio.create_task(events.writer.run())

@@ -1,15 +1,13 @@
 """Bodies as kube-scheduler sends them, and bodies that nobody should send."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from extender.wire.bad_request import BadRequest
 from extender.wire.verbs import read_args, read_binding
-
-if TYPE_CHECKING:
-    from tests.extender.conftest import Captured
+from tests.extender.conftest import Captured
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 
@@ -56,6 +54,6 @@ def test_a_bad_body_is_refused_by_path(data, words: str) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "A", "a?b", None, "x" * 254])
 @pytest.mark.parametrize("key", ["PodName", "PodNamespace", "Node"])
-def test_a_binding_names_only_what_kubernetes_can_name(captured: "Captured", key: str, name) -> None:
+def test_a_binding_names_only_what_kubernetes_can_name(captured: Captured, key: str, name) -> None:
     data = json.loads(captured("bind")) | {key: name}
     assert refusal(json.dumps(data).encode(), read_binding).startswith(f"$.{key}: name {name or ''!r}")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import EXIT_FAILED, main
+from leadsman.sources import live_snapshot
 from tests.testbed.scripted_api_server import ApiServerThread
 
 
@@ -41,6 +42,7 @@ COMMANDS = [["plan", "status"], ["plan", "pause"], ["plan", "drain", "edge-1"], 
 def test_a_command_asks_the_cluster_of_kubectl_s_kubeconfig(
     command: list[str], place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(live_snapshot, "FAILING_SECONDS", 0.1)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     file = tmp_path / ".kube/config" if place == "home" else tmp_path / "elsewhere"

@@ -1,16 +1,12 @@
 """Whether a namespace's quotas admit one more pod."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.cluster.budgets import Quota, QuotaScope
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.quotas import quota_refusals
 from leadsman.cluster.resources import Resources
-
-if TYPE_CHECKING:
-    from tests.leadsman.cluster.conftest import MakePod
+from tests.leadsman.cluster.conftest import MakePod
 
 REQUESTS = Resources(100, 50, 1, {"example.com/gpu": 1})
 
@@ -39,7 +35,7 @@ def refused(pod, quota):
         ({"limits.cpu": 1000}, {}, ("quota q limits limits.cpu, of which the pod states none in its limits",)),
     ],
 )
-def test_what_a_quota_refuses(pod: "MakePod", hard, used, reason) -> None:
+def test_what_a_quota_refuses(pod: MakePod, hard, used, reason) -> None:
     assert refused(pod("p", requests=REQUESTS), Quota("default", "q", hard, used)) == reason
 
 
@@ -57,6 +53,6 @@ def test_what_a_quota_refuses(pod: "MakePod", hard, used, reason) -> None:
         (QuotaScope("CrossNamespacePodAffinity"), False),
     ],
 )
-def test_a_scope_says_which_pods_count(pod: "MakePod", scope: QuotaScope, counts: bool) -> None:
+def test_a_scope_says_which_pods_count(pod: MakePod, scope: QuotaScope, counts: bool) -> None:
     quota = Quota("default", "q", {"pods": 0}, scopes=(scope,))
     assert bool(refused(pod("p", requests=REQUESTS, priority_class="low"), quota)) == counts

@@ -1,6 +1,6 @@
 """Each requirement of kube-scheduler by itself, on the smallest cluster that shows it."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -10,9 +10,7 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility, refusals
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-
-if TYPE_CHECKING:
-    from tests.leadsman.cluster.conftest import MakeNode, MakePod
+from tests.leadsman.cluster.conftest import MakeNode, MakePod
 
 
 def app(*names: str) -> LabelSelector:
@@ -23,7 +21,7 @@ def near(key: str, *names: str) -> PodAffinityTerm:
     return PodAffinityTerm(key, app(*names), ("default",))
 
 
-def test_every_reason_is_given(node: "MakeNode", pod: "MakePod") -> None:
+def test_every_reason_is_given(node: MakeNode, pod: MakePod) -> None:
     full = node("a", unschedulable=True, allocatable=Resources(100, 100, 1))
     cluster = cluster_of([full], [pod("other", "a", requests=Resources(90, 0, 1))])
     assert refusals(cluster, pod("p", requests=Resources(50, 0, 1)), "a") == (
@@ -69,7 +67,7 @@ DB_ANTI_AFFINITY = PodConstraints(anti_affinity=(near("zone", "db"),))
         (PodConstraints(affinity=(near("zone", "cache"),)), ""),
     ],
 )
-def test_each_requirement(node: "MakeNode", pod: "MakePod", wants: PodConstraints, nodes: str) -> None:
+def test_each_requirement(node: MakeNode, pod: MakePod, wants: PodConstraints, nodes: str) -> None:
     """A pod of app db with port 80 of one address is on a; b is tainted, and d is in no zone and has no disk."""
     there = [node("a", zone="1", disk="ssd"), node("b", zone="1", disk="ssd", taints=(Taint("k", "v"),))]
     there += [node("c", zone="2", disk="hdd"), node("d", taints=(Taint("k", "v", "PreferNoSchedule"),))]
@@ -77,7 +75,7 @@ def test_each_requirement(node: "MakeNode", pod: "MakePod", wants: PodConstraint
     assert "".join(Feasibility(cluster, pod("p", constraints=wants)).nodes) == nodes
 
 
-def test_pods_that_are_there_keep_others_away(node: "MakeNode", pod: "MakePod") -> None:
+def test_pods_that_are_there_keep_others_away(node: MakeNode, pod: MakePod) -> None:
     there = [node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")]
     cluster = cluster_of(there, [pod("web", "a", constraints=DB_ANTI_AFFINITY)])
     assert Feasibility(cluster, pod("p", app="db")).nodes == ("c", "d")
@@ -97,14 +95,14 @@ SPREAD = TopologySpread("zone", 1, app("web"))
         (replace(SPREAD, selector=None), "abc"),
     ],
 )
-def test_topology_spread(node: "MakeNode", pod: "MakePod", constraint: TopologySpread, nodes: str) -> None:
+def test_topology_spread(node: MakeNode, pod: MakePod, constraint: TopologySpread, nodes: str) -> None:
     """Zone 1 has one pod, zone 2 none, and node d is in no zone."""
     cluster = cluster_of([node("a", zone="1"), node("b", zone="1"), node("c", zone="2"), node("d")], [pod("w", "a")])
     spread = PodConstraints(spread=(constraint,))
     assert "".join(Feasibility(cluster, pod("p", constraints=spread)).nodes) == nodes
 
 
-def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: "MakeNode", pod: "MakePod") -> None:
+def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: MakeNode, pod: MakePod) -> None:
     """Zone 2 is empty, so it holds the pod back from zone 1, unless the policy leaves zone 2 out."""
     tainted = node("b", zone="2", taints=(Taint("k"),))
     cluster = cluster_of([node("a", zone="1", disk="ssd"), tainted], [pod("w", "a")])
@@ -115,13 +113,13 @@ def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: "MakeNode"
     assert Feasibility(cluster, pod("p", constraints=selecting)).nodes == ("a",)
 
 
-def test_a_bound_pod_is_judged_as_if_it_were_off_its_node(node: "MakeNode", pod: "MakePod") -> None:
+def test_a_bound_pod_is_judged_as_if_it_were_off_its_node(node: MakeNode, pod: MakePod) -> None:
     away = PodConstraints(anti_affinity=(near("host", "web"),), host_ports=(HostPort(80),))
     bound = pod("p", "a", requests=Resources(900, 0, 1), constraints=away)
     assert refusals(cluster_of([node("a")], [bound]), bound, "a") == ()
 
 
-def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: "MakeNode", pod: "MakePod") -> None:
+def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: MakeNode, pod: MakePod) -> None:
     cluster = cluster_of([node("a", labels_cut=1), node("b")], [])
     assert Feasibility(cluster, pod("p")).nodes == ("b",)
     assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()

@@ -1,16 +1,12 @@
 """Where a pod's claims let it go."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.scheduling import Feasibility, refusals
 from leadsman.cluster.selectors import NodeSelectorTerm, Operator, Requirement
 from leadsman.cluster.storage import NO_PROVISIONER, Claim, Storage, StorageClass, Volume
-
-if TYPE_CHECKING:
-    from tests.leadsman.cluster.conftest import MakeNode, MakePod
+from tests.leadsman.cluster.conftest import MakeNode, MakePod
 
 ZONE = "topology.kubernetes.io/zone"
 DRIVER = "csi.example.com"
@@ -37,9 +33,7 @@ def storage(claim: Claim, *volumes: Volume, by_class: StorageClass = LATE) -> St
         (Volume("v", node_affinity=in_rack("1", "2"), zones=((ZONE, ("y",)),)), "b"),
     ],
 )
-def test_a_bound_volume_is_reached_from_some_nodes(
-    node: "MakeNode", pod: "MakePod", volume: Volume, nodes: str
-) -> None:
+def test_a_bound_volume_is_reached_from_some_nodes(node: MakeNode, pod: MakePod, volume: Volume, nodes: str) -> None:
     """Node c is in no zone: what a volume says of zones means nothing to it."""
     there = [node("a", rack="1", **{ZONE: "x"}), node("b", rack="2", **{ZONE: "y"}), node("c")]
     cluster = cluster_of(there, [], storage=storage(BOUND, volume))
@@ -57,7 +51,7 @@ def test_a_bound_volume_is_reached_from_some_nodes(
         (Claim("default", "data", "", "late", ("ReadWriteOnce",), 50), StorageClass("late", True, NO_PROVISIONER), ""),
     ],
 )
-def test_a_claim_without_a_volume(node: "MakeNode", pod: "MakePod", claim, by_class, nodes) -> None:
+def test_a_claim_without_a_volume(node: MakeNode, pod: MakePod, claim, by_class, nodes) -> None:
     modes = ("ReadWriteOnce",)
     free = Volume("free", "late", modes, 10, None, in_rack("1"))
     taken = Volume("taken", "late", modes, 10, ("default", "other"), in_rack("2"))
@@ -78,12 +72,12 @@ def test_a_claim_without_a_volume(node: "MakeNode", pod: "MakePod", claim, by_cl
         ),
     ],
 )
-def test_claims_that_go_nowhere(node: "MakeNode", pod: "MakePod", known: Storage, reason: str) -> None:
+def test_claims_that_go_nowhere(node: MakeNode, pod: MakePod, known: Storage, reason: str) -> None:
     cluster = cluster_of([node("a")], [pod("user", "a", claims=("data",))], storage=known)
     assert refusals(cluster, pod("p", claims=("data",)), "a") == (reason,)
 
 
-def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: "MakeNode", pod: "MakePod") -> None:
+def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: MakeNode, pod: MakePod) -> None:
     claims = {("default", name): Claim("default", name, name) for name in ("one", "two", "same")}
     handles = {"one": "h1", "two": "h2", "same": "h1"}
     volumes = {name: Volume(name, driver=DRIVER, handle=handle) for name, handle in handles.items()}

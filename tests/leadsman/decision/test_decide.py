@@ -1,7 +1,7 @@
 """What holds for every decision, whatever is asked and whatever is known."""
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,9 +12,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
 from leadsman.state.metric_names import CPU_PRESSURE
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 NAMES = [f"n-{number}" for number in range(8)]
 FRESHNESS = ["fresh", "fresh", "fresh", "stale", "provisional", "silent"]
@@ -47,7 +45,7 @@ class Refuses(Says):
         return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
-def cluster(make: "Make", seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
+def cluster(make: Make, seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
     rng = random.Random(seed)
     states = {
         name: make.state(
@@ -62,7 +60,7 @@ def cluster(make: "Make", seed: int, estimate: EstimateMode = EstimateMode.UPPER
 
 @given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(EstimateMode))
 def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
-    make: "Make", labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
+    make: Make, labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
 ) -> None:
     decision = decide(make.pod(**labels), asked, cluster(make, seed, estimate))
     assert sorted([*decision.kept, *decision.refused]) == sorted(set(asked))
@@ -74,13 +72,13 @@ def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
 
 
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))
-def test_the_order_asked_changes_nothing(make: "Make", labels: dict[str, str], order: list[str], seed: int) -> None:
+def test_the_order_asked_changes_nothing(make: Make, labels: dict[str, str], order: list[str], seed: int) -> None:
     facts = cluster(make, seed)
     one, other = decide(make.pod(**labels), NAMES, facts), decide(make.pod(**labels), order, facts)
     assert (one.refused, one.scores, one.neutral) == (other.refused, other.scores, other.neutral)
 
 
-def test_a_changed_weight_flips_a_tie(make: "Make") -> None:
+def test_a_changed_weight_flips_a_tie(make: Make) -> None:
     """near is nearer, calm is calmer, each by the same: 0.8 and 0.2."""
     states = {"ref": make.state({"near": 5.0, "calm": 20.0, "mid": 10.0})}
     pressures = {"near": 0.8**0.5, "calm": 0.2**0.5, "mid": 0.5**0.5}
@@ -100,7 +98,7 @@ def test_a_changed_weight_flips_a_tie(make: "Make") -> None:
 
 
 @pytest.mark.parametrize(("fresh", "speaks"), [(4, True), (3, True), (2, True), (1, False), (0, False)])
-def test_fewer_than_half_of_four_fresh_is_neutral(make: "Make", fresh: int, speaks: bool) -> None:
+def test_fewer_than_half_of_four_fresh_is_neutral(make: Make, fresh: int, speaks: bool) -> None:
     kinds = ["fresh"] * fresh + ["stale"] * (4 - fresh)
     states = {f"n-{n}": make.state({}, {CPU_PRESSURE: n / 4}, kind) for n, kind in enumerate(kinds)}
     ranked = score_nodes(make.pod(), list(states), make.facts(states))
@@ -111,12 +109,12 @@ def test_fewer_than_half_of_four_fresh_is_neutral(make: "Make", fresh: int, spea
 
 
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
-def test_no_value_of_a_score_leaves_0_and_10(make: "Make", poison: float) -> None:
+def test_no_value_of_a_score_leaves_0_and_10(make: Make, poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)
     assert score_nodes(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
 
 
-def test_a_later_filter_is_asked_about_what_is_left(make: "Make") -> None:
+def test_a_later_filter_is_asked_about_what_is_left(make: Make) -> None:
     judged = filter_nodes(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
     assert judged.kept == ("c",)
     assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}

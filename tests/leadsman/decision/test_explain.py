@@ -1,7 +1,5 @@
 """An explanation tells what the decision did, from the same facts."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
@@ -11,9 +9,7 @@ from leadsman.decision.model import Decision
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, digest
 from leadsman.decision.pressure_score import PressureScore
 from leadsman.state.metric_names import CPU_PRESSURE
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
 ASKED = ["edge-3", "edge-2", "edge-4"]
@@ -23,21 +19,21 @@ def node(explanation: Explanation, name: str) -> NodeExplanation:
     return next(each for each in explanation.nodes if each.node == name)
 
 
-def test_the_scores_are_the_decisions(edge: DecisionInputs, make: "Make") -> None:
+def test_the_scores_are_the_decisions(edge: DecisionInputs, make: Make) -> None:
     decision = decide(make.pod(), ASKED, edge)
     told = explain(decision, edge)
     assert {each.node: each.score for each in told.nodes} == decision.scores
     assert all(each.total is not None and int(10 * each.total + 0.5) == each.score for each in told.nodes)
 
 
-def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: "Make") -> None:
+def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: Make) -> None:
     told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
     assert told.refused_by_reason == {NO_EDGE_9: 3}
     assert told.headline == f"default/pod-1: none of 3 nodes passes: 3 {NO_EDGE_9}"
     assert told.first is None
 
 
-def test_an_unknown_part_is_marked_and_counts_as_the_median(make: "Make") -> None:
+def test_an_unknown_part_is_marked_and_counts_as_the_median(make: Make) -> None:
     states = {name: make.state({}, {CPU_PRESSURE: ratio}) for name, ratio in (("a", 0.0), ("b", 1.0))}
     facts = make.facts(states | {"c": make.state({}, {CPU_PRESSURE: 0.0}, "stale")})
     told = explain(decide(make.pod(), "abc", facts), facts)
@@ -47,7 +43,7 @@ def test_an_unknown_part_is_marked_and_counts_as_the_median(make: "Make") -> Non
     assert format_explanation(told).endswith("\n~ unknown, counted as the median\n")
 
 
-def test_neutral_says_why_and_names_no_first(make: "Make") -> None:
+def test_neutral_says_why_and_names_no_first(make: Make) -> None:
     told = explain(decide(make.pod(), ["a", "b"], make.facts({})), make.facts({}))
     assert told.headline == (
         "default/pod-1: 2 of 2 nodes pass, all alike: "
@@ -57,7 +53,7 @@ def test_neutral_says_why_and_names_no_first(make: "Make") -> None:
     assert "score not counted: pressure: only 0 of 2 nodes have fresh data" in format_explanation(told)
 
 
-def test_a_waived_bound_is_told(edge: DecisionInputs, make: "Make") -> None:
+def test_a_waived_bound_is_told(edge: DecisionInputs, make: Make) -> None:
     policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
     facts = DecisionInputs(edge.snapshot, policy, edge.now)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
@@ -65,7 +61,7 @@ def test_a_waived_bound_is_told(edge: DecisionInputs, make: "Make") -> None:
     assert told.policy == digest(policy)
 
 
-def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: DecisionInputs, make: "Make") -> None:
+def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: DecisionInputs, make: Make) -> None:
     pod = make.pod(**{"delay_edge-1": "50"})
     kept, refused = filter_nodes(pod, ASKED, edge)
     parts, scores, neutral = score_nodes(pod, ["edge-2"], edge)
@@ -75,14 +71,14 @@ def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: Dec
     assert (told.first, told.runner_up) == ("edge-2", None)
 
 
-def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: "Make") -> None:
+def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: Make) -> None:
     pod, later = make.pod(**{"delay_edge-1": "50"}), make.facts({})
     decision = Decision(pod, *filter_nodes(pod, ASKED, edge), (), {})
     assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
 
 
 def test_a_plugin_that_fails_costs_only_its_own_values(
-    edge: DecisionInputs, make: "Make", monkeypatch: pytest.MonkeyPatch
+    edge: DecisionInputs, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PressureScore, "evidence", broken)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
@@ -95,7 +91,7 @@ def broken(*_: object) -> None:
     raise RuntimeError("out of order")
 
 
-def test_the_text_is_a_headline_and_a_table_of_100_columns(edge: DecisionInputs, make: "Make") -> None:
+def test_the_text_is_a_headline_and_a_table_of_100_columns(edge: DecisionInputs, make: Make) -> None:
     told = format_explanation(
         explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge)
     )
@@ -113,7 +109,7 @@ def test_the_text_is_a_headline_and_a_table_of_100_columns(edge: DecisionInputs,
     )
 
 
-def test_5000_nodes_fit_a_terminal(make: "Make") -> None:
+def test_5000_nodes_fit_a_terminal(make: Make) -> None:
     near = {f"node-{number}": float(number) for number in range(5_000)}
     facts = make.facts({"ref": make.state(near)} | {node: make.state({"ref": ms}) for node, ms in near.items()})
     lines = format_explanation(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()

@@ -58,6 +58,11 @@ class Following(Reflector[Pod]):
     def names(self) -> set[str]:
         return {name for _, name in self.current}
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether it has the answer to a watch: the API server counts one as soon as it has the request."""
+        return self._opened_at < float("inf")
+
 
 Follow = Callable[..., AbstractAsyncContextManager[Following]]
 

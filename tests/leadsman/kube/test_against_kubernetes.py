@@ -3,7 +3,6 @@
 import asyncio
 import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +13,9 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import Event, ObjectReference, PartialObjectMetadata
 from leadsman.kube.resources import CORE_EVENTS, NODES, PODS
 from leadsman.runtime.token_bucket import TokenBucket
+from tests.conftest import Until
+from tests.leadsman.kube.conftest import Follow
 from tests.testbed.kube_apiserver import KubeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.leadsman.kube.conftest import Follow
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +40,7 @@ def pod(name, node="", **more):
 
 
 async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
-    cluster, following: "Follow", client, until: "Until"
+    cluster, following: Follow, client, until: Until
 ) -> None:
     async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         cluster.kill()
@@ -53,9 +50,7 @@ async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(
         await until(lambda: nodes.names == {"n1"})
 
 
-async def test_a_version_that_was_compacted_is_listed_anew(
-    cluster, following: "Follow", client, until: "Until"
-) -> None:
+async def test_a_version_that_was_compacted_is_listed_anew(cluster, following: Follow, client, until: Until) -> None:
     """The API server's cache begins at its start, so a version from before is asked of etcd."""
     async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         nodes._resume = "1"
@@ -79,7 +74,7 @@ async def test_an_unknown_token_is_unauthorized(cluster, tmp_path: Path) -> None
             await stranger.get(PODS.path(), PartialObjectMetadata)
 
 
-async def test_an_event_of_ours_is_taken_and_read_back(client, until: "Until") -> None:
+async def test_an_event_of_ours_is_taken_and_read_back(client, until: Until) -> None:
     at = datetime.datetime.now(datetime.UTC)
     writer = EventWriter(client, TokenBucket(10.0, 10), "x-0", lambda: at)
     about = ObjectReference("Pod", "default", "web-0", "u")
@@ -92,7 +87,7 @@ async def test_an_event_of_ours_is_taken_and_read_back(client, until: "Until") -
     assert read.involved_object.uid == "u"
 
 
-async def test_a_version_that_never_was_is_silent_and_listed_anew(following: "Follow", client, until: "Until") -> None:
+async def test_a_version_that_never_was_is_silent_and_listed_anew(following: Follow, client, until: Until) -> None:
     """What an API server does whose etcd was restored to before what was seen."""
     async with following(client=client, wanted=ListOptions(NODES), silence_seconds=0.5) as nodes:
         nodes._resume = "999999999"

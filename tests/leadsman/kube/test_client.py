@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -14,10 +13,8 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient, read_line_batches
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import PODS
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 WEB = PODS.path("default", "web-0")
 
@@ -111,7 +108,7 @@ def test_a_name_cannot_leave_its_place() -> None:
 
 
 async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent(
-    api: FakeApiServer, until: "Until"
+    api: FakeApiServer, until: Until
 ) -> None:
     leads = True
     async with ApiClient(ApiAccess(api.url), connections=1, may_write=lambda: leads) as one:

@@ -1,7 +1,6 @@
 """The fake API server keeps what a real one does: each fact is tried on both, the real one where there is one."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,12 +11,10 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
+from tests.conftest import Until
+from tests.leadsman.kube.conftest import Follow
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.leadsman.kube.conftest import Follow
 
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
@@ -163,7 +160,7 @@ async def test_pages_are_all_of_one_version(client, monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(
-    client, following: "Follow", until: "Until"
+    client, following: Follow, until: Until
 ) -> None:
     async with following(client=client, wanted=ListOptions(PODS, label_selector="app=web")) as pods:
         await pod(client, labels={"app": "db"})
@@ -173,7 +170,7 @@ async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(
     assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED]
 
 
-async def test_a_deleted_object_has_its_last_state(client, following: "Follow", until: "Until") -> None:
+async def test_a_deleted_object_has_its_last_state(client, following: Follow, until: Until) -> None:
     await pod(client, "web", "n1")
     async with following(client=client, wanted=ListOptions(PODS)) as pods:
         await client.patch(PODS.path("default", "web", "status"), {"status": {"phase": "Failed"}})
@@ -182,7 +179,7 @@ async def test_a_deleted_object_has_its_last_state(client, following: "Follow", 
     assert pods.told[-1].object.status.phase == "Failed"
 
 
-async def test_a_watch_from_a_list_misses_nothing_in_between(client, until: "Until") -> None:
+async def test_a_watch_from_a_list_misses_nothing_in_between(client, until: Until) -> None:
     found = await listing.list_objects(client, ListOptions(PODS), Pod)
     await pod(client)
     query = {"watch": "true", "resourceVersion": found.resource_version}

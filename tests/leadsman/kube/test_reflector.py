@@ -1,7 +1,6 @@
 """What a reader of a reflector sees."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,19 +10,15 @@ from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
+from tests.conftest import Until
+from tests.leadsman.kube.conftest import Follow
 from tests.leadsman.kube.watched_pods import NEW, WEB, pod
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.leadsman.kube.conftest import Follow
 
 pytestmark = pytest.mark.usefixtures("web")
 
 
-async def test_a_change_has_the_object_and_the_one_before(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
+async def test_a_change_has_the_object_and_the_one_before(api: FakeApiServer, following: Follow, until: Until) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.put(WEB, pod(status={"phase": "Running"}))
@@ -36,7 +31,7 @@ async def test_a_change_has_the_object_and_the_one_before(
     assert (deleted.old, deleted.object.status.phase) == (modified.object, "Running")
 
 
-async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, following: "Follow", until: "Until") -> None:
+async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, following: Follow, until: Until) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         taken = pods.current
@@ -48,12 +43,12 @@ async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, followi
 
 
 async def test_age_counts_from_the_last_word_of_the_api_server(
-    api: FakeApiServer, following: "Follow", until: "Until"
+    api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     now = 10.0
     async with following(clock=lambda: now, loaded=False) as pods:
         assert pods.age_seconds(now) == float("inf")
-        await until(lambda: api.watches)
+        await until(lambda: pods.is_watching)
         now = 15.0
         assert pods.age_seconds(now) == 5.0
         api.send_bookmarks()

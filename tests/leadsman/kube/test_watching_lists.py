@@ -1,22 +1,18 @@
 """A reflector's lists: whole or not at all, and gentle to the API server."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.kube.object_changes import ChangeType
+from tests.conftest import Until
+from tests.leadsman.kube.conftest import Follow
 from tests.leadsman.kube.watched_pods import NEW, PODS_OF_DEFAULT, pod, versions
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.leadsman.kube.conftest import Follow
 
 pytestmark = pytest.mark.usefixtures("web")
 
 
 async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
-    api: FakeApiServer, following: "Follow"
+    api: FakeApiServer, following: Follow
 ) -> None:
     api.put(NEW, pod())
     api.page_items = 1
@@ -34,7 +30,7 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
     ],
 )
 async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(
-    api: FakeApiServer, following: "Follow", until: "Until", body
+    api: FakeApiServer, following: Follow, until: Until, body
 ) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
@@ -45,9 +41,7 @@ async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(
         assert [change.kind for change in pods.told] == [ChangeType.ADDED]
 
 
-async def test_an_object_that_is_none_costs_only_itself(
-    api: FakeApiServer, following: "Follow", until: "Until"
-) -> None:
+async def test_an_object_that_is_none_costs_only_itself(api: FakeApiServer, following: Follow, until: Until) -> None:
     api.put(NEW, {"status": {"containerStatuses": "many"}})
     async with following() as pods:
         assert (pods.names, pods.decode_error_count) == ({"web-0"}, 1)
@@ -62,7 +56,7 @@ async def test_an_object_that_is_none_costs_only_itself(
 
 
 async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_seen(
-    api: FakeApiServer, following: "Follow", until: "Until"
+    api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     async with following(cached=True) as pods:
         await until(lambda: api.watches)
@@ -74,7 +68,7 @@ async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_s
     assert second == {"resourceVersion": seen, "resourceVersionMatch": "NotOlderThan"}
 
 
-async def test_a_cache_that_is_behind_is_passed_over_once(api: FakeApiServer, following: "Follow") -> None:
+async def test_a_cache_that_is_behind_is_passed_over_once(api: FakeApiServer, following: Follow) -> None:
     """504: Too large resource version."""
     api.fail("list", 504)
     async with following(cached=True):
@@ -85,7 +79,7 @@ async def test_a_cache_that_is_behind_is_passed_over_once(api: FakeApiServer, fo
     ]
 
 
-async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api: FakeApiServer, following: "Follow") -> None:
+async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api: FakeApiServer, following: Follow) -> None:
     """5,000 agents that lost the API server would bring it down again."""
     api.fail("list", 503)
     async with following(cached=True):
@@ -94,7 +88,7 @@ async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api: Fake
 
 
 async def test_a_page_of_too_many_bytes_is_asked_for_in_halves_until_it_fits(
-    api: FakeApiServer, following: "Follow"
+    api: FakeApiServer, following: Follow
 ) -> None:
     for number in range(10):
         api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod(metadata={"annotations": {"big": "x" * 3_000_000}}))
@@ -107,7 +101,7 @@ async def test_a_page_of_too_many_bytes_is_asked_for_in_halves_until_it_fits(
 
 
 async def test_an_object_larger_than_any_call_takes_is_no_empty_list(
-    api: FakeApiServer, following: "Follow", until: "Until"
+    api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     api.put(NEW, pod(metadata={"annotations": {"big": "x" * (17 << 20)}}))
     async with following(loaded=False) as pods:

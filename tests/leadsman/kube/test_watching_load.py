@@ -3,7 +3,6 @@
 import asyncio
 import random
 import socket
-from typing import TYPE_CHECKING
 
 import pytest
 from yarl import URL
@@ -12,18 +11,16 @@ from leadsman.kube import client
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
+from tests.conftest import Until
+from tests.leadsman.kube.conftest import Follow
 from tests.leadsman.kube.watched_pods import PODS_OF_DEFAULT, pod
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
-    from tests.leadsman.kube.conftest import Follow
 
 pytestmark = pytest.mark.usefixtures("web")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_obeyed(api: FakeApiServer, following: "Follow", until: "Until", status: int) -> None:
+async def test_retry_after_is_obeyed(api: FakeApiServer, following: Follow, until: Until, status: int) -> None:
     api.fail("list", status, retry_after_seconds=1)
     began = asyncio.get_running_loop().time()
     async with following():
@@ -44,7 +41,7 @@ class Ceilings(random.Random):
 
 
 async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(
-    api: FakeApiServer, following: "Follow"
+    api: FakeApiServer, following: Follow
 ) -> None:
     rng = Ceilings()
     api.fail("list", 500, times=6)
@@ -53,12 +50,12 @@ async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(
 
 
 async def test_a_watch_that_lived_makes_the_next_pause_short_again(
-    api: FakeApiServer, following: "Follow", until: "Until"
+    api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     rng, now = Ceilings(), 0.0
     api.fail("list", 500, times=6)
-    async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now):
-        await until(lambda: api.watches)
+    async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now) as pods:
+        await until(lambda: pods.is_watching)
         now = 5.0
         api.fail("watch", 500, times=2)
         api.fail_watches(500)
@@ -67,7 +64,7 @@ async def test_a_watch_that_lived_makes_the_next_pause_short_again(
 
 
 async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
-    api: FakeApiServer, following: "Follow", until: "Until"
+    api: FakeApiServer, following: Follow, until: Until
 ) -> None:
     """Otherwise a proxy that does so would be asked without a pause."""
     async with following() as pods:
@@ -78,7 +75,7 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
 
 
 async def test_a_line_without_an_end_is_not_held_for_ever(
-    api: FakeApiServer, following: "Follow", until: "Until", monkeypatch: pytest.MonkeyPatch
+    api: FakeApiServer, following: Follow, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
@@ -92,7 +89,7 @@ STORM = (429, 500, 410, 503)
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_storm_of_refusals_loses_no_change_and_makes_none_up(
-    api: FakeApiServer, following: "Follow", until: "Until", seed: int
+    api: FakeApiServer, following: Follow, until: Until, seed: int
 ) -> None:
     """Lists and watches are refused, watches end, versions are compacted away, while pods come and go."""
     rng, kept = random.Random(seed), set[str]()
@@ -129,7 +126,7 @@ class Names:
 
 
 async def test_dns_that_fails_is_named_and_a_name_of_two_families_is_reached_by_the_one_that_answers(
-    api: FakeApiServer, following: "Follow", until: "Until", monkeypatch: pytest.MonkeyPatch
+    api: FakeApiServer, following: Follow, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = URL(api.url).port
     assert port

@@ -7,7 +7,7 @@ import json
 from copy import deepcopy
 from typing import Any
 
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -40,7 +40,7 @@ from tests.leadsman.planning.rebalance.test_planner import COLD, HOT, hot, input
 
 SETTINGS = BackupSettings(rack_label=RACK)
 seeds = st.integers(0, 10**6)
-many = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=40)
 
 
 def check_moves(world: World, moves: tuple[PlannedMove, ...]) -> int:

@@ -1,6 +1,5 @@
 import asyncio
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
 
 import aiohttp
 import aiohttp.web
@@ -10,9 +9,7 @@ from leadsman.runtime import http_server
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.scrape import create_registry
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
+from tests.conftest import Until
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
@@ -36,7 +33,7 @@ async def test_a_check_that_is_not_good_is_unavailable_and_says_why(health: Heal
 
 
 async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_connection(
-    until: "Until", monkeypatch: pytest.MonkeyPatch
+    until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than all connections that a server gives to clients that it knows nothing of."""
     monkeypatch.setattr(http_server, "STARTUP_POLL_SECONDS", 1.0)

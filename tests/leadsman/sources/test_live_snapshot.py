@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -24,13 +24,12 @@ from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Reward, encode_record
+from leadsman.state.report_timing import LONGEST_INTERVAL_SECONDS
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 NODES = ("n1", "n2", "n3", "n4")
 RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.combinations(NODES, 2), 1)}
@@ -72,7 +71,8 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 
 @pytest.fixture
 async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
-    """With the records of four agents, each of which reports five times a second."""
+    """With the records of four agents, each of which reports five times a second, and is stale after minutes: a machine
+    that stalls for a while makes none stale between two looks."""
     one = EtcdStore(EtcdAccess((etcd.client_url,)))
     for name in NODES:
         windows = {
@@ -95,7 +95,10 @@ def window(ms: float) -> PeerLatency:
 
 async def report(store: EtcdStore) -> None:
     for seq in itertools.count():
-        beats = [Put(keys.record_key(name, Heartbeat), encode_record(Heartbeat(1, seq, 5.0))) for name in NODES]
+        beats = [
+            Put(keys.record_key(name, Heartbeat), encode_record(Heartbeat(1, seq, LONGEST_INTERVAL_SECONDS)))
+            for name in NODES
+        ]
         await store.write(beats)
         await asyncio.sleep(0.2)
 
@@ -131,7 +134,7 @@ def decision(inputs: DecisionInputs) -> tuple[object, ...]:
 
 
 async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
-    api: FakeApiServer, store: EtcdStore, until: "Until"
+    api: FakeApiServer, store: EtcdStore, until: Until
 ) -> None:
     asked = settings(ApiAccess(api.url))
     read = written_and_read(await take_snapshot(store, asked)).inputs
@@ -149,7 +152,8 @@ async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
         for task in tasks:
             task.cancel()
     assert live.estimates is not None
-    read = replace(read, estimates=EstimatesOnDemand(read))
+    # Rewards fade in steps of seconds, and one may end between the two: at 0 each is as old as when it was first seen.
+    read, live = replace(read, estimates=EstimatesOnDemand(read), now=0.0), replace(live, now=0.0)
     assert decision(read) == decision(live)
     for reference in NODES:
         assert read.estimates.row(reference) == live.estimates.row(reference)

@@ -3,21 +3,17 @@
 kube-scheduler alone places each of them at once.
 """
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.whole.conftest import Until
 from tests.whole.devices.device_cluster import VF, link
 from tests.whole.devices.scheduled_cluster import NODE, RETRIED_SECONDS, SETTLE_SECONDS, ScheduledCluster
-
-if TYPE_CHECKING:
-    from tests.whole.conftest import Until
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
-    scheduled: ScheduledCluster, until: "Until"
+    scheduled: ScheduledCluster, until: Until
 ) -> None:
     """Nothing of it is seen by kube-scheduler, which alone tries the pod again after five minutes."""
     scheduled.cluster.node(NODE, {VF: 8})
@@ -32,7 +28,7 @@ def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
     until(scheduled.cluster.bound, "the pod is placed", RETRIED_SECONDS)
 
 
-def test_a_value_that_cannot_be_read_is_told_to_the_user(scheduled: ScheduledCluster, until: "Until") -> None:
+def test_a_value_that_cannot_be_read_is_told_to_the_user(scheduled: ScheduledCluster, until: Until) -> None:
     scheduled.cluster.node(NODE, {VF: 8})
     scheduled.with_leadsman(link(10))
     scheduled.cluster.asking_pod("bad", {VF: 1}, "2GB")

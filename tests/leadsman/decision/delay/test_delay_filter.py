@@ -1,7 +1,7 @@
 """A delay bound is hard: a node passes only when every bound is known to hold there."""
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -10,19 +10,17 @@ from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
-def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: "Make") -> None:
+def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: Make) -> None:
     assert filter_nodes(make.pod(delay_gone="25"), ["n"], make.facts({"n": make.state()}, ACCEPT)).kept == ()
 
 
-def network(rng: random.Random, make: "Make") -> DecisionInputs:
+def network(rng: random.Random, make: Make) -> DecisionInputs:
     """Sixty nodes; each pair measured from one side, both or none; some lost, some reporters not fresh."""
     names = [f"n-{number}" for number in range(60)]
     kinds = ["fresh"] * 6 + ["stale", "provisional", "silent"]
@@ -50,7 +48,7 @@ def fresh_reports(facts: DecisionInputs, one: str, other: str) -> list[float]:
     return found
 
 
-def test_no_random_placement_breaks_its_bounds(make: "Make") -> None:
+def test_no_random_placement_breaks_its_bounds(make: Make) -> None:
     """A placement is a node that passes for a random pod; both reports of each bound are checked by hand. 100,000 are
     made by `python -m benchmarks.placements`."""
     rng, placed = random.Random(1), 0
@@ -70,7 +68,7 @@ def test_no_random_placement_breaks_its_bounds(make: "Make") -> None:
                     assert max(reports) <= float(ms)
 
 
-def _spread(make: "Make", workloads: int) -> tuple[DecisionInputs, PodInfo]:
+def _spread(make: Make, workloads: int) -> tuple[DecisionInputs, PodInfo]:
     """A pod with a bound to each of so many workloads, of 16 nodes each."""
     nodes = [f"n-{number}" for number in range(16)]
     running: dict[str, Any] = {
@@ -80,13 +78,13 @@ def _spread(make: "Make", workloads: int) -> tuple[DecisionInputs, PodInfo]:
     return facts, make.pod(**{f"delay_w-{number}": "5" for number in range(workloads)})
 
 
-def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number(make: "Make") -> None:
+def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number(make: Make) -> None:
     facts, pod = _spread(make, 9)
     reasons = {refusal.reason for refusal in filter_nodes(pod, ["n-0", "n-1"], facts).refused.values()}
     assert reasons == {"the pod's delay bounds are to 144 nodes in all; at most 128 are allowed"}
 
 
-def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: "Make") -> None:
+def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: Make) -> None:
     steps = list[int]()
 
     def stop_at_third() -> None:

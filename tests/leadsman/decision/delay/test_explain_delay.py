@@ -1,7 +1,5 @@
 """An explanation names the pair that decides, with its value, interval, source, direction and age."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.decision.delay import explain_delay
@@ -9,9 +7,7 @@ from leadsman.decision.delay.explain_delay import evidence_text
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.kube.names import REPLICAS_ANNOTATION
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 REF = PodInfo("default", "p", labels={"delay_ref": "5"})
 
@@ -21,7 +17,7 @@ def distance(facts: DecisionInputs, node: str = "n", pod: PodInfo = REF) -> Dela
     return only
 
 
-def test_an_estimate_is_told_with_its_interval_and_age(make: "Make") -> None:
+def test_an_estimate_is_told_with_its_interval_and_age(make: Make) -> None:
     facts = make.facts({"ref": make.state({}), "n": make.state({})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
     found = distance(facts)
     assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
@@ -29,14 +25,14 @@ def test_an_estimate_is_told_with_its_interval_and_age(make: "Make") -> None:
     assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
-def test_an_estimate_without_an_upper_end_says_so(make: "Make") -> None:
+def test_an_estimate_without_an_upper_end_says_so(make: Make) -> None:
     guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
     found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
     assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
 
 
 @pytest.mark.parametrize(("which", "replica"), [("all", "web-2"), ("nearest", "web-1")])
-def test_the_replica_that_decides_is_told(make: "Make", which: str, replica: str) -> None:
+def test_the_replica_that_decides_is_told(make: Make, which: str, replica: str) -> None:
     states = {"r-1": make.state({"n": 1.0}), "r-2": make.state({"n": 2.0})}
     facts = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
     pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which})

@@ -1,7 +1,6 @@
 """A delay that one end alone reports counts as no less than others' reports say; far below it is not believed."""
 
 from math import inf
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,15 +14,13 @@ from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 IMPLAUSIBLE = "delay to ref is implausible: only one end reports it, and lower than other nodes allow"
 
 
 def claimed(
-    make: "Make",
+    make: Make,
     own_ms: float | None = 0.001,
     reference_ms: float | None = None,
     lowest_ms: float = 10.0,
@@ -52,17 +49,17 @@ def why(bound_ms: float, facts: DecisionInputs) -> str:
 @pytest.mark.parametrize(
     ("bound_ms", "says"), [(5, IMPLAUSIBLE), (24, IMPLAUSIBLE), (25, "kept")], ids=["over", "unsure", "sure"]
 )
-def test_the_estimate_decides_instead(make: "Make", bound_ms: float, says: str) -> None:
+def test_the_estimate_decides_instead(make: Make, bound_ms: float, says: str) -> None:
     assert why(bound_ms, claimed(make)) == says
 
 
-def test_of_two_reports_the_larger_counts_and_may_be_anything(make: "Make") -> None:
+def test_of_two_reports_the_larger_counts_and_may_be_anything(make: Make) -> None:
     assert why(5, claimed(make, 0.001, 4.0)) == "kept"
     assert why(5, claimed(make, 0.001, 6.0)) == "delay to ref over 5 ms"
 
 
 @pytest.mark.parametrize("own_ms", [10.0, 15.0, 20.0])
-def test_a_plausible_report_counts_as_no_less_than_others_say(make: "Make", own_ms: float) -> None:
+def test_a_plausible_report_counts_as_no_less_than_others_say(make: Make, own_ms: float) -> None:
     assert why(20, claimed(make, own_ms)) == "kept"
     assert why(19.9, claimed(make, own_ms)) == "delay to ref over 19.9 ms"
     [evidence] = delay_evidence(pod(30), ["node"], claimed(make, own_ms)).distances["node"]
@@ -73,7 +70,7 @@ def test_a_plausible_report_counts_as_no_less_than_others_say(make: "Make", own_
 
 @given(st.floats(0.001, 9.99))
 def test_what_a_node_alone_says_below_the_limit_changes_neither_its_score_nor_the_filter(
-    make: "Make", own_ms: float
+    make: Make, own_ms: float
 ) -> None:
     silent, says = claimed(make, own_ms=None), claimed(make, own_ms)
     nodes = ["node", "near"]
@@ -85,7 +82,7 @@ def test_what_a_node_alone_says_below_the_limit_changes_neither_its_score_nor_th
 
 
 @given(st.floats(0.001, 20), st.floats(0.001, 20))
-def test_a_node_gains_nothing_by_saying_less_than_others_do(make: "Make", one_ms: float, other_ms: float) -> None:
+def test_a_node_gains_nothing_by_saying_less_than_others_do(make: Make, one_ms: float, other_ms: float) -> None:
     values = []
     for own_ms in (one_ms, other_ms, 20.0):
         score = NearestScore().score(pod(30), ["node", "near"], claimed(make, own_ms))
@@ -94,7 +91,7 @@ def test_a_node_gains_nothing_by_saying_less_than_others_do(make: "Make", one_ms
     assert max(values) == values[2]
 
 
-def test_the_other_end_is_asked_to_measure(make: "Make") -> None:
+def test_the_other_end_is_asked_to_measure(make: Make) -> None:
     assert select_probe_pairs(pod(24), ["node"], claimed(make)) == (("ref", "node"),)
     assert select_probe_pairs(pod(24), ["node"], claimed(make, None, 0.001)) == (("node", "ref"),)
 
@@ -107,7 +104,7 @@ def test_the_other_end_is_asked_to_measure(make: "Make") -> None:
     ],
 )
 def test_an_explanation_says_what_was_reported_and_why_it_is_not_believed(
-    make: "Make", lowest_ms: float, because: str
+    make: Make, lowest_ms: float, because: str
 ) -> None:
     evidence = delay_evidence(pod(30), ["node"], claimed(make, lowest_ms=lowest_ms))
     assert f"node alone reports 0.001 ms and is not believed: {because}" in evidence.notes["node"]

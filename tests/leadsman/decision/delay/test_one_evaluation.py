@@ -7,7 +7,7 @@ The slow reading below knows nothing of arrays, indexes or caches: it looks at o
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -27,9 +27,7 @@ from leadsman.decision.view import Views
 from leadsman.kube.names import DELAY_ANNOTATION
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 WEB, BOUND_MS = "deployment/web", 5.0
 RTTS_MS = [2.0, 5.0, 5.001, 9.0]
@@ -205,7 +203,7 @@ def cache() -> Views:
 
 
 @st.composite
-def cases(draw: st.DrawFn, make: "Make", cache: Views) -> Case:
+def cases(draw: st.DrawFn, make: Make, cache: Views) -> Case:
     references = draw(st.lists(st.sampled_from(NAMES[:3]), min_size=1, max_size=3, unique=True).map(sorted))
     replicas, mode = draw(st.sampled_from(ReplicaMode)), draw(st.sampled_from(EstimateMode))
     states = {}
@@ -232,7 +230,7 @@ def cases(draw: st.DrawFn, make: "Make", cache: Views) -> Case:
 
 
 @st.composite
-def windows(draw: st.DrawFn, make: "Make", name: str, kind: str) -> NodeState:
+def windows(draw: st.DrawFn, make: Make, name: str, kind: str) -> NodeState:
     peers = st.sampled_from([peer for peer in NAMES if peer != name])
     state = make.state(draw(st.dictionaries(peers, st.none() | MS, min_size=1)), freshness=kind)
     if draw(st.booleans()):
@@ -245,7 +243,7 @@ def windows(draw: st.DrawFn, make: "Make", name: str, kind: str) -> NodeState:
 @settings(max_examples=600, deadline=None)
 @given(data=st.data())
 def test_filter_score_probes_and_explanation_agree_with_a_slow_reading_of_each_pair(
-    make: "Make", cache: Views, data: st.DataObject
+    make: Make, cache: Views, data: st.DataObject
 ) -> None:
     references, replicas, mode, pod, inputs = data.draw(cases(make, cache))
     deciding = {node: read_deciding(references, node, replicas, mode, inputs) for node in NAMES}
@@ -292,7 +290,7 @@ def expected_evidence(node: str, pair: Pair) -> DelayEvidence:
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_lowering_a_nodes_delay_never_lowers_its_score(make: "Make", cache: Views, data: st.DataObject) -> None:
+def test_lowering_a_nodes_delay_never_lowers_its_score(make: Make, cache: Views, data: st.DataObject) -> None:
     """n-3 is no reference, so its own reports change no other node's delay."""
     references, _, _, pod, inputs = data.draw(cases(make, cache))
     reports = {reference: data.draw(MS) for reference in references}
@@ -303,6 +301,6 @@ def test_lowering_a_nodes_delay_never_lowers_its_score(make: "Make", cache: View
         assert after.scores["n-3"] >= before.scores["n-3"]
 
 
-def with_report(node: str, peers: Mapping[str, float], inputs: DecisionInputs, make: "Make") -> DecisionInputs:
+def with_report(node: str, peers: Mapping[str, float], inputs: DecisionInputs, make: Make) -> DecisionInputs:
     snapshot = Snapshot({**inputs.snapshot.nodes, node: make.state(peers)})
     return structs.replace(inputs, snapshot=snapshot)

@@ -1,7 +1,5 @@
 """A bound is to a node or to the nodes of a workload; what is missing is refused with the reason, never dropped."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from leadsman.decision.decide import filter_nodes
@@ -15,9 +13,7 @@ from leadsman.decision.delay.bounds import (
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 POD = PodInfo("default", "pod-1", workload="deployment/mine")
 
@@ -29,7 +25,7 @@ def found(
 
 
 @pytest.fixture
-def shop(make: "Make") -> DecisionInputs:
+def shop(make: Make) -> DecisionInputs:
     """Nodes edge-1 and web; workloads, one of them named like the node."""
     places = make.workloads(
         deployment_web=["web-1@edge-3"],
@@ -96,7 +92,7 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
     ],
 )
 def test_nothing_known_yet_is_another_reason(
-    make: "Make", reference: str, nodes: bool, workloads: bool, reason: str
+    make: Make, reference: str, nodes: bool, workloads: bool, reason: str
 ) -> None:
     places = make.workloads(read_at=make.now if workloads else None)
     assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, workloads=places)) == NoTarget(reason)
@@ -114,7 +110,7 @@ def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_h
     }
 
 
-def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: "Make") -> None:
+def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: Make) -> None:
     """Or it would wait for itself without end; the second is held to the first."""
     pod = PodInfo("default", "mine-1", labels={"delay_mine": "5"}, workload="deployment/mine")
     for workloads in ({}, {"deployment_mine": []}, {"deployment_mine": ["mine-1@edge-9"]}):
@@ -124,7 +120,7 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: "Make
     assert filter_nodes(pod, ["edge-1"], facts).kept == ()
 
 
-def test_a_workload_on_too_many_nodes_is_refused(make: "Make") -> None:
+def test_a_workload_on_too_many_nodes_is_refused(make: Make) -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MAX_TARGET_NODES + 1)]
     facts = make.facts({}, workloads=make.workloads(daemonset_log=pods))
     assert found("log", facts) == NoTarget("workload daemonset/log runs on 17 nodes; a delay bound allows at most 16")

@@ -1,7 +1,5 @@
 """Whom a bound and a preference trust: a lost direction, a report that nobody confirms, a node that is gone."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,9 +12,7 @@ from leadsman.decision.explain import explain
 from leadsman.decision.inputs import SourceRow
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Policy
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 REF = PodInfo("default", "p", labels={"delay_ref": "40"})
 delays = st.floats(1, 100)
@@ -33,7 +29,7 @@ class Matrix:
 
 @pytest.mark.parametrize(("forward", "backward"), [(None, 32.6), (32.6, None)])
 def test_a_lost_direction_is_no_reply_whatever_the_other_one_measured(
-    make: "Make", forward: float | None, backward: float | None
+    make: Make, forward: float | None, backward: float | None
 ) -> None:
     inputs = make.facts({"ref": make.state({"n": forward}), "n": make.state({"ref": backward})})
     kept, refused = filter_nodes(REF, ["n"], inputs)
@@ -43,7 +39,7 @@ def test_a_lost_direction_is_no_reply_whatever_the_other_one_measured(
     assert f"{lost} gets no reply from {measured}, which measures 32.6 ms back" in explained.reason
 
 
-def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site(make: "Make") -> None:
+def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_a_declared_site(make: Make) -> None:
     """Whatever a static file says of it, or a report that has not run out."""
     states = {"ref": make.state({"near": 3.0}), "near": make.state({"ref": 3.0})}
     inputs = make.facts(states, delay_views=(Matrix(),))
@@ -59,7 +55,7 @@ def test_where_nodes_are_followed_one_that_is_not_there_is_missing_unless_it_is_
     honest=st.lists(delays, min_size=2, max_size=6), truth_ms=delays, lie_ms=st.floats(0.001, 100), second=st.booleans()
 )
 def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measures_gains_nothing(
-    make: "Make", honest: list[float], truth_ms: float, lie_ms: float, second: bool
+    make: Make, honest: list[float], truth_ms: float, lie_ms: float, second: bool
 ) -> None:
     """One liar among n, with and without a report of the reference about it."""
     names = [f"n-{number}" for number in range(len(honest))]
@@ -96,7 +92,7 @@ def test_a_liar_whom_nobody_confirms_is_unknown_and_one_whom_the_other_end_measu
         ({"delay_\x1b[31mn1": "5"}, {}),
     ],
 )
-def test_a_reason_has_no_control_character(make: "Make", labels: dict[str, str], annotations: dict[str, str]) -> None:
+def test_a_reason_has_no_control_character(make: Make, labels: dict[str, str], annotations: dict[str, str]) -> None:
     """Also where it goes to an Event without a decision."""
     pod = PodInfo("default", "p", labels=labels, annotations=annotations)
     _, refused = filter_nodes(pod, ["n"], make.facts({}))

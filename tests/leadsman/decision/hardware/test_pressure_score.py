@@ -1,7 +1,5 @@
 """Pressure: the weighted mean square of what a node reports, bounded, and unknown rather than zero."""
 
-from typing import TYPE_CHECKING
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +9,7 @@ from leadsman.decision.pressure_score import PressureScore, headroom, pressure_t
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import NodeState
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.conftest import Make
+from tests.leadsman.decision.conftest import Make
 
 EQUAL = pressure_terms(PressurePolicy(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
 
@@ -56,7 +52,7 @@ def test_no_report_leaves_0_and_1(values: dict[str, float]) -> None:
     assert 0.0 <= left <= 1.0
 
 
-def test_only_fresh_reports_count_and_the_others_say_why(make: "Make") -> None:
+def test_only_fresh_reports_count_and_the_others_say_why(make: Make) -> None:
     metrics = {metric_names.CPU_PRESSURE: 0.25}
     nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
     nodes["bare"] = make.state({}, {})

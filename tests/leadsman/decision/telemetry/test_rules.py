@@ -1,6 +1,6 @@
 """Rules are strict, on exact quantities; a missing value violates nothing."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,12 +11,10 @@ from leadsman.decision.telemetry.telemetry_plugins import (
     violations_by_node,
 )
 from leadsman.kube import quantity
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.telemetry.conftest import Tas
+from tests.leadsman.decision.telemetry.conftest import Tas
 
 
-def dontschedule(tas: "Tas", rules: Any) -> Strategy:
+def dontschedule(tas: Tas, rules: Any) -> Strategy:
     strategy = tas.policy(dontschedule=rules).dontschedule
     assert strategy is not None
     return strategy
@@ -44,21 +42,21 @@ def dontschedule(tas: "Tas", rules: Any) -> Strategy:
         ("9223372036854775807", "Equals", 2**63 - 1, True),
     ],
 )
-def test_each_operator(tas: "Tas", value: str, operator: str, target: int, violated: bool) -> None:
+def test_each_operator(tas: Tas, value: str, operator: str, target: int, violated: bool) -> None:
     rule = Rule("m", Operator(operator), target)
     assert violates(quantity.parse(value), rule) is violated
     assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
 
 
 @pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
-def test_logical_operators_and_nodes_without_a_value(tas: "Tas", logic: str, violators: set[str]) -> None:
+def test_logical_operators_and_nodes_without_a_value(tas: Tas, logic: str, violators: set[str]) -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
     strategy = dontschedule(tas, {"rules": rules, "logicalOperator": logic})
     columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
     assert set(violations_by_node(strategy, columns)) == violators
 
 
-def test_a_node_that_violates_several_is_told_the_first(tas: "Tas") -> None:
+def test_a_node_that_violates_several_is_told_the_first(tas: Tas) -> None:
     strategy = dontschedule(tas, [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
     found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
     assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}

@@ -1,16 +1,14 @@
 """TASPolicy: what the original accepts is accepted; what has a meaning and cannot be read is refused by its path."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 
 from leadsman.decision.telemetry.taspolicy import FailMode, LogicalOperator, Operator, RuleLabel, Scoring
 from leadsman.decision.telemetry.taspolicy_document import MAX_LABELS, BadTasPolicy, parse_taspolicy
-
-if TYPE_CHECKING:
-    from tests.leadsman.decision.telemetry.conftest import Tas
+from tests.leadsman.decision.telemetry.conftest import Tas
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
 
@@ -23,7 +21,7 @@ def test_the_original_s_documented_policies_are_read_without_a_problem(file: Pat
         assert set(found.strategies) == set(plain["spec"]["strategies"])
 
 
-def test_every_field_is_read(tas: "Tas") -> None:
+def test_every_field_is_read(tas: Tas) -> None:
     rules = [{"metricname": "m-1", "operator": "LessThan", "target": -7, "labels": ["a=b", "c="]}]
     plain = tas.obj(
         "p", "ns", {"maxAgeSeconds": 2.5, "failMode": "closed"}, labeling={"rules": rules, "logicalOperator": "allOf"}
@@ -81,7 +79,7 @@ def test_what_cannot_be_read_is_refused_by_its_path(spec: Any, said: str) -> Non
         ({"maxAgeSeconds": 86401}, "maxAgeSeconds: got 86401, allowed a number above 0 to 86400"),
     ],
 )
-def test_our_own_fields_are_checked_too(tas: "Tas", metrics: Any, said: str) -> None:
+def test_our_own_fields_are_checked_too(tas: Tas, metrics: Any, said: str) -> None:
     with pytest.raises(BadTasPolicy) as refused:
         parse_taspolicy(tas.obj(metrics=metrics))
     assert str(refused.value) == f"spec.metrics.{said}"
@@ -104,7 +102,7 @@ def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
         ("a=b\n", "the value is no label value"),
     ],
 )
-def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: "Tas", label: str, why: str) -> None:
+def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: Tas, label: str, why: str) -> None:
     """The original stopped labelling all nodes."""
     found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
     assert found.labeling is not None
@@ -114,7 +112,7 @@ def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: "T
     assert why in problem.text
 
 
-def test_what_does_nothing_is_said(tas: "Tas") -> None:
+def test_what_does_nothing_is_said(tas: Tas) -> None:
     found = parse_taspolicy(
         tas.obj(
             "p" * 64,
@@ -134,13 +132,13 @@ def test_what_does_nothing_is_said(tas: "Tas") -> None:
     ]
 
 
-def test_more_labels_than_a_policy_may_set_are_refused(tas: "Tas") -> None:
+def test_more_labels_than_a_policy_may_set_are_refused(tas: Tas) -> None:
     labels = [f"l{number}=x" for number in range(MAX_LABELS + 1)]
     rules = [{"metricname": "m", "operator": "LessThan", "target": 1, "labels": labels[at : at + 40]} for at in (0, 40)]
     with pytest.raises(BadTasPolicy, match=r"spec\.strategies\.labeling\.rules: have 65 labels, allowed are 64"):
         parse_taspolicy(tas.obj("p", "ns", labeling={"rules": rules}))
 
 
-def test_a_spec_of_a_megabyte_is_refused(tas: "Tas") -> None:
+def test_a_spec_of_a_megabyte_is_refused(tas: Tas) -> None:
     with pytest.raises(BadTasPolicy, match=r"spec: has 1,0\d\d,\d\d\d bytes in JSON, allowed are 65,536"):
         parse_taspolicy(tas.obj("p", "ns", {"x": "x" * 1_000_000}))

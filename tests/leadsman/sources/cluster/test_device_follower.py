@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -11,10 +11,8 @@ from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.device_follower import DeviceFollower
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 PODS = "/api/v1/namespaces/shop/pods"
 GPU = "nvidia.com/gpu"
@@ -27,7 +25,7 @@ async def api() -> AsyncIterator[FakeApiServer]:
 
 
 @asynccontextmanager
-async def following(api: FakeApiServer, until: "Until", *reserved: str) -> AsyncIterator[DeviceFollower]:
+async def following(api: FakeApiServer, until: Until, *reserved: str) -> AsyncIterator[DeviceFollower]:
     async def reserved_uids() -> tuple[str, ...]:
         return reserved
 
@@ -57,7 +55,7 @@ def pod(
     api.put(f"{PODS}/{name}", {**body, "spec": {"containers": [container], "nodeName": node}})
 
 
-async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer, until: "Until") -> None:
+async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer, until: Until) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     node(api, "plain")
     pod(api, "one", "edge-1")
@@ -70,7 +68,7 @@ async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer, unt
 
 
 async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(
-    api: FakeApiServer, until: "Until"
+    api: FakeApiServer, until: Until
 ) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     async with following(api, until) as devices:
@@ -80,7 +78,7 @@ async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(
         await until(lambda: GPU in devices.current.nodes["edge-1"].cards)
 
 
-async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, until: "Until") -> None:
+async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, until: Until) -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     pod(api, "one", phase="Pending")
     async with following(api, until) as devices:
@@ -94,9 +92,7 @@ async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, un
         assert devices.is_settled("one")
 
 
-async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(
-    api: FakeApiServer, until: "Until"
-) -> None:
+async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(api: FakeApiServer, until: Until) -> None:
     """Their promises stay in etcd for two minutes, and a new process never sees these pods go."""
     pod(api, "waits", phase="Pending")
     async with following(api, until, "waits", "gone") as devices:
@@ -104,7 +100,7 @@ async def test_of_pods_reserved_before_a_start_those_that_are_gone_have_ended(
     assert settled == {"waits": False, "gone": True, "reserved-later": False}
 
 
-async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer, until: "Until") -> None:
+async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer, until: Until) -> None:
     dra = "/apis/resource.k8s.io/v1"
     api.group_versions.add(dra)
     api.put("/api/v1/nodes/edge-1", {"metadata": {}, "status": {}})

@@ -4,7 +4,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +14,8 @@ from leadsman.kube.client import ApiClient
 from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
+from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
-
-if TYPE_CHECKING:
-    from tests.conftest import Until
 
 NOW, UNIX_NOW = 100.0, 1_000_000.0
 STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-self-healing"
@@ -40,9 +38,7 @@ def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDER
 
 
 @asynccontextmanager
-async def following(
-    api: FakeApiServer, until: "Until", unix_now: float = UNIX_NOW
-) -> AsyncIterator[SelfHealingFollower]:
+async def following(api: FakeApiServer, until: Until, unix_now: float = UNIX_NOW) -> AsyncIterator[SelfHealingFollower]:
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = SelfHealingFollower(client, "leadsman", lambda: NOW, lambda: unix_now)
         task = asyncio.create_task(one.run())
@@ -58,14 +54,14 @@ def samples(one: SelfHealingFollower) -> dict[str, float]:
     return {sample.name: sample.value for family in one.families() for sample in family.samples}
 
 
-async def test_without_the_config_map_nothing_is_refused(api: FakeApiServer, until: "Until") -> None:
+async def test_without_the_config_map_nothing_is_refused(api: FakeApiServer, until: Until) -> None:
     api.put(STATE.replace("-self-healing", "-other"), {"metadata": {}, "data": {"state.json": "{}"}})
     async with following(api, until) as one:
         assert (one.current.refused, one.current.holds, one.last_round_trips) == ({}, {}, {})
         assert one.current.read_at == NOW
 
 
-async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: "Until") -> None:
+async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: Until) -> None:
     async with following(api, until) as one:
         publish(api, SelfHealingState(DEAD, UNIX_NOW, backup_owners={"edge-2": ("rs-web", "rs-cam")}))
         await until(lambda: one.current.refused == DEAD.refused)
@@ -78,7 +74,7 @@ async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiS
         await until(lambda: one.current.refused == {})
 
 
-async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: FakeApiServer, until: "Until") -> None:
+async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: FakeApiServer, until: Until) -> None:
     placeholder(api, "holder-1", "u1")
     placeholder(api, "other", "u2", label="something")
     placeholder(api, "theirs", "u3", path="/api/v1/namespaces/default/pods")
@@ -97,7 +93,7 @@ async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: Fak
     ids=["the same clock", "read 20 s later", "a clock that is 5 min behind"],
 )
 async def test_a_hold_lasts_no_longer_than_it_was_meant_to(
-    api: FakeApiServer, until: "Until", ahead_seconds: float, lasts_seconds: float
+    api: FakeApiServer, until: Until, ahead_seconds: float, lasts_seconds: float
 ) -> None:
     hold = Hold("edge-2", "rs-web", Resources(100, 2**20, 1), UNIX_NOW + 60.0, "web-1")
     publish(api, SelfHealingState(RecoveryState(holds=(hold,)), UNIX_NOW))
@@ -107,7 +103,7 @@ async def test_a_hold_lasts_no_longer_than_it_was_meant_to(
         assert samples(one)["leadsman_extender_holds"] == 1
 
 
-async def test_last_round_trips_keep_their_age(api: FakeApiServer, until: "Until") -> None:
+async def test_last_round_trips_keep_their_age(api: FakeApiServer, until: Until) -> None:
     last = {"edge-1": LastRoundTrips(UNIX_NOW - 30.0, {"edge-2": 2.5})}
     publish(api, SelfHealingState(DEAD, UNIX_NOW, last))
     async with following(api, until) as one:
@@ -117,7 +113,7 @@ async def test_last_round_trips_keep_their_age(api: FakeApiServer, until: "Until
 
 @pytest.mark.parametrize("data", [{"state.json": "{"}, {"state.json": '{"recovery": 7}'}, {"other": "{}"}, {}])
 async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
-    api: FakeApiServer, until: "Until", caplog: pytest.LogCaptureFixture, data: dict[str, Any]
+    api: FakeApiServer, until: Until, caplog: pytest.LogCaptureFixture, data: dict[str, Any]
 ) -> None:
     publish(api, SelfHealingState(DEAD))
     async with following(api, until) as one:
@@ -130,7 +126,7 @@ async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
         await until(lambda: one.current.refused == {})
 
 
-async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer, until: "Until") -> None:
+async def test_each_pod_has_its_backup_or_the_reason_why_not(api: FakeApiServer, until: Until) -> None:
     """What cannot be read leaves what was read before."""
     reasons = {"uid-b": "node edge-3 does not hold its room yet", "uid-c": "3 delay to edge-1 over 25 ms"}
     backups = {f"uid-{pod}": RememberedBackup(node, "rs") for pod, node in (("a", "edge-2"), ("b", "edge-3"))}

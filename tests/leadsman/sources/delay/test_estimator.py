@@ -1,7 +1,7 @@
 """The background loop: when it works, what it leaves alone, and what a failure costs."""
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from msgspec import Struct, structs
@@ -14,9 +14,7 @@ from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from tests.leadsman.sources.delay.conftest import Make
+from tests.leadsman.sources.delay.conftest import Make
 
 NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
 
@@ -38,7 +36,7 @@ class World:
 
 
 @pytest.fixture
-def world(make: "Make", quick: FitBudget) -> World:
+def world(make: Make, quick: FitBudget) -> World:
     return World(make.plane(nodes=20, peers=6), quick)
 
 
@@ -55,7 +53,7 @@ async def test_a_round_makes_estimates_dated_when_their_data_were_read(world: Wo
     assert len(estimator.current.row("n-00").nodes) == 20
 
 
-async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: "Make") -> None:
+async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: Make) -> None:
     estimator = world.estimator()
     await estimator.run_once()
     world.state.current = make.plane(nodes=20, peers=6)
@@ -63,7 +61,7 @@ async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: "Ma
 
 
 @pytest.mark.parametrize("change", ["joined", "left", "moved", "pairs", "statistic", "layers", "matrix", "age"])
-async def test_what_changes_enough_is_fitted_again(world: World, make: "Make", change: str) -> None:
+async def test_what_changes_enough_is_fitted_again(world: World, make: Make, change: str) -> None:
     matrix = Standing(parse_matrix("0", '{"x": 0}'))
     estimator = world.estimator(matrices=[matrix])
     await estimator.run_once()
@@ -90,7 +88,7 @@ async def test_what_changes_enough_is_fitted_again(world: World, make: "Make", c
 
 
 async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
-    world: World, make: "Make", monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     estimator = world.estimator()
     await estimator.run_once()

@@ -2,7 +2,6 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from hypothesis import given, settings
@@ -18,9 +17,7 @@ from leadsman.sources.delay.estimator import DelayGroups, group_nodes
 from leadsman.sources.delay.fitted_estimates import fit_estimates, gather_measurements
 from leadsman.sources.delay.matrix import DelayMatrix, parse_matrix
 from leadsman.state.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from tests.leadsman.sources.delay.conftest import Make
+from tests.leadsman.sources.delay.conftest import Make
 
 PLANETLAB = Path(__file__).parents[3] / "data" / "rtt" / "planetlab_1.txt.gz"
 
@@ -31,17 +28,17 @@ def found(
     return group_nodes(gather_measurements(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
 
 
-def test_the_slower_direction_counts(make: "Make") -> None:
+def test_the_slower_direction_counts(make: Make) -> None:
     snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"a": 6.0}))
     assert found(snapshot, [5]).named() == {"5 ms": []}
 
 
-def test_a_static_matrix_is_grouped_by_the_worse_direction(make: "Make") -> None:
+def test_a_static_matrix_is_grouped_by_the_worse_direction(make: Make) -> None:
     matrix = parse_matrix("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
     assert found(make.snapshot(), [5], matrix).named() == {"5 ms": [["a", "b"]]}
 
 
-def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: "Make", quick: FitBudget) -> None:
+def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: Make, quick: FitBudget) -> None:
     measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
     estimates = fit_estimates(measured, 0.0, budget=quick)
     groups = group_nodes(estimates.trusted, estimates.estimates, (), [40.0], 0.0)
@@ -65,7 +62,7 @@ def test_no_rounding_lets_a_pair_over_the_limit_in(ms: float, limit_ms: float) -
         assert rtt_ms <= limit_ms or layer.group_of[0] != layer.group_of[1]
 
 
-def test_groups_stay_while_they_hold_when_a_node_joins(make: "Make") -> None:
+def test_groups_stay_while_they_hold_when_a_node_joins(make: Make) -> None:
     """a and b were together; c is nearer to a, but may only come in if it is near b, too."""
     before = found(make.snapshot(a=make.state({"b": 4.0})), [5])
     now = make.snapshot(a=make.state({"b": 4.0, "c": 1.0}), c=make.state({"b": 9.0}))
@@ -73,7 +70,7 @@ def test_groups_stay_while_they_hold_when_a_node_joins(make: "Make") -> None:
     assert found(now, [5]).named() == {"5 ms": [["a", "c"]]}
 
 
-def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: "Make") -> None:
+def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: Make) -> None:
     groups = found(make.snapshot(a=make.state({"b": 1.0, "c": 9.0}), c=make.state({"d": 1.0})), [5])
     assert groups.among(["d", "a", "c", "unknown"]) == {"5 ms": [["a"], ["c", "d"]]}
 
