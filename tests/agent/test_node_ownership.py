@@ -31,7 +31,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 
 @pytest.fixture
 async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
-    one = EtcdStore(EtcdAccess((etcd.client_url,)))
+    one = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
     etcd.post("/v3/kv/deleterange", {"key": "AA==", "range_end": "AA=="})
     yield one
     await one.close()

@@ -23,7 +23,7 @@ FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
 
 @pytest.fixture
 async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
-    found = EtcdStore(EtcdAccess((etcd.client_url,)))
+    found = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
     yield found
     await found.close()
 

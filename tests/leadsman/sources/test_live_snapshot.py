@@ -73,7 +73,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
 async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
     """With the records of four agents, each of which reports five times a second, and is stale after minutes: a machine
     that stalls for a while makes none stale between two looks."""
-    one = EtcdStore(EtcdAccess((etcd.client_url,)))
+    one = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
     for name in NODES:
         windows = {
             to: window(RTT_MS[frozenset((name, to))]) for to in NODES if to != name and {name, to} != {"n2", "n3"}
