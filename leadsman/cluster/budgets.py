@@ -1,4 +1,4 @@
-"""Budgets limit disruptions, and quotas limit a namespace."""
+"""Models budgets, which limit disruptions, and quotas, which limit a namespace."""
 
 from collections.abc import Mapping
 
@@ -27,12 +27,12 @@ class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
     unhealthy_always: bool = False
 
     def covers(self, pod: ClusterPod) -> bool:
-        """Tells whether it limits the evictions of this pod."""
+        """Tells whether the budget limits the evictions of this pod."""
         return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
 
 
 class QuotaScope(Struct, frozen=True, omit_defaults=True):
-    """A quota counts only pods of this scope. name: Terminating, NotTerminating, BestEffort, NotBestEffort,
+    """Restricts a quota to pods of this scope. name: Terminating, NotTerminating, BestEffort, NotBestEffort,
     PriorityClass or CrossNamespacePodAffinity. operator, values: of PriorityClass."""
 
     name: str
@@ -41,7 +41,7 @@ class QuotaScope(Struct, frozen=True, omit_defaults=True):
 
 
 class Quota(Struct, frozen=True, omit_defaults=True):
-    """A ResourceQuota of a namespace.
+    """A ResourceQuota, which limits what the pods of a namespace use.
 
     hard, used: what it limits → amount, as the quota names it: `pods`, `requests.cpu` in millis, `limits.memory` in
     bytes, `requests.example.com/gpu`. `cpu` and `memory` stand as `requests.cpu` and `requests.memory`.

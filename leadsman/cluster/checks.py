@@ -1,4 +1,4 @@
-"""One requirement of a pod against every node at once, and those that are of the node itself and of its volumes."""
+"""Checks one requirement of a pod against every node at once: here those on the node itself and on its volumes."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
@@ -14,7 +14,7 @@ from leadsman.cluster.storage import Claim, Storage, StorageClass
 
 
 class Candidate:
-    """A pod that looks for a node, in the cluster without it.
+    """A pod that looks for a node, with the cluster as it is without that pod.
 
     columns: over the nodes of the cluster.
     """
@@ -25,17 +25,17 @@ class Candidate:
         self.columns = NodeColumns(self.cluster)
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace; the API server gives each its name as a label."""
+        """Returns the labels of a namespace, which include its name, as the API server sees to."""
         return self.cluster.namespaces.get(namespace, {"kubernetes.io/metadata.name": namespace})
 
     def namespaces_key(self, terms: Iterable[PodAffinityTerm]) -> Hashable:
-        """Returns what these terms look at beside pods: the labels of namespaces, or None."""
+        """Returns what these terms look at besides pods: the labels of namespaces, or None."""
         if all(term.namespace_selector is None for term in terms):
             return None
         return frozenset((name, *sorted(labels.items())) for name, labels in self.cluster.namespaces.items())
 
     def domain_counts(self, label: str, by_node: Mapping[str, int]) -> Ints:
-        """Domain number → sum over the domain's nodes; see NodeColumns.domains."""
+        """Sums up the counts of each domain's nodes, by the domain's number; see NodeColumns.domains."""
         domain_of_node, numbers = self.columns.domains(label)
         totals = np.zeros(len(numbers), np.int64)
         for node, count in by_node.items():
@@ -46,7 +46,7 @@ class Candidate:
 
 
 class Check:
-    """One requirement's answer for every node.
+    """Holds one requirement's answer for every node.
 
     refused: one value a node.
     reason: why, or a function that says why of the node at a position.
@@ -60,12 +60,12 @@ class Check:
         self.kind = reason if isinstance(reason, str) else kind
 
     def reason(self, position: int) -> str:
-        """Says why it refuses the node at this position."""
+        """Says why the check refuses the node at this position."""
         return self._reason if isinstance(self._reason, str) else self._reason(position)
 
 
 def everywhere(candidate: Candidate, reason: str) -> Check:
-    """A check that refuses every node."""
+    """Returns a check that refuses every node."""
     return Check(np.ones(len(candidate.columns.names), np.bool_), reason)
 
 
@@ -78,14 +78,14 @@ _REPELLING = ("NoSchedule", "NoExecute")
 
 
 def unschedulable(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go."""
+    """Refuses cordoned nodes, as pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go does."""
     if not _tolerated(CORDON, candidate.pod.constraints.tolerations):
         refused = candidate.columns.of_nodes("cordoned", lambda node: node.unschedulable, absent=False)
         yield Check(refused, "the node is cordoned")
 
 
 def taints(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go; the reason is the first that repels."""
+    """Refuses nodes by their first taint that repels, as pkg/scheduler/framework/plugins/tainttoleration does."""
     tolerations = candidate.pod.constraints.tolerations
 
     def reason(position: int) -> str:
@@ -96,7 +96,7 @@ def taints(candidate: Candidate) -> Iterator[Check]:
 
 
 def repelled(candidate: Candidate) -> Mask:
-    """The nodes with a taint that the pod does not tolerate."""
+    """Returns the nodes with a taint that the pod does not tolerate."""
     tolerations = candidate.pod.constraints.tolerations
     return candidate.columns.of_nodes(
         ("repelled", tolerations), lambda node: repelling_taint(node, tolerations) is not None, absent=False
@@ -104,7 +104,7 @@ def repelled(candidate: Candidate) -> Mask:
 
 
 def repelling_taint(node: ClusterNode, tolerations: tuple[Toleration, ...]) -> Taint | None:
-    """The first taint of the node that keeps a pod with these tolerations away."""
+    """Returns the first taint of the node that keeps a pod with these tolerations away."""
     repelling = (taint for taint in node.taints if taint.effect in _REPELLING)
     return next((taint for taint in repelling if not _tolerated(taint, tolerations)), None)
 
@@ -114,7 +114,7 @@ def _tolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
 
 
 def node_affinity(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go."""
+    """Refuses nodes by nodeSelector and node affinity, as pkg/scheduler/framework/plugins/nodeaffinity does."""
     if candidate.pod.constraints.node_selector or candidate.pod.constraints.node_affinity is not None:
         yield Check(
             ~selected(candidate),
@@ -123,7 +123,7 @@ def node_affinity(candidate: Candidate) -> Iterator[Check]:
 
 
 def selected(candidate: Candidate) -> Mask:
-    """The nodes that match the pod's nodeSelector and its required node affinity."""
+    """Returns the nodes that match the pod's nodeSelector and its required node affinity."""
     constraints = candidate.pod.constraints
     key = ("selected", constraints.node_selector, constraints.node_affinity)
     return candidate.columns.of_nodes(key, lambda node: _selects(constraints, node), absent=False)
@@ -137,7 +137,7 @@ def _selects(constraints: PodConstraints, node: ClusterNode) -> bool:
 
 
 def host_ports(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/nodeports/node_ports.go."""
+    """Refuses nodes whose host ports are taken, as pkg/scheduler/framework/plugins/nodeports does."""
     for port in candidate.pod.constraints.host_ports:
         taken = candidate.columns.of_pods(("host port", port), _takers(port))
         yield Check(taken > 0, f"host port {port.port}/{port.protocol} is taken on the node")
@@ -152,7 +152,7 @@ def _takers(port: HostPort) -> Callable[[NodePods], int]:
 
 
 def room(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/noderesources/fit.go: pod slots, CPU, memory and every extended resource."""
+    """Refuses nodes short of pod slots, CPU, memory or an extended resource, as plugins/noderesources/fit.go does."""
     return (_room_of(candidate, resource, amount) for resource, amount in candidate.pod.requests.items())
 
 
@@ -172,8 +172,8 @@ def _room_of(candidate: Candidate, resource: str, amount: int) -> Check:
 
 
 def claims(candidate: Candidate) -> Iterator[Check]:
-    """Each claim by itself: the plugins volumebinding, volumezone and volumerestrictions of
-    pkg/scheduler/framework/plugins. Capacity that a driver publishes (CSIStorageCapacity) is not looked at."""
+    """Checks each claim by itself, as the plugins volumebinding, volumezone and volumerestrictions of
+    pkg/scheduler/framework/plugins do. Capacity that a driver publishes (CSIStorageCapacity) is not looked at."""
     for name in candidate.pod.claims:
         claim = candidate.cluster.storage.claims.get((candidate.pod.namespace, name))
         if claim is None:
@@ -218,7 +218,7 @@ def _nodes(candidate: Candidate, key: Hashable, reaches: Callable[[ClusterNode],
 
 
 def attach_limits(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/nodevolumelimits/csi.go: volumes of one handle are attached once."""
+    """Refuses nodes that cannot attach more volumes, as nodevolumelimits/csi.go does: one handle counts once."""
     storage, columns = candidate.cluster.storage, candidate.columns
     needed = set(_attachments(candidate.pod, storage))
     for driver in sorted({driver for driver, _ in needed}):

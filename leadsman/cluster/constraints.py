@@ -1,4 +1,4 @@
-"""A pod's spec demands this of its node, apart from resources and volumes."""
+"""Models what a pod's spec demands of its node, apart from resources and volumes."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm
 
 
 class Taint(Struct, frozen=True, omit_defaults=True):
-    """A taint of a node. effect: NoSchedule, NoExecute or PreferNoSchedule."""
+    """A taint, which keeps pods off a node. effect: NoSchedule, NoExecute or PreferNoSchedule."""
 
     key: str
     value: str = ""
@@ -16,7 +16,7 @@ class Taint(Struct, frozen=True, omit_defaults=True):
 
 
 class Toleration(Struct, frozen=True, omit_defaults=True):
-    """A pod tolerates these taints. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
+    """Lets a pod tolerate taints. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
 
     key: str = ""
     operator: str = "Equal"
@@ -33,7 +33,7 @@ class Toleration(Struct, frozen=True, omit_defaults=True):
 
 
 class PodAffinityTerm(Struct, frozen=True, omit_defaults=True):
-    """Pods to be with, or to be away from, in one domain of `topology_key`.
+    """Names pods to be with, or to be away from, in one domain of `topology_key`.
 
     namespaces: resolved: the pod's own when the term names none and has no namespace_selector.
     namespace_selector: pods in namespaces with such labels count too; empty: in every namespace.
@@ -54,7 +54,7 @@ class PodAffinityTerm(Struct, frozen=True, omit_defaults=True):
 
 
 class TopologySpread(Struct, frozen=True, omit_defaults=True):
-    """A topology spread constraint of DoNotSchedule.
+    """Spreads pods over domains: a topology spread constraint of DoNotSchedule.
 
     selector: with matchLabelKeys merged into it; None: no pod.
     honor_affinity, honor_taints: whether domains are counted only on nodes that pass the pod's own node affinity, and
@@ -73,20 +73,20 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 class HostPort(Struct, frozen=True, omit_defaults=True):
-    """A port of the node. ip: the address of the node; ANY_ADDRESS: every one."""
+    """A port of the node that a pod takes. ip: the address of the node; ANY_ADDRESS: every one."""
 
     port: int
     protocol: str = "TCP"
     ip: str = ANY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
-        """Tells whether both cannot be on one node."""
+        """Tells whether both ports cannot be on one node."""
         same = (self.port, self.protocol) == (other.port, other.protocol)
         return same and (self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip))
 
 
 class PodConstraints(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """A pod's spec requires this of its node; preferences are left out. Pods of one template share one object.
+    """Everything that a pod's spec requires of its node, without preferences. Pods of one template share one object.
 
     node_selector: label → value, all of which the node has.
     node_affinity: at least one term matches; None: no such demand.

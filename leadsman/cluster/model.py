@@ -1,4 +1,4 @@
-"""The cluster at one moment, and how another one is derived from it."""
+"""Models the cluster at one moment, and derives another one from it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         self._size = -1
 
     def replaced(self, changes: Mapping[K, V | None]) -> "Overlay[K, V]":
-        """The mapping with these changes; None removes a key."""
+        """Returns the mapping with these changes; None removes a key."""
         if not changes:
             return self
         merged = {**self.changes, **changes}
@@ -99,7 +99,7 @@ _NO_PODS = NodePods()
 
 
 class Cluster(Struct, frozen=True, kw_only=True, eq=False):
-    """The cluster at one moment. Take `cluster_of` to build one; derive others from it, which share what is the same.
+    """The cluster at one moment. Build one by `cluster_of`, and derive others from it: they share what is the same.
 
     nodes: name → node.
     pods: UID → pod that has not finished, bound or not; also on nodes that no longer exist.
@@ -117,38 +117,37 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
     namespaces: Mapping[str, Mapping[str, str]] = {}
 
     def pods_on(self, node: str) -> tuple[ClusterPod, ...]:
-        """The pods that are bound to the node, those that are being deleted too."""
+        """Returns the pods that are bound to the node, including those that are being deleted."""
         return self.pods_by_node.get(node, _NO_PODS).pods
 
     @property
     def unbound_pods(self) -> tuple[ClusterPod, ...]:
-        """The pods that have no node yet."""
+        """Returns the pods that have no node yet."""
         return self.pods_on(UNBOUND)
 
     def requested(self, node: str) -> Resources:
-        """Returns what the node's pods request together, those that are being deleted too."""
+        """Returns what the node's pods request together, including those that are being deleted."""
         return self.pods_by_node.get(node, _NO_PODS).requested
 
     def free(self, node: str) -> Resources:
-        """Returns what the node's pods leave of its allocatable; less than nothing where overcommitted. KeyError."""
+        """Returns what the node's pods leave of its allocatable; it is negative where overcommitted. KeyError."""
         return self.nodes[node].allocatable - self.requested(node)
 
     def budgets_of(self, pod: ClusterPod) -> tuple[DisruptionBudget, ...]:
-        """The budgets that limit the pod's eviction. The Eviction API refuses a pod that has more than one."""
+        """Returns the budgets that limit the pod's eviction. The Eviction API refuses a pod that has more than one."""
         return tuple(budget for budget in self.budgets.values() if budget.covers(pod))
 
     def with_pod(self, pod: ClusterPod, node: str) -> "Cluster":
-        """The cluster with this pod on this node, whether it is new, unbound or comes from another node."""
+        """Returns the cluster with this pod on this node, whether it is new, unbound or comes from another node."""
         return self.changed(pods={pod.uid: replace(pod, node=node)})
 
     def without_pod(self, uid: str) -> "Cluster":
-        """The cluster without this pod."""
         return self.changed(pods={uid: None})
 
     def changed(
         self, nodes: Mapping[str, ClusterNode | None] | None = None, pods: Mapping[str, ClusterPod | None] | None = None
     ) -> "Cluster":
-        """The cluster with these nodes by name and pods by UID; None removes one."""
+        """Returns the cluster with these nodes by name and pods by UID; None removes one."""
         return replace(
             self,
             nodes=self.nodes.replaced(nodes or {}),
@@ -180,7 +179,7 @@ def cluster_of(
     storage: Storage = NO_STORAGE,
     namespaces: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Cluster:
-    """The cluster of these objects."""
+    """Builds the cluster of these objects."""
     by_uid = {pod.uid: pod for pod in pods}
     by_node: dict[str, list[ClusterPod]] = defaultdict(list)
     for pod in by_uid.values():

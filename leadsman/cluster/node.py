@@ -1,4 +1,4 @@
-"""A node as the API server has it."""
+"""Models a node as the API server has it."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from leadsman.kube.names import ZONE_LABEL as ZONE_LABEL
 
 
 class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A node.
+    """A node, with what decisions and plans use of it.
 
     labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
     annotations: those that are used here.
@@ -33,9 +33,9 @@ class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def zone(self) -> str:
-        """Returns its zone; "": it is in none."""
+        """Returns the node's zone; "": it is in none."""
         return self.labels.get(ZONE_LABEL, "")
 
     def rack(self, label: str) -> str:
-        """Returns its rack, which a label of the cluster's own names; "": it is in none."""
+        """Returns the node's rack, which a label of the cluster's own names; "": it is in none."""
         return self.labels.get(label, "")

@@ -1,4 +1,4 @@
-"""Values of all nodes as arrays: made once for the nodes that clusters share, patched where a cluster differs."""
+"""Keeps values of all nodes as arrays: made once for the nodes that clusters share, patched where a cluster differs."""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _NO_PODS = NodePods()
 
 
 class NodeColumns:
-    """The nodes of a cluster in a fixed order. A column has one value a node.
+    """Puts the nodes of a cluster in a fixed order, for columns of one value a node.
 
     names: of the nodes; those that this cluster lacks and another one of the same base has are among them.
     position: name → place in every column.
@@ -35,7 +35,7 @@ class NodeColumns:
         self.present: Mask = self.of_nodes("present", lambda _: True, absent=False)
 
     def of_nodes(self, key: Hashable, value: Callable[[ClusterNode], Any], absent: Any) -> NDArray[Any]:
-        """A column of what `value` makes of each node; `key` names it. Read only."""
+        """Returns a column of what `value` makes of each node; `key` names it. Read only."""
         column = self._nodes.of_base(key, lambda nodes: _column(value, nodes.values()))
         if not self._nodes.changes:
             return column
@@ -45,7 +45,7 @@ class NodeColumns:
         return patched
 
     def of_pods(self, key: Hashable, value: Callable[[NodePods], int]) -> Ints:
-        """A column of what `value` makes of each node's pods; `key` names it. 0 for a node without any."""
+        """Returns a column of what `value` makes of each node's pods; `key` names it. 0 for a node without any."""
         # The position dict is part of what is kept, so that its id is not given to another one.
         _, column = self._pods.of_base(
             (key, id(self._base_position)),
@@ -62,7 +62,7 @@ class NodeColumns:
         return patched
 
     def domains(self, label: str) -> tuple[Ints, dict[str, int]]:
-        """The nodes' domains by a label: a column of numbers, -1 without the label, and value → number."""
+        """Returns the nodes' domains by a label: a column of numbers, -1 without the label, and value → number."""
         numbers: dict[str, int] = self._nodes.of_base(("numbers", label), lambda _: {})
 
         def number(node: ClusterNode) -> int:

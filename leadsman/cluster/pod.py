@@ -1,4 +1,4 @@
-"""A pod as the API server has it."""
+"""Models a pod as the API server has it."""
 
 from collections.abc import Mapping
 
@@ -61,5 +61,5 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def mirror(self) -> bool:
-        """Tells whether it shows a static pod of a kubelet; deleting it stops nothing."""
+        """Tells whether the pod shows a static pod of a kubelet; deleting it stops nothing."""
         return MIRROR_POD_KEY in self.annotations or self.owner_kind == "Node"

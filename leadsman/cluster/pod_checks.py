@@ -25,7 +25,7 @@ class _Alike(Struct, frozen=True):
 
 
 def pods_by_node(cluster: Cluster, key: Hashable, counts: Callable[[ClusterPod], bool]) -> Mapping[str, int]:
-    """Node → number of bound pods that count; `key` names what counts.
+    """Counts the bound pods for which `counts` is true by node; `key` names what counts.
 
     counts: looks at namespace, labels, constraints and `terminating` only, because one pod is asked about for all that
     have these in common.
@@ -44,7 +44,7 @@ def pods_by_node(cluster: Cluster, key: Hashable, counts: Callable[[ClusterPod],
 
 
 def anti_affinity_terms(cluster: Cluster) -> set[PodAffinityTerm]:
-    """Every required anti-affinity term that a bound pod has, or had in a cluster of the same base."""
+    """Returns every required anti-affinity term that a bound pod has, or had in a cluster of the same base."""
     terms = cluster.pods.of_base(
         "anti-affinity terms",
         lambda _: {term for each in _alike(cluster) for term in each.pod.constraints.anti_affinity},
@@ -79,7 +79,7 @@ def _count(groups: list[_Alike], counts: Callable[[ClusterPod], bool]) -> Counte
 
 
 def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
-    """Pods that are there keep this one away. satisfyExistingPodsAntiAffinity of
+    """Refuses nodes that pods already there keep this one away from: satisfyExistingPodsAntiAffinity of
     pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
     pod, refused = candidate.pod, dict[str, Mask]()
     labels = candidate.namespace_labels(pod.namespace)
@@ -98,7 +98,7 @@ def _holds(term: PodAffinityTerm) -> Callable[[ClusterPod], bool]:
 
 
 def anti_affinity(candidate: Candidate) -> Iterator[Check]:
-    """satisfyPodAntiAffinity, in the same file. A node without the label is in no domain, so nothing is against it."""
+    """Refuses by the pod's own terms: satisfyPodAntiAffinity, same file. A node without the label is in no domain."""
     for term in candidate.pod.constraints.anti_affinity:
         counts = candidate.domain_counts(term.topology_key, _matching(candidate, (term,)))
         reason = f"the node's {term.topology_key} has a pod that this pod's required anti-affinity keeps away from"
@@ -106,8 +106,8 @@ def anti_affinity(candidate: Candidate) -> Iterator[Check]:
 
 
 def affinity(candidate: Candidate) -> Iterator[Check]:
-    """satisfyPodAffinity, in the same file: pods count that match every term; the first pod of a group that matches its
-    own terms goes anywhere where the labels are."""
+    """Refuses as satisfyPodAffinity in the same file: pods count that match every term; the first pod of a group that
+    matches its own terms goes anywhere where the labels are."""
     terms = candidate.pod.constraints.affinity
     if not terms:
         return
@@ -146,8 +146,8 @@ def _by_domain(domain_of_node: Ints, counts: Ints) -> Ints:
 
 
 def spread(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/podtopologyspread/filtering.go: no domain may have more than max_skew pods more
-    than the least populated one. Pods that are being deleted do not count."""
+    """Refuses as pkg/scheduler/framework/plugins/podtopologyspread/filtering.go: no domain may have more than max_skew
+    pods more than the least populated one. Pods that are being deleted do not count."""
     for constraint in candidate.pod.constraints.spread:
         counted = spread_counts(candidate, constraint)
         if not len(counted.domains):
@@ -164,7 +164,7 @@ def spread(candidate: Candidate) -> Iterator[Check]:
 
 
 class SpreadCounts(NamedTuple):
-    """What one spread constraint counts.
+    """What one spread constraint counts, by domain.
 
     domain_of_node: node → domain number; -1: the node has no label.
     pods: domain → pods that count.
@@ -177,7 +177,7 @@ class SpreadCounts(NamedTuple):
 
 
 def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCounts:
-    """A node counts when it has the labels of all the pod's constraints, and by the constraint's own policies."""
+    """Counts pods on nodes that have the labels of all the pod's constraints and suit the constraint's own policies."""
     columns = candidate.columns
     counting = columns.present & _included(candidate, constraint)
     for each in candidate.pod.constraints.spread:

@@ -31,14 +31,14 @@ def quota_refusals(cluster: Cluster, pod: ClusterPod) -> tuple[str, ...]:
 
 
 def counting_quotas(cluster: Cluster, pod: ClusterPod) -> Iterator[tuple[Quota, Mapping[str, int]]]:
-    """The quotas that count the pod, with what they limit → how much of it the pod uses."""
+    """Yields the quotas that count the pod, each with what it limits → how much of it the pod uses."""
     usage = _usage(pod)
     for quota in _counting(cluster, pod):
         yield quota, {resource: usage[resource] for resource in quota.hard if usage.get(resource)}
 
 
 def replacement_refusals(cluster: Cluster, pods: Iterable[ClusterPod]) -> tuple[str, ...]:
-    """Says why pods like these could not be created beside them; () if all could. They are of one namespace.
+    """Says why pods like these, of one namespace, could not be created beside them; () if all could.
 
     A pod that is being deleted on a dead node goes on to count (pkg/quota/v1/evaluator/core/pods.go: until its grace
     period is over, and then until usage is computed again).

@@ -1,4 +1,4 @@
-"""Amounts of resources, and what a pod requests as kube-scheduler counts it."""
+"""Adds up amounts of resources, and what a pod requests as kube-scheduler counts it."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -14,7 +14,7 @@ NOTHING: Mapping[str, int] = {}
 
 
 class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """An amount of every resource. Amounts may be negative: a node that is overcommitted has less than nothing free.
+    """An amount of every resource. It may be negative: an overcommitted node has less than nothing free.
 
     cpu_millis: thousandths of a core.
     pods: pod slots: 1 for a pod.
@@ -30,7 +30,8 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
 
     @classmethod
     def of(cls, quantities: Mapping[str, str | int | float]) -> Self:
-        """A ResourceList of the API: `{"cpu": "250m", "memory": "64Mi"}`. Fractions round up. quantity.BadQuantity.
+        """Reads a ResourceList of the API: `{"cpu": "250m", "memory": "64Mi"}`. Fractions round up.
+        quantity.BadQuantity.
 
         Like MilliValue and Value of k8s.io/apimachinery/pkg/api/resource/quantity.go.
         """
@@ -59,7 +60,7 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         )
 
     def maximum(self, other: "Resources") -> "Resources":
-        """The larger amount of each resource."""
+        """Returns the larger amount of each resource."""
         names = self.extended.keys() | other.extended.keys()
         return Resources(
             max(self.cpu_millis, other.cpu_millis),
@@ -69,18 +70,18 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
         )
 
     def items(self) -> Iterator[tuple[str, int]]:
-        """Name and amount of each resource of which there is some: `cpu` in millis, `memory` in bytes."""
+        """Yields name and amount of each resource of which there is some: `cpu` in millis, `memory` in bytes."""
         named = (("cpu", self.cpu_millis), ("memory", self.memory_bytes), ("pods", self.pods))
         yield from ((name, amount) for name, amount in named if amount)
         yield from self.extended.items()
 
     def in_nanos(self) -> Mapping[str, int]:
-        """Name → amount in billionths of a core, a byte or a unit, without pod slots."""
+        """Returns each amount in billionths of a core, a byte or a unit, without pod slots."""
         extended = {name: amount * quantity.NANO for name, amount in self.extended.items()}
         return {"cpu": self.cpu_millis * _NANOS_OF_A_MILLI, "memory": self.memory_bytes * quantity.NANO, **extended}
 
     def amount(self, resource: str) -> int:
-        """The amount of one resource: `cpu` in millis, `memory` in bytes."""
+        """Returns the amount of one resource: `cpu` in millis, `memory` in bytes."""
         match resource:
             case "cpu":
                 return self.cpu_millis
@@ -113,7 +114,7 @@ ZERO = Resources()
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount of one resource for people: `300m cpu`, `1.5 GiB of memory`, `2 pods`."""
+    """Writes an amount of one resource for people: `300m cpu`, `1.5 GiB of memory`, `2 pods`."""
     if resource == "cpu":
         return f"{amount}m cpu"
     if resource != "memory":
@@ -128,7 +129,7 @@ _MEMORY_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20))
 
 
 class ContainerRequest(Struct, frozen=True):
-    """One container requests this.
+    """What one container requests.
 
     requests: by its spec.
     allocated: what the kubelet last reported of a running one, the larger of allocated and actuated; None: nothing.
@@ -146,7 +147,7 @@ def pod_requests(
     overhead: Resources = ZERO,
     pod_level: Mapping[str, int] = NOTHING,
 ) -> Resources:
-    """Returns what kube-scheduler counts for the pod, with its one pod slot: PodRequests of
+    """Returns what kube-scheduler counts for the pod and its pod slot: PodRequests of
     k8s.io/component-helpers/resource/helpers.go.
 
     pod_level: resource → amount (as Resources.amount) requested for the pod as a whole, in place of its containers'.

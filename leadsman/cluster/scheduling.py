@@ -1,4 +1,4 @@
-"""Says what kube-scheduler's required plugins would of a pod on every node: may it be bound there, and if not, why.
+"""Predicts what kube-scheduler's required plugins say of a pod on every node: may it be bound there, and if not, why.
 
 Preferences only rank nodes and are left out. So are CSIStorageCapacity, claims of Dynamic Resource Allocation, pods
 that are nominated to a node by a preemption, and the plugin NodeName: a pod that names its node is not scheduled.
@@ -64,12 +64,12 @@ class Feasibility:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes that may have the pod."""
+        """Returns the nodes that may have the pod."""
         names = self.names  # many are asked for at once: lists of positions are read faster than arrays
         return tuple([names[position] for position in np.flatnonzero(self.allowed).tolist()])
 
     def kinds(self) -> dict[str, str]:
-        """Node → the kind of the first reason why it may not have the pod, of the nodes that may not."""
+        """Maps each node that may not have the pod to the kind of its first reason."""
         found: dict[str, str] = {}
         left = self._columns.present.copy()
         for check in self._checks:
@@ -78,7 +78,8 @@ class Feasibility:
         return found
 
     def refusals(self, node: str) -> tuple[str, ...]:
-        """Every reason why this node may not have the pod; () if it may. KeyError for a node that is not there."""
+        """Returns every reason why this node may not have the pod; () if it may. KeyError for a node that
+        is not there."""
         position = self._columns.position[node]
         if not self._columns.present[position]:
             raise KeyError(node)
@@ -86,6 +87,6 @@ class Feasibility:
 
 
 def refusals(cluster: Cluster, pod: ClusterPod, node: str) -> tuple[str, ...]:
-    """Every reason why kube-scheduler would not bind the pod to this node; () if it would. For many nodes, take
+    """Returns every reason why kube-scheduler would not bind the pod to this node; () if it would. For many nodes, take
     Feasibility: it judges all of them at once."""
     return Feasibility(cluster, pod).refusals(node)

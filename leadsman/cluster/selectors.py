@@ -1,4 +1,4 @@
-"""Selectors of labels, as the API has them. Matching follows k8s.io/apimachinery/pkg/labels/selector.go."""
+"""Matches labels by selectors as the API does: k8s.io/apimachinery/pkg/labels/selector.go."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 
 class Operator(StrEnum):
-    """A requirement asks one of these of a label. Gt and Lt compare integers; only node affinity has them."""
+    """How a requirement compares a label. Gt and Lt compare integers; only node affinity has them."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -18,14 +18,14 @@ class Operator(StrEnum):
 
 
 class Requirement(Struct, frozen=True, omit_defaults=True):
-    """A requirement on one label."""
+    """Requires something of one label."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Tells whether these labels fulfil it. A label that is absent fulfils NotIn."""
+        """Tells whether these labels fulfil the requirement. A label that is absent fulfils NotIn."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -57,7 +57,7 @@ class LabelSelector(Struct, frozen=True, omit_defaults=True):
 
 
 class NodeSelectorTerm(Struct, frozen=True, omit_defaults=True):
-    """Requirements on a node's labels, and on its name (matchFields). A term without any matches no node."""
+    """Requires labels and a name (matchFields) of a node. A term without any requirement matches no node."""
 
     labels: tuple[Requirement, ...] = field(default=(), name="matchExpressions")
     fields: tuple[Requirement, ...] = field(default=(), name="matchFields")

@@ -1,4 +1,4 @@
-"""Claims and volumes, as far as they decide where a pod can be."""
+"""Models claims and volumes, as far as they decide where a pod can be."""
 
 from collections.abc import Mapping
 
@@ -31,12 +31,12 @@ class Claim(Struct, frozen=True, omit_defaults=True):
 
     @property
     def single_node(self) -> bool:
-        """Tells whether its volume is attached to at most one node at a time."""
+        """Tells whether the claim's volume is attached to at most one node at a time."""
         return bool(self.access_modes) and all(mode.startswith("ReadWriteOnce") for mode in self.access_modes)
 
     @property
     def single_pod(self) -> bool:
-        """Tells whether at most one pod may use it."""
+        """Tells whether at most one pod may use the claim."""
         return "ReadWriteOncePod" in self.access_modes
 
 
@@ -61,7 +61,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
     handle: str = ""
 
     def reaches(self, node: ClusterNode) -> bool:
-        """Tells whether pods on the node can use it, by its node affinity and its zone.
+        """Tells whether pods on the node can use the volume, by its node affinity and its zone.
 
         CheckNodeAffinity of k8s.io/component-helpers/storage/volume/helpers.go, and
         pkg/scheduler/framework/plugins/volumezone/volume_zone.go.
@@ -73,7 +73,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
         return all(value is None for value, _ in zones) or all(value in values for value, values in zones)
 
     def serves(self, claim: Claim) -> bool:
-        """Tells whether an unbound claim could be bound to it."""
+        """Tells whether an unbound claim could be bound to the volume."""
         mine = (claim.namespace, claim.name)
         modes = set(claim.access_modes) <= set(self.access_modes)
         free = self.claim in (None, mine)
@@ -81,7 +81,7 @@ class Volume(Struct, frozen=True, omit_defaults=True):
 
 
 class StorageClass(Struct, frozen=True, omit_defaults=True):
-    """A class of volumes.
+    """A class of volumes: which driver makes them, when, and where.
 
     waits_for_consumer: a claim is bound where its first pod goes (WaitForFirstConsumer).
     provisioner: NO_PROVISIONER: volumes are made by hand.

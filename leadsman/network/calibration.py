@@ -35,8 +35,8 @@ _RIDGE = 1e-4
 
 
 def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
-    """Returns weights for the columns of `features`, of which the first is ones and each row is of one value; columns
-    that never vary get none."""
+    """Returns weights for the columns of `features`, of which the first is ones; a row is for one value, and columns
+    that never vary get no weight."""
     middle, scale = features[:, 1:].mean(0), np.maximum(features[:, 1:].std(0), 1e-9)
     terms = np.column_stack([features[:, 0], (features[:, 1:] - middle) / scale])
     ridge = np.diag([0.0] + [_RIDGE * len(values)] * len(scale))
@@ -51,8 +51,8 @@ def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
 
 
 def regress_upper_end(features: Floats, values: Floats, above: float) -> Floats:
-    """Weights so that a share `above` of future values is above their sum. Infinite when the values are too few for
-    one of them to be above."""
+    """Returns weights so that a share `above` of future values is above their sum. Infinite when the values are too few
+    for one of them to be above."""
     if not conformal_rank(len(values), above):
         return np.array([np.inf] + [0.0] * (features.shape[1] - 1))
     weights = regress_quantile(features, values, 1 - above)
@@ -61,14 +61,14 @@ def regress_upper_end(features: Floats, values: Floats, above: float) -> Floats:
 
 
 def conformal_quantile(ordered: Floats, above: float) -> float:
-    """Returns the score that a share `above` of future ones exceeds at most: k / (n + 1) of them are above the k-th
+    """Returns the score that at most a share `above` of future ones exceeds: k / (n + 1) of them are above the k-th
     largest of n. Infinite when n is too small."""
     outside = conformal_rank(len(ordered), above)
     return float(ordered[-outside]) if outside else np.inf
 
 
 def conformal_rank(scores: int, above: float) -> int:
-    """The k of `conformal_quantile`: the share of n + 1, rounded down."""
+    """Returns the k of `conformal_quantile`: the share of n + 1, rounded down."""
     return int((scores + 1) * above)
 
 
@@ -82,7 +82,7 @@ _CLASS_END_ONLY = np.array([0.0, 0.0, 1.0])
 
 
 class ErrorPredictors(NamedTuple):
-    """Predicts the size of a pair's error; one value for each pair.
+    """Predicts the size of pairs' errors, by one value for each pair.
 
     log_ms: the estimate.
     spread: standard deviation of the ensemble's members.
@@ -96,7 +96,7 @@ class ErrorPredictors(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """Intervals by class of predicted error size.
+    """Gives intervals by the class of the predicted error's size.
 
     size_weights: of the features that predict the size.
     class_bounds: sizes between the classes, ascending.
@@ -112,7 +112,7 @@ class Calibration(NamedTuple):
     upper_end_weights: Floats = _CLASS_END_ONLY
 
     def offsets(self, predictors: ErrorPredictors) -> tuple[Floats, Floats, Floats]:
-        """Low end, median and high end of log(truth / estimate)."""
+        """Returns low end, median and high end of log(truth / estimate)."""
         low, middle, high = self._class_offsets(predictors)
         return (
             low,
@@ -153,8 +153,9 @@ def calibrate(predictors: ErrorPredictors, error: Floats, pair: Indices) -> Cali
 
 
 def slower_ratio(pair: Indices, beyond: Floats) -> float:
-    """Ratio of pairs with at least one direction beyond the end to directions beyond it: 1 (always both) to 2 (never
-    both). Counted over pairs with both directions measured, plus one pair with one beyond; so without any it is 2."""
+    """Returns the ratio of pairs with at least one direction beyond the end to directions beyond it: 1 (always both) to
+    2 (never both). Counted over pairs with both directions measured, plus one pair with one beyond; so without any it
+    is 2."""
     often = np.bincount(pair, beyond)[np.bincount(pair) == 2]
     return float((np.count_nonzero(often) + 1) / ((often.sum() + 1) / 2))
 

@@ -28,7 +28,7 @@ _INITIAL_LOG_HEIGHT = -3.0
 
 
 class EmbeddingShape(NamedTuple):
-    """A point has so many blocks, each of so many dimensions."""
+    """Shapes a point: so many blocks, each of so many dimensions."""
 
     blocks: int
     dimensions: int
@@ -41,7 +41,7 @@ ENSEMBLE_SHAPES = tuple(
 
 
 class EnsembleMember(NamedTuple):
-    """One embedding of all nodes.
+    """One embedding of all nodes, of which an ensemble has several.
 
     points: one row for each dimension.
     heights: logarithms. Both in units of exp(log_unit_ms).
@@ -54,7 +54,7 @@ class EnsembleMember(NamedTuple):
 
 
 class DescentSchedule(NamedTuple):
-    """A member descends by this schedule.
+    """Says how a member descends: how many steps, how fast, and from what width of the loss.
 
     steps: at most.
     rate: of the first step, as a share of the median round trip.
@@ -67,7 +67,7 @@ class DescentSchedule(NamedTuple):
 
 
 def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: "np.random.Generator") -> EnsembleMember:
-    """A member with random initial points. Without a pair there is nothing to fit, and the unit is a millisecond."""
+    """Makes a member with random points. Without a pair there is nothing to fit, and the unit is a millisecond."""
     points = (rng.standard_normal((shape.blocks * shape.dimensions, pairs.node_count)) * 0.5).astype(np.float32)
     heights = np.full(pairs.node_count, _INITIAL_LOG_HEIGHT, np.float32)
     return EnsembleMember(shape, points, heights, float(np.median(pairs.log_ms)) if len(pairs.log_ms) else 0.0)
@@ -76,7 +76,7 @@ def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: "np.random.G
 def descend(
     member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedule, moving: int | None = None
 ) -> EnsembleMember:
-    """The member after `descent.steps` steps, each smaller (half a cosine) and with a narrower loss.
+    """Returns the member after `descent.steps` steps, each smaller (half a cosine) and with a narrower loss.
 
     moving: only the first so many nodes move; None: all do.
     """
@@ -122,13 +122,13 @@ def _metric(shape: EmbeddingShape, between: Floats) -> tuple[Floats, Floats]:
 
 
 def member_log_ms(member: EnsembleMember, one: Indices, other: Indices | slice) -> Floats:
-    """Logarithm of the estimate, for indices that broadcast against each other. A slice is faster than its indices."""
+    """Returns the estimate's logarithm for indices that broadcast. A slice is faster than its indices."""
     distance, _ = _metric(member.shape, member.points[:, one] - member.points[:, other])
     height = np.exp(member.heights)
     return np.asarray(np.log(distance + height[one] + height[other]) + np.float32(member.log_unit_ms))
 
 
 def mean_and_spread(members: Sequence[EnsembleMember], one: Indices, other: Indices | slice) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of the members' logarithms."""
+    """Returns the mean and standard deviation of the members' logarithms."""
     each = np.stack([member_log_ms(member, one, other) for member in members])
     return each.mean(0), each.std(0)

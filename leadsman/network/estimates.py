@@ -1,4 +1,4 @@
-"""Estimates a pair: as measured, else the median of the groups, else by coordinates; with an interval and a source.
+"""Estimates a pair as it was measured, else by its groups' median, else by coordinates; with an interval and a source.
 
 A pair that was measured before is as it was then, while that says more.
 """
@@ -23,7 +23,7 @@ MIN_PAIRS = 3
 
 
 class GroupMedians(NamedTuple):
-    """The medians of one way of grouping.
+    """The median round trips between groups, by one way of grouping.
 
     group_of: group of each node, -1 unknown.
     keys, medians: each measured pair of groups and its log_ms.
@@ -40,7 +40,7 @@ class GroupMedians(NamedTuple):
     error: float
 
     def log_ms(self, one: Indices, other: Indices) -> Floats:
-        """The medians of the pairs (one[k], other[k]); NaN where there is none."""
+        """Returns the medians of the pairs (one[k], other[k]); NaN where there is none."""
         keys = _group_pair_keys(self.group_of, one, other)
         if not len(self.keys):
             return np.full(np.shape(keys), np.nan, np.float32)
@@ -48,7 +48,7 @@ class GroupMedians(NamedTuple):
         return np.where(self.keys[slot] == keys, self.medians[slot], np.nan)
 
     def without_strangers(self, reports: Reports) -> "GroupMedians":
-        """Takes a node out of the group that it says it is in, when most of what others report of it is outside of the
+        """Takes a node out of the group that it claims to be in when most of what others report of it is outside of the
         interval."""
         error = reports.log_ms - self.log_ms(reports.reporter, reports.target)
         of = np.bincount(reports.target[~np.isnan(error)], minlength=reports.node_count)
@@ -57,7 +57,7 @@ class GroupMedians(NamedTuple):
 
 
 def fit_group_medians(of: Indices, pairs: MeasuredPairs) -> GroupMedians:
-    """The medians of all pairs of groups with at least MIN_PAIRS measured pairs. of: group of each node."""
+    """Computes the medians of all pairs of groups with at least MIN_PAIRS measured pairs. of: group of each node."""
     key = _group_pair_keys(of, pairs.first, pairs.second)
     order = np.lexsort((pairs.log_ms, key))
     order = order[key[order] >= 0]
@@ -97,7 +97,7 @@ def _group_pair_keys(of: Indices, one: Indices, other: Indices) -> Indices:
 
 
 class EstimateSource(StrEnum):
-    """An estimate comes from one of these."""
+    """Says where an estimate comes from."""
 
     MEASURED = "measured"
     GROUP = "group"
@@ -112,7 +112,7 @@ _MAX_LOG_RTT_MS = np.log(MAX_RTT_MS)
 
 
 class EstimateTable(NamedTuple):
-    """The estimates of many pairs. NaN: none.
+    """Holds the estimates of many pairs. NaN: none.
 
     low_ms, high_ms: contain a direction's true RTT in 9 of 10 cases; the slower direction is above in 1 of 20 pairs
     (of a group's median: one direction is). That is of all pairs: of those that a bound accepts by high_ms, up to 1 in
@@ -128,7 +128,7 @@ class EstimateTable(NamedTuple):
 
 
 class NetworkEstimates(NamedTuple):
-    """The result of `fit_network`. Immutable; memory is O(nodes) and O(measured pairs).
+    """Holds what `fit_network` found. Immutable; memory is O(nodes) and O(measured pairs).
 
     group_medians: from the finest; those that err more than coordinates are left out.
     median_log_error: median absolute error of coordinates on pairs left out, as a logarithm.
@@ -148,16 +148,16 @@ class NetworkEstimates(NamedTuple):
 
     @property
     def expected_error(self) -> float:
-        """Median relative error of estimates of unmeasured pairs; infinite when too few pairs are measured."""
+        """Returns the median relative error of unmeasured pairs; infinite when too few pairs are measured."""
         return float(np.expm1(self.median_log_error))
 
     def row(self, one: int) -> EstimateTable:
-        """The estimates from `one` to every node; none where neither its groups nor both nodes were measured."""
+        """Returns estimates from `one` to every node; none where neither its groups nor both nodes were measured."""
         other = np.arange(self.pairs.node_count)
         return self._table(np.full_like(other, one), other, self.model.row(one))
 
     def between(self, one: Indices, other: Indices) -> EstimateTable:
-        """The estimates of the pairs (one[k], other[k])."""
+        """Returns the estimates of the pairs (one[k], other[k])."""
         return self._table(one, other, self.model.at(one, other))
 
     def _table(self, one: Indices, other: Indices, predictors: ErrorPredictors) -> EstimateTable:

@@ -26,7 +26,7 @@ much less."""
 
 
 def carry_over(before: NetworkEstimates, previous: Indices, pairs: MeasuredPairs) -> NetworkEstimates:
-    """`before` with the nodes numbered as in `pairs`: only a start for `fit_network`, its estimates are not valid.
+    """Renumbers `before`'s nodes as in `pairs`: only a start for `fit_network`, its estimates are not valid.
 
     previous: for each node of `pairs`, its number in `before`; -1: it joined. A node that joined starts at the point of
     its nearest measured peer.
@@ -37,7 +37,7 @@ def carry_over(before: NetworkEstimates, previous: Indices, pairs: MeasuredPairs
 
 
 def renumber_pairs(pairs: MeasuredPairs, previous: Indices) -> MeasuredPairs:
-    """The pairs under the new numbers, without those of nodes that left. previous: as for `carry_over`."""
+    """Returns the pairs under the new numbers, without those of nodes that left. previous: as for `carry_over`."""
     number = np.full(pairs.node_count, -1)
     number[previous[previous >= 0]] = np.flatnonzero(previous >= 0)
     one, other = number[pairs.first], number[pairs.second]
@@ -48,7 +48,7 @@ def renumber_pairs(pairs: MeasuredPairs, previous: Indices) -> MeasuredPairs:
 
 
 def changed_share(before: MeasuredPairs, now: MeasuredPairs) -> float:
-    """Share of the pairs that are only in one of the two, or have moved."""
+    """Returns the share of pairs that are in only one of the two, or have moved."""
     one, other = _common_slots(before, now)
     union = len(before.keys) + len(now.keys) - len(one)
     return 1 - float(_alike(before, now, one, other).sum()) / union if union else 0.0
@@ -108,7 +108,7 @@ _MAX_DRIFT = 0.1
 
 
 class FitBudget(NamedTuple):
-    """A fit may spend so much.
+    """Limits what a fit may spend.
 
     members: of the ensemble.
     steps: of a cold descent.
@@ -123,12 +123,12 @@ class FitBudget(NamedTuple):
 
     @property
     def warm_descent(self) -> DescentSchedule:
-        """The descent of a warm start."""
+        """Returns the descent of a warm start."""
         return DescentSchedule(max(1, self.steps // _WARM_STEPS_DIVISOR), _WARM_RATE, _WARM_LOSS_WIDTH)
 
 
 def fit_budget(pairs: MeasuredPairs) -> FitBudget:
-    """The budget for this number of nodes and pairs, so that time is bounded."""
+    """Returns the budget for this number of nodes and pairs, so that time is bounded."""
     measured = max(1, len(pairs.log_ms))
     members = int(np.clip(_PAIR_STEPS // (measured * _MAX_STEPS), _MIN_MEMBERS, _MAX_MEMBERS))
     steps = int(np.clip(_PAIR_STEPS // (measured * members), _MIN_STEPS, _MAX_STEPS))
@@ -145,7 +145,7 @@ def fit_network(
     budget: FitBudget | None = None,
     former: FormerPairs | None = None,
 ) -> NetworkEstimates:
-    """Fits estimates; the same arguments give the same estimates.
+    """Fits the estimates; equal arguments give equal estimates.
 
     groups: group of each node (-1 unknown), from the finest: racks, then zones.
     before: the fit to start from, with as many nodes as now (`carry_over`).

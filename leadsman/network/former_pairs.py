@@ -29,7 +29,7 @@ MAX_FORMER_PAIRS = 40_000
 
 
 class FormerPairs(NamedTuple):
-    """Pairs that are not measured now, as they were measured last. low, high: logarithms of each pair's interval."""
+    """Pairs that are not measured now, as they were last measured. low, high: logarithms of each pair's interval."""
 
     pairs: MeasuredPairs
     low: Floats
@@ -51,7 +51,7 @@ class _UsualChanges(NamedTuple):
     both: _IntervalEnds
 
     def interval(self, then: MeasuredPairs) -> tuple[Floats, Floats]:
-        """Logarithms of the ends for pairs of that moment; of one direction alone the wider of both intervals."""
+        """Returns the logarithms of the ends for pairs of that moment; of one direction the wider interval."""
         one_way = np.isnan(then.half_skew)
         faster, slower = _features(then.faster_log_ms), _features(then.slower_log_ms)
         low, high = -(faster @ self.changed.negative_low), slower @ self.changed.high
@@ -77,7 +77,7 @@ def former_pairs(earlier: Sequence[MeasuredPairs], now: MeasuredPairs) -> Former
 
 
 def no_former_pairs(nodes: int) -> FormerPairs:
-    """Returns what there is before the second measurement."""
+    """Returns the empty result, as before the second measurement."""
     nothing, nobody = np.zeros(0, np.float32), np.zeros(0, np.intp)
     return FormerPairs(MeasuredPairs(nodes, nobody, nobody, nothing, nothing), nothing, nothing)
 

@@ -16,20 +16,20 @@ from leadsman.network.measured_pairs import Floats, Indices
 
 
 class Layer(NamedTuple):
-    """The groups at one limit. group_of: group of each node, 0, 1, … without a gap."""
+    """The groups of nodes at one limit. group_of: group of each node, 0, 1, … without a gap."""
 
     limit_ms: float
     group_of: Indices
 
     @property
     def groups(self) -> list[Indices]:
-        """The nodes of each group, ascending."""
+        """Returns the nodes of each group, in ascending order."""
         order = np.argsort(self.group_of, kind="stable")
         return np.split(order, np.cumsum(np.bincount(self.group_of))[:-1]) if len(order) else []
 
 
 def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
-    """One layer for each limit, without previous groups."""
+    """Builds one layer for each limit, without previous groups."""
     joined = np.full(len(delay_ms), -1)
     return tuple(build_layer(delay_ms, limit, joined) for limit in limits_ms)
 
@@ -44,7 +44,7 @@ def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
 
 
 def group_distances_ms(delay_ms: Floats, of: Indices) -> Floats:
-    """The largest delay between each two groups. Unknown ones are infinite."""
+    """Returns the largest delay between each two groups. Unknown ones are infinite."""
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
     distances = np.empty((len(begin), len(begin)), delay_ms.dtype)

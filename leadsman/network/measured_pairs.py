@@ -1,4 +1,4 @@
-"""The measured round trips, cleaned: one value for each unordered pair, and one for each direction."""
+"""Cleans the measured round trips: one value for each unordered pair, and one for each direction."""
 
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ class MeasuredPairs(NamedTuple):
 
     @property
     def degree(self) -> Indices:
-        """Measured peers of each node."""
+        """Returns how many measured peers each node has."""
         return np.bincount(self.first, minlength=self.node_count) + np.bincount(self.second, minlength=self.node_count)
 
     @property
@@ -38,16 +38,16 @@ class MeasuredPairs(NamedTuple):
 
     @property
     def faster_log_ms(self) -> Floats:
-        """Returns the logarithm of the faster direction; of the measured one when there is one."""
+        """Returns the logarithm of the faster direction, or of the only one that is measured."""
         return self.log_ms - np.abs(np.nan_to_num(self.half_skew))
 
     @property
     def slower_log_ms(self) -> Floats:
-        """Returns the logarithm of the slower direction; of the measured one when there is one."""
+        """Returns the logarithm of the slower direction, or of the only one that is measured."""
         return self.log_ms + np.abs(np.nan_to_num(self.half_skew))
 
     def find_pairs(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        """The positions of the pairs (one[k], other[k]), in either order, and whether they were measured at all."""
+        """Finds the pairs (one[k], other[k]), in either order, and tells which were measured at all."""
         keys, queried = self.keys, np.minimum(one, other) * self.node_count + np.maximum(one, other)
         if not len(keys):
             return np.zeros_like(queried), np.zeros(len(queried), np.bool_)
@@ -67,29 +67,29 @@ class MeasuredPairs(NamedTuple):
         return np.concatenate([single, both, both]), np.concatenate(apart)
 
     def where(self, mask: NDArray[np.bool_]) -> "MeasuredPairs":
-        """The pairs that the mask selects."""
+        """Returns the pairs that the mask selects."""
         return self.at(np.flatnonzero(mask))
 
     def at(self, slots: Indices) -> "MeasuredPairs":
-        """The pairs at these positions, in this order."""
+        """Returns the pairs at these positions, in this order."""
         return MeasuredPairs(
             self.node_count, self.first[slots], self.second[slots], self.log_ms[slots], self.half_skew[slots]
         )
 
     def union(self, other: "MeasuredPairs") -> "MeasuredPairs":
-        """These pairs and those of the same nodes in `other`, of which none is in both."""
+        """Joins these pairs and those of the same nodes in `other`; no pair may be in both."""
         columns = (np.concatenate(each) for each in zip(self[1:], other[1:], strict=True))
         both = MeasuredPairs(self.node_count, *columns)
         return both.at(np.argsort(both.keys, kind="stable"))
 
 
 def usable_mask(rtt_ms: Floats) -> NDArray[np.bool_]:
-    """False for NaN, infinity, zero, negative and more than a minute."""
+    """Tells which round trips are usable: not NaN, infinity, zero, negative or more than a minute."""
     return (rtt_ms >= MIN_RTT_MS) & (rtt_ms <= MAX_RTT_MS)
 
 
 def build_pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
-    """The pairs of measurements source[k] → target[k], in any order. Of repeated ones the last counts."""
+    """Builds the pairs of measurements source[k] → target[k], in any order. Of repeated ones the last counts."""
     keep = usable_mask(rtt_ms) & (source != target)
     key, log_ms = source[keep] * nodes + target[keep], np.log(rtt_ms[keep])
     key, last = np.unique(key[::-1], return_index=True)

@@ -1,4 +1,4 @@
-"""Tells reports that disagree with what all other nodes report.
+"""Finds reports that disagree with what all other nodes report.
 
 A node could say anything of itself. So each node is placed a second time, by what the others report of it and never by
 its own reports, and a report is compared with the distance of both ends so placed. How far honest reports are off
@@ -48,22 +48,22 @@ class Reports(NamedTuple):
 
     @property
     def reporters(self) -> Indices:
-        """Number of the others that measured each node."""
+        """Returns how many others measured each node."""
         return np.bincount(self.target, minlength=self.node_count)
 
     @property
     def nearest_reporter(self) -> Indices:
-        """The one that measured the least to each node; the node itself where nobody did."""
+        """Returns who measured the least to each node; the node itself where nobody did."""
         nearest, farthest_first = np.arange(self.node_count), np.argsort(-self.log_ms, kind="stable")
         nearest[self.target[farthest_first]] = self.reporter[farthest_first]
         return nearest
 
     def by_other_end(self) -> Floats:
-        """Returns what the target measured to the reporter, of each report; NaN where it did not."""
+        """Returns for each report what its target measured to the reporter; NaN where it did not."""
         return self.at_other_end(self.log_ms)
 
     def at_other_end(self, values: Floats) -> Floats:
-        """Returns of each report the value of that which the target makes of the reporter; NaN where it makes none."""
+        """Returns for each report the value of its target's report of the reporter; NaN where there is none."""
         key, mirrored = (
             self.reporter * self.node_count + self.target,
             self.target * self.node_count + self.reporter,
@@ -96,8 +96,8 @@ class Plausibility(NamedTuple):
     highest: float
 
     def row(self, one: int) -> tuple[Floats, Floats]:
-        """The round trip between `one` and every node by what others report, and the least plausible one, in ms; 0
-        where nothing can be told, infinite where nothing that only one end reports is believed."""
+        """Returns the round trip between `one` and every node by what others report, and the least plausible one, in
+        ms; 0 where nothing can be told, infinite where nothing that only one end reports is believed."""
         nodes = len(self.is_placed)
         places = [one, *(nodes + np.flatnonzero(self.placed_without == one)).tolist()]
         rows = [mean_and_spread(self.members, np.array([each]), slice(None))[0] for each in places]
@@ -109,7 +109,7 @@ class Plausibility(NamedTuple):
         return expected_ms, expected_ms * np.exp(self.lowest)
 
     def implausible(self, reports: Reports) -> NDArray[np.bool_]:
-        """The reports beyond a limit that the other end does not confirm, and those of evasive nodes."""
+        """Selects reports beyond a limit that the other end does not confirm, and those of evasive nodes."""
         error, other = _error(self.members, reports), reports.by_other_end()
         low = (error < self.lowest) & ~(reports.log_ms >= other + self.lowest)
         high = (error > self.highest) & ~(reports.log_ms <= other + self.highest)
@@ -119,7 +119,7 @@ class Plausibility(NamedTuple):
 
 
 def mostly(selected: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
-    """The nodes of whose reports more than half are selected."""
+    """Tells of which nodes more than half of the reports are selected."""
     of, out_of = (
         np.bincount(each, minlength=reports.node_count) for each in (reports.reporter[selected], reports.reporter)
     )
@@ -127,7 +127,7 @@ def mostly(selected: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
 
 
 def denied(implausible: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
-    """The implausible reports of pairs that the other end measured too: it says otherwise, and is plausible."""
+    """Selects implausible reports of pairs that the other end measured too: it says otherwise, and is plausible."""
     found: NDArray[np.bool_] = implausible & (reports.at_other_end(implausible.astype(float)) == 0)
     return found
 

@@ -33,7 +33,7 @@ MAX_SHARED_ERROR = 0.2
 
 
 class Residual(NamedTuple):
-    """The correction of pair (i, j): features[:, i] · weights[:, j] + weights[:, i] · features[:, j].
+    """Corrects the estimate of pair (i, j) by features[:, i] · weights[:, j] + weights[:, i] · features[:, j].
 
     One row for each landmark.
     """
@@ -42,7 +42,7 @@ class Residual(NamedTuple):
     weights: Floats
 
     def at(self, one: Indices, other: Indices) -> Floats:
-        """The corrections of the pairs (one[k], other[k])."""
+        """Returns the corrections of the pairs (one[k], other[k])."""
         if self.features.shape[1] <= MAX_DENSE_NODES:
             half = self.features.T @ self.weights
             return half[one, other] + half[other, one]
@@ -52,12 +52,12 @@ class Residual(NamedTuple):
         return total
 
     def row(self, one: int) -> Floats:
-        """The corrections of `one` with every node."""
+        """Returns the corrections of `one` with every node."""
         return self.features[:, one] @ self.weights + self.weights[:, one] @ self.features
 
 
 def nystrom_features(members: Sequence[EnsembleMember], landmarks: Indices) -> Floats:
-    """Features of the kernel: one row for each landmark, orthogonal; inner products of columns are the kernel."""
+    """Returns the kernel's features, one orthogonal row a landmark: inner products of columns are the kernel."""
     nodes = members[0].heights.size
     profile = mean_and_spread(members, np.arange(nodes)[:, None], landmarks[None, :])[0]
     to_landmarks = _kernel(profile, landmarks)
@@ -163,11 +163,11 @@ class RttModel(NamedTuple):
     node_error: Floats
 
     def at(self, one: Indices, other: Indices) -> ErrorPredictors:
-        """Estimates and predictors of the pairs (one[k], other[k])."""
+        """Returns estimates and predictors of the pairs (one[k], other[k])."""
         return self._predictors(one, other, self.residual.at(one, other))
 
     def row(self, one: int) -> ErrorPredictors:
-        """Estimates and predictors of `one` with every node."""
+        """Returns estimates and predictors of `one` with every node."""
         return self._predictors(np.array([one]), slice(None), self.residual.row(one))
 
     def _predictors(self, one: Indices, other: Indices | slice, residual: Floats) -> ErrorPredictors:

@@ -41,7 +41,7 @@ MIN_ERROR = 0.05
 
 
 class Coordinate(Struct, frozen=True):
-    """The coordinate that a node publishes. Milliseconds, except `error`: the mean relative error that it expects."""
+    """The coordinate that a node publishes, in milliseconds; `error` is the mean relative error that it expects."""
 
     point: tuple[float, ...]
     height: float
@@ -50,19 +50,19 @@ class Coordinate(Struct, frozen=True):
 
 
 class VivaldiState(Struct, frozen=True):
-    """A node keeps this of itself. residuals: the last ones, measured less predicted, in milliseconds."""
+    """What a node keeps of itself. residuals: the last ones, measured less predicted, in milliseconds."""
 
     coordinate: Coordinate
     residuals: tuple[float, ...] = ()
 
 
 def initial_state() -> VivaldiState:
-    """The state of a node that joins."""
+    """Returns the state of a node that joins."""
     return VivaldiState(Coordinate((0.0,) * DIMENSIONS, MIN_HEIGHT_MS))
 
 
 def estimate_ms(one: Coordinate, other: Coordinate) -> float:
-    """The estimated RTT; with adjustments, unless those would make it negative [4]."""
+    """Returns the estimated RTT, with adjustments unless those would make it negative [4]."""
     plain = _unadjusted_ms(one, other)
     adjusted = plain + one.adjustment + other.adjustment
     return adjusted if adjusted > 0 else plain
@@ -87,7 +87,7 @@ def update(own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random) -> V
 
 
 def median(values: Iterable[float]) -> float:
-    """The median of some values. statistics.median is the same, and its module takes 0.4 MB of each agent."""
+    """Returns the median of some values. statistics.median is the same, and its module takes 0.4 MB of each agent."""
     ranked = sorted(values)
     middle = len(ranked) // 2
     return ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2.0

@@ -1,4 +1,4 @@
-"""A leader of backups leaves this behind: where each pod's backup is, and the delays to it.
+"""Keeps what a leader of backups leaves behind: where each pod's backup is, and the delays to it.
 
 After a failure neither can be found out: the delays to a dead node are not measured any more, and without them no plan
 would come to the same backups.
@@ -39,7 +39,7 @@ class PodBackup(Struct, frozen=True):
 
 
 class BackupMemory(Struct, frozen=True):
-    """A leader remembers this of all bounded pods.
+    """Remembers the backups of all bounded pods for the next leader.
 
     measured_at: Unix seconds.
     pods: UID → backup.
@@ -51,8 +51,8 @@ class BackupMemory(Struct, frozen=True):
     uncovered: Mapping[str, str] = MappingProxyType({})
 
     def of_pod(self, uid: str) -> PodBackup | None:
-        """The pod's backup, or why it has none. None: the pod has no bound, asks for no backup, or is not planned for
-        yet."""
+        """Returns the pod's backup, or why it has none. None: the pod has no bound, asks for no backup, or is not
+        planned for yet."""
         backup, reason = self.pods.get(uid), self.uncovered.get(uid, "")
         return PodBackup(backup.node if backup else "", reason) if backup or reason else None
 

@@ -22,15 +22,15 @@ MAX_DECOMPRESSED_BYTES = 32 << 20
 
 
 class BadDocument(ValueError):
-    """The document cannot be read. Names the field and what is wrong with it."""
+    """The document cannot be read; the text names the field and what is wrong with it."""
 
 
 class DocumentTooLarge(BadDocument):
-    """No ConfigMap holds it."""
+    """The value is too large for any ConfigMap."""
 
 
 class ConfigMapObject(IdentifiedObject, frozen=True, rename="camel"):
-    """A ConfigMap, of which one key may hold a document."""
+    """A ConfigMap, one key of which may hold a document."""
 
     data: Mapping[str, str] = {}
     binary_data: Mapping[str, str] = {}
@@ -47,7 +47,7 @@ class Document(Generic[T]):
         self.kind, self.config_map, self.key, self.compressed = kind, config_map, key, compressed
 
     def read(self, found: ConfigMapObject) -> T | None:
-        """The value in a ConfigMap; None: it holds none. BadDocument."""
+        """Reads the value in a ConfigMap; None: it holds none. BadDocument."""
         text, binary = found.data.get(self.key), found.binary_data.get(self.key)
         if text is None and binary is None:
             return None
@@ -58,30 +58,30 @@ class Document(Generic[T]):
         return self.decode(data)
 
     def fields(self, value: T) -> Mapping[str, Any]:
-        """The fields of the ConfigMap that hold the value. DocumentTooLarge."""
+        """Returns the fields of the ConfigMap that hold the value. DocumentTooLarge."""
         data = self.encode(value)
         if self.compressed:
             return {"binaryData": {self.key: b64encode(data).decode()}}
         return {"data": {self.key: data.decode()}}
 
     def encode(self, value: T) -> bytes:
-        """The value's bytes. DocumentTooLarge."""
+        """Returns the value's bytes. DocumentTooLarge."""
         if not self.compressed:
             return encode(value)
         return _checked(gzip.compress(_ENCODER.encode(value), compresslevel=6, mtime=0))
 
     def decode(self, data: bytes) -> T:
-        """The value of its bytes. BadDocument."""
+        """Returns the value of these bytes. BadDocument."""
         return _decoded(_decompressed(data) if self.compressed else _checked(data), self.kind)
 
 
 def encode(value: Struct) -> bytes:
-    """The value's JSON, as UTF-8. DocumentTooLarge."""
+    """Returns the value's JSON, as UTF-8. DocumentTooLarge."""
     return _checked(_ENCODER.encode(value))
 
 
 def decode(text: bytes, kind: type[T]) -> T:
-    """The value of its JSON. BadDocument."""
+    """Returns the value of this JSON. BadDocument."""
     return _decoded(_checked(text), kind)
 
 

@@ -1,4 +1,4 @@
-"""An ordered plan of moves, as it is printed, kept in a file and handed over to the controller."""
+"""Defines an ordered plan of moves, as it is printed, kept in a file and handed over to the controller."""
 
 from enum import StrEnum
 from hashlib import sha256
@@ -13,8 +13,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class PlanOrigin(StrEnum):
-    """A plan has one of these origins. REBALANCE: its moves obey the cooldowns of earlier ones; nobody asked for
-    them."""
+    """Says who made a plan. REBALANCE: its moves obey the cooldowns of earlier ones; nobody asked for them."""
 
     OPTIMISE = "optimise"
     DRAIN = "drain"
@@ -22,7 +21,7 @@ class PlanOrigin(StrEnum):
 
 
 class PlannedMove(Struct, frozen=True, kw_only=True):
-    """A move is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
+    """A move that is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
 
     to_node_uid: of the Node object: another object of this name is another node.
     gain, cost: points, comparable within a plan. docs/moving-pods.md says what counts.
@@ -40,7 +39,7 @@ class PlannedMove(Struct, frozen=True, kw_only=True):
 
 
 class LeftOut(Struct, frozen=True):
-    """A pod that was to be moved and is not. why: a sentence without its subject."""
+    """Names a pod that was to be moved and is not. why: a sentence without its subject."""
 
     namespace: str
     name: str
@@ -49,7 +48,7 @@ class LeftOut(Struct, frozen=True):
 
 
 class MovePlan(Struct, frozen=True, kw_only=True):
-    """Moves in their order. Each is valid when those before it were made, whether or not any later one is.
+    """Lists moves in their order. Each is valid when those before it were made, whether or not any later one is.
 
     taken_at: Unix seconds at which the cluster was as it was planned on; None: unknown, so the plan cannot be applied.
     not_after: Unix seconds after which no move begins; None: no such time.
@@ -63,13 +62,13 @@ class MovePlan(Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """A digest of its moves and times: the same plan has the same id, wherever it is read."""
+        """Returns a digest of moves and times: the same plan has the same id, wherever it is read."""
         return sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
 class PlanRequest(StrEnum):
-    """The controller is asked one of these about a plan. PAUSE: no move begins until it is RUN again. ABORT: none
-    begins any more."""
+    """Says what the controller shall do with a plan. PAUSE: no move begins until it is RUN again. ABORT: none begins
+    any more."""
 
     RUN = "run"
     PAUSE = "pause"
@@ -77,7 +76,7 @@ class PlanRequest(StrEnum):
 
 
 class HandedOverPlan(Struct, frozen=True):
-    """A plan, and what is asked for about it."""
+    """A plan that was handed over, and what is asked for about it."""
 
     plan: MovePlan
     request: PlanRequest = PlanRequest.RUN

@@ -1,5 +1,5 @@
-"""A process leaves this to the next leader: moves under way, nodes that pods left, and how far a plan is. Times are
-Unix seconds."""
+"""Keeps for the next leader the moves under way, the nodes that pods left, and how far a plan is. Times are Unix
+seconds."""
 
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ from leadsman.published.documents import Document
 
 
 class MoveStep(StrEnum):
-    """A move takes these steps, in their order.
+    """Names the steps of a move, in their order.
 
     HOLDING: its room is being held; nothing is lost when it ends here.
     EVICTING: the eviction is asked for.
@@ -25,7 +25,7 @@ class MoveStep(StrEnum):
 
 
 class Move(Struct, frozen=True, kw_only=True):
-    """One pod on its way to another node.
+    """One pod on its way to another node, with how far it is.
 
     pod_uid: of the pod that is evicted.
     plan, ordinal: the id of the MovePlan that it is part of, and which of its moves it is; "": of none.
@@ -56,7 +56,7 @@ class Move(Struct, frozen=True, kw_only=True):
 
 
 class Departure(Struct, frozen=True):
-    """A pod of this owner was moved away from the node.
+    """Remembers that a pod of this owner was moved away from the node.
 
     returns: how many came back within the cooldown since.
     landed_on: where the new pod went; "": nowhere yet.
@@ -70,7 +70,7 @@ class Departure(Struct, frozen=True):
 
 
 class RunState(StrEnum):
-    """A plan that was handed over is in one of these states.
+    """Says what has become of a plan that was handed over.
 
     REFUSED: nothing of it was begun. ABORTED: no further move begins; what is under way ends.
     """
@@ -83,7 +83,7 @@ class RunState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """A move of a plan waits, is made, or ends in one of these ways.
+    """Says what has become of a move of a plan.
 
     SKIPPED: what it was planned for is gone: the pod, or one of the nodes. FAILED: it was tried, or could not be begun.
     """
@@ -119,12 +119,12 @@ class PlanProgress(Struct, frozen=True):
     moves: tuple[MoveProgress, ...] = ()
 
     def count(self, outcome: Outcome) -> int:
-        """Says how many moves have this outcome."""
+        """Counts the moves that have this outcome."""
         return sum(each.outcome is outcome for each in self.moves)
 
 
 class MoverState(Struct, frozen=True):
-    """The mover writes this before it does anything.
+    """Everything that the mover knows; it writes this before it does anything.
 
     started: when moves of re-placement began, within the last minute.
     progress: of the plan that was handed over last; None: none ever was.

@@ -1,4 +1,4 @@
-"""The controller publishes this of dead nodes, held room and backups. Times are Unix seconds."""
+"""Defines what the controller publishes of dead nodes, held room and backups. Times are Unix seconds."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -13,7 +13,7 @@ NotNegative = Annotated[float, Meta(ge=0.0)]
 
 
 class PodRecovery(Struct, frozen=True):
-    """One pod of a dead node, by its old UID.
+    """Tells how far the recovery of one pod of a dead node is; the pod is known by its old UID.
 
     backup: the node that its room was released on.
     newest_sibling_at: when the owner's newest pod was created, by the API server's clock: its replacement is newer.
@@ -52,7 +52,7 @@ class DeadNode(Struct, frozen=True):
 
     @property
     def steps(self) -> Mapping[str, float]:
-        """Step → seconds since the first sign of the death; of pods the last one's. Steps not yet done are left out."""
+        """Maps each step done to seconds since the first sign of the death; for pods, the last one's."""
         pods = self.pods.values()
         at = {
             "suspect": self.suspect_at,
@@ -73,7 +73,7 @@ def _last(times: Sequence[float | None]) -> float | None:
 
 
 class Hold(Struct, frozen=True):
-    """Room on a node that was released for the replacement of a pod. Until then nobody else is let there.
+    """Keeps room that was released on a node for a pod's replacement. Until then nobody else is let there.
 
     owner_uid: the controller of the pod, and of its replacement.
     pod_uid: of the pod that was deleted.
@@ -89,7 +89,7 @@ class Hold(Struct, frozen=True):
 
 
 class RecoveryState(Struct, frozen=True):
-    """A process leaves this behind; both extenders and the next leader read it.
+    """Everything that a recovery leaves behind for both extenders and the next leader.
 
     refused: node → why bounded pods are kept off it: the dead and the suspect ones.
     dead: node → what was done about it.
@@ -105,7 +105,7 @@ class RecoveryState(Struct, frozen=True):
 
 
 class LastRoundTrips(Struct, frozen=True):
-    """Delays that were measured between a node and the backups of the pods that are bound to it, before it fell silent.
+    """Delays between a node and the backups of the pods bound to it, as they were measured before it fell silent.
 
     measured_at: when.
     rtt_ms: backup node → round trip, never negative.
@@ -116,7 +116,7 @@ class LastRoundTrips(Struct, frozen=True):
 
 
 class SelfHealingState(Struct, frozen=True):
-    """The controller publishes this in ConfigMap `leadsman-self-healing`, key `state.json`.
+    """Everything in ConfigMap `leadsman-self-healing`, key `state.json`, which the controller publishes.
 
     The controller writes it before it acts; extenders and the next leader read it.
 

@@ -1,10 +1,10 @@
-"""The causes of incidents, and who is blamed for each before nodes are compared."""
+"""Names the causes of incidents, and who is blamed for each before nodes are compared."""
 
 from enum import StrEnum
 
 
 class Blame(StrEnum):
-    """Who is blamed for an incident."""
+    """Says who is blamed for an incident."""
 
     NODE = "node"
     APP = "app"
@@ -13,7 +13,7 @@ class Blame(StrEnum):
 
 
 class IncidentCause(StrEnum):
-    """The cause of an incident. Its value is the name in records, metrics and pages."""
+    """Says what caused an incident. The value is the name in records, metrics and pages."""
 
     CRASH = "crash"
     """A container ended by itself with an exit code other than 0."""

@@ -14,22 +14,22 @@ _WEIGHT = 0.1
 
 
 def moving_average(reward: float, outcome: float) -> float:
-    """The reward, 0..1, after one outcome, 0..1."""
+    """Returns the reward, 0..1, after one outcome, 0..1."""
     return (1 - _WEIGHT) * reward + _WEIGHT * outcome
 
 
 def failure_outcome(cause: IncidentCause, since_last_seconds: float | None) -> float:
-    """The outcome of an incident. since_last_seconds: since the previous one; None: it is the first."""
+    """Returns the outcome of an incident. since_last_seconds: since the previous one; None: it is the first."""
     if cause is IncidentCause.FAILED_PHASE:
         return FAILED
     return RESTARTED if since_last_seconds is None or since_last_seconds > MTTF_SECONDS else FAILED
 
 
 def healthy_stretches(from_seconds: float, to_seconds: float) -> int:
-    """Says how many times a pod whose health grew from one age to the other earned "running"."""
+    """Counts how many times a pod whose health grew from one age to the other earned "running"."""
     return int(to_seconds // MTTF_SECONDS) - int(from_seconds // MTTF_SECONDS)
 
 
 def score(reward: float) -> int:
-    """The score, 0..10, rounded down as by kubeRL's extender."""
+    """Returns the score, 0..10, rounded down as by kubeRL's extender."""
     return int(reward * 10)

@@ -14,7 +14,7 @@ _RUN = re.compile(r"-[0-9]{8,10}")
 
 
 def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
-    """The type of a pod; "" for one without any name, of which no rewards are kept.
+    """Returns the type of a pod; "" for one without any name, of which no rewards are kept.
 
     owner, owner_kind: name and kind of its controller, or of the pod itself (leadsman.kube.objects.pod_owner).
     """

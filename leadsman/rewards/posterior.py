@@ -47,7 +47,7 @@ _MIN_SOUND_RATIO = 0.001
 
 
 class Trials(NamedTuple):
-    """The trials on one node, faded to now. recent: successes that began after the last failure."""
+    """Counts the trials on one node, faded to now. recent: successes that began after the last failure."""
 
     healthy: float = 0.0
     recent: float = 0.0
@@ -55,7 +55,7 @@ class Trials(NamedTuple):
 
 
 class NodePosterior(Struct, frozen=True):
-    """What is believed about one node. Ratios are 0..1.
+    """Says what is believed about one node. Ratios are 0..1.
 
     expected_ratio: of successes, between lower_ratio and upper_ratio.
     blame_ratio: probability that something is wrong here.
@@ -74,7 +74,7 @@ class NodePosterior(Struct, frozen=True):
 
 
 class NodePosteriors(Mapping[str, NodePosterior]):
-    """Node → its posterior, computed when it is read.
+    """Maps each node to its posterior, computed when it is read.
 
     trials: of every node.
     sound_ratios: prior probability that nothing is wrong with a node, where it is not SOUND_RATIO.
@@ -99,7 +99,7 @@ class NodePosteriors(Mapping[str, NodePosterior]):
 
 
 def typical_success_ratio(ranked: Sequence[float], own: float | None = None) -> float:
-    """The success ratio that a node is compared with: the median without its own. ranked: all votes, sorted."""
+    """Returns the success ratio that a node is compared with: the median without its own. ranked: all votes, sorted."""
     middle = (len(ranked) - (own is not None)) // 2
     left_out = len(ranked) if own is None else bisect_left(ranked, own)
     median = ranked[middle + (middle >= left_out)]
@@ -107,7 +107,7 @@ def typical_success_ratio(ranked: Sequence[float], own: float | None = None) -> 
 
 
 def smoothed_ratio(trials: Trials) -> float:
-    """The node's success ratio, pulled towards the default by one trial."""
+    """Returns the node's success ratio, pulled towards the default by one trial."""
     return (trials.healthy + DEFAULT_TYPICAL_RATIO) / (trials.healthy + trials.failed + 1.0)
 
 
@@ -124,7 +124,7 @@ def _rounded_posterior(trials: Trials, typical_ratio: float, sound_ratio: float)
 def node_posterior(
     recent: float, failed: float, typical_ratio: float, sound_ratio: float = SOUND_RATIO
 ) -> NodePosterior:
-    """The posterior of a node with these recent trials, where `typical_ratio` is usual. sound_ratio: its prior."""
+    """Returns what a node's recent trials say, where `typical_ratio` is usual. sound_ratio: its prior."""
     blame = _blame(recent, failed, typical_ratio, sound_ratio)
     mean, deviation = _moments(recent, failed, typical_ratio, blame)
     lower = _lower(mean, deviation)
@@ -151,8 +151,8 @@ def _lower(mean: float, deviation: float) -> float:
 
 
 def log_bayes_factor(recent: float, failed: float, typical_ratio: float) -> float:
-    """ln P(trials | something is wrong) / P(trials | as elsewhere): Beta(1, 1) integrated out against a binomial
-    likelihood. At most 0 when the trials went better than elsewhere."""
+    """Returns ln P(trials | something is wrong) / P(trials | as elsewhere): Beta(1, 1) integrated out against a
+    binomial likelihood. At most 0 when the trials went better than elsewhere."""
     as_elsewhere = recent * log(typical_ratio) + failed * log(1.0 - typical_ratio)
     anything = lgamma(1.0 + recent) + lgamma(1.0 + failed) - lgamma(2.0 + recent + failed)
     better = recent >= typical_ratio * (recent + failed)

@@ -22,7 +22,7 @@ Qualities = Mapping[str, Quality]
 
 
 def quality_factors(nodes: Mapping[str, Qualities]) -> dict[str, float]:
-    """Node → usual cost / its own, at most 1, the product over all qualities. Nodes at 1 are absent."""
+    """Maps each node to usual cost / its own, at most 1, the product over all qualities. Nodes at 1 are absent."""
     factors: dict[str, float] = {}
     for name in {name for qualities in nodes.values() for name in qualities}:
         costs = {node: each[name] for node, each in nodes.items() if name in each}

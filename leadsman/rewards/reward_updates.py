@@ -43,12 +43,12 @@ _MAX_LOG = 1_000.0
 
 
 def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Reward:
-    """A record without evidence."""
+    """Returns a record without evidence."""
     return Reward(at_seconds=now, half_life_seconds=half_life_seconds)
 
 
 def decay(reward: Reward, now: float) -> Reward:
-    """The evidence, faded to `now`. A clock that went back changes only `at_seconds`."""
+    """Fades the evidence to `now`. A clock that went back changes only `at_seconds`."""
     left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
     if left == 1.0:
         return structs.replace(reward, at_seconds=now)
@@ -64,17 +64,17 @@ def decay(reward: Reward, now: float) -> Reward:
 
 
 def remaining_share(age_seconds: float, half_life_seconds: float) -> float:
-    """The share of evidence that is left, 0..1."""
+    """Returns the share of evidence that is left, 0..1."""
     return float(0.5 ** (max(0.0, age_seconds) / half_life_seconds))
 
 
 def earned_trials(from_seconds: float, to_seconds: float) -> float:
-    """Trials earned by one pod whose health grew from one age to the other; 1 for the first stretch."""
+    """Returns the trials earned by one pod whose health grew from one age to the other; 1 for the first stretch."""
     return _exposure(to_seconds) - _exposure(from_seconds)
 
 
 def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: float) -> Reward:
-    """The record after one pod stayed healthy. from_seconds: health credited before, 0 after a start or restart."""
+    """Credits one pod that stayed healthy. from_seconds: health credited before, 0 after a start or restart."""
     if to_seconds <= from_seconds:
         return decay(reward, now)
     earned, stretches = earned_trials(from_seconds, to_seconds), kuberl.healthy_stretches(from_seconds, to_seconds)
@@ -82,14 +82,14 @@ def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: f
 
 
 def credit_completion(reward: Reward, healthy_seconds: float, now: float) -> Reward:
-    """The record after one pod completed, a whole trial however short. healthy_seconds: of it, credited before."""
+    """Credits one pod that completed, a whole trial however short. healthy_seconds: of it, credited before."""
     if healthy_seconds >= STRETCH_SECONDS:
         return decay(reward, now)
     return _healthier(reward, 1.0 - earned_trials(0.0, healthy_seconds), 1, now, now - healthy_seconds)
 
 
 def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
-    """The record after one incident. One that blames nobody is counted and changes nothing else."""
+    """Records one incident. One that blames nobody is counted and changes nothing else."""
     fresh = decay(reward, now)
     incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
     noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
@@ -114,7 +114,7 @@ def _setbacks(before: Reward) -> int:
 
 
 def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:
-    """The record after one observation of a quality, as a finished pod's run time or a pod's metric; lower is better.
+    """Records one observation of a quality, as a finished pod's run time or a pod's metric; lower is better.
 
     A cost without a logarithm changes nothing.
     """

@@ -46,7 +46,7 @@ class Accusation(NamedTuple):
 
 
 class SharedDoubt(NamedTuple):
-    """What others' failures say of a node for one pod type.
+    """What other types' failures say of a node for one pod type.
 
     fault_ratio: probability of a fault of the whole node or rack.
     age_seconds: since the last of these failures.
@@ -57,7 +57,7 @@ class SharedDoubt(NamedTuple):
 
     @property
     def sound_ratio(self) -> float:
-        """Prior probability that nothing is wrong with the node for this type."""
+        """Returns the prior probability that nothing is wrong with the node for this type."""
         return SOUND_RATIO / (1.0 - NODE_FAULT_RATIO) * (1.0 - self.fault_ratio)
 
 
@@ -66,13 +66,13 @@ AccusationsByType = Mapping[str, Mapping[str, Accusation]]
 
 
 def accuse(trials: Trials, typical_ratio: float, age_seconds: float) -> Accusation | None:
-    """The accusation by these trials; None when they fit what is usual elsewhere."""
+    """Returns the accusation by these trials; None when they fit what is usual elsewhere."""
     log_factor = log_bayes_factor(trials.recent, trials.failed, typical_ratio)
     return Accusation(min(MAX_LOG_FACTOR, log_factor), age_seconds) if log_factor > 0.0 else None
 
 
 def shared_doubts(pod_type: str, by_type: AccusationsByType, racks: Iterable[Sequence[str]]) -> dict[str, SharedDoubt]:
-    """Node → what others' failures say of it for this pod type; nodes of which they say nothing are absent.
+    """Maps each node to what others' failures say of it for this pod type; nodes of which they say nothing are absent.
 
     racks: the nodes of each rack.
     """

@@ -8,7 +8,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 
 
 class LinkReading(Struct, frozen=True):
-    """The node's agent reads this of its physical functions that have virtual functions.
+    """What a node's agent reads of the physical functions that have virtual functions.
 
     headroom_bits: per second, speed - Σ max_tx_rate of the physical function that has least left: the kubelet picks the
         function, so the worst one counts.
@@ -22,7 +22,7 @@ class LinkReading(Struct, frozen=True):
 
 
 def link_headroom_bits(reading: LinkReading, demands: Iterable[DeviceDemand], resources: Sequence[str]) -> int | None:
-    """Returns what is certainly left for one more pod, in bit/s, with these demands on the node; None: unknown.
+    """Returns what is certainly left for one more pod, in bit/s, beside these demands on the node; None: unknown.
 
     resources: the extended resources that are virtual functions.
 

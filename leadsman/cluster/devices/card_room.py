@@ -30,7 +30,7 @@ MAX_KEPT = 16
 
 
 class CardRoom(Struct, frozen=True):
-    """A node's cards have this for a pod, beside its bound pods.
+    """Tells what room a node's cards have for a pod, beside its bound pods.
 
     fits: whether it fits while nothing is reserved. beside: how many times pods with reservations may take of a card so
     that it certainly fits, wherever they take it; negative: it does not fit, or only where they take nothing.
@@ -53,7 +53,7 @@ class CardQuestion:
 
     @property
     def scarcest(self) -> str:
-        """The resource of which it asks most of one card, but for the card itself."""
+        """Returns the resource, other than the card itself, of which the pod asks most of one card."""
         others = [
             (each[name], name)
             for each in (request.amounts for request in self.requests)
@@ -63,7 +63,7 @@ class CardQuestion:
         return max(others)[1] if others else self.resource
 
     def room_on(self, node: NodeDevices) -> CardRoom | None:
-        """None: the node's labels do not say what one of its cards has."""
+        """Returns the room on a node; None: its labels do not say what one of its cards has."""
         room: CardRoom | None = node.rooms.get(self._key)
         if room is None:
             left = cards_left(node, self.resource)
@@ -81,7 +81,7 @@ class CardQuestion:
 
 
 def largest_request(demands: Iterable[DeviceDemand], resource: str) -> Mapping[str, int]:
-    """The most of each amount that one request of these demands takes of one card."""
+    """Returns the most of each amount that one request of these demands takes of one card."""
     largest: dict[str, int] = {}
     for demand in demands:
         for request in card_requests(demand, resource):

@@ -1,4 +1,4 @@
-"""Cards of a node, and whether what a pod asks of one card fits on one.
+"""Models a node's cards, and finds whether what a pod asks of one card fits on one.
 
 GPU Aware Scheduling's terms (github.com/intel/platform-aware-scheduling/tree/master/gpu-aware-scheduling): the label
 `gpu.intel.com/cards` names a node's cards, its allocatable amounts are those of all cards together, and a container
@@ -38,7 +38,7 @@ class Card(Struct, frozen=True):
 
 
 class CardRequest(Struct, frozen=True):
-    """One container asks this: so many different cards, these amounts of each.
+    """Asks for so many different cards for one container, and these amounts of each.
 
     cards: those that it was given; (): nobody says.
     """
@@ -49,8 +49,8 @@ class CardRequest(Struct, frozen=True):
 
 
 def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
-    """Returns what each container asks of the cards that are counted as `resource`; a share of an amount of several
-    cards is rounded up."""
+    """Returns what each container asks of cards counted as `resource`; a share of an amount over several is
+    rounded up."""
     memory = NVIDIA_MEMORY if resource == NVIDIA_CARD else INTEL_MEMORY
     for position, container in enumerate(demand.containers):
         if count := container.get(resource, 0):
@@ -64,7 +64,7 @@ def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
 
 
 def asks_of_one_card(demand: DeviceDemand) -> str:
-    """The card resource of which it asks more than a number; "": none, so Kubernetes' own count of it suffices."""
+    """Returns the card resource of which more than a number is asked; "": none, so Kubernetes' count suffices."""
     for resource in CARD_RESOURCES:
         if any(len(request.amounts) > 1 for request in card_requests(demand, resource)):
             return resource
@@ -72,7 +72,7 @@ def asks_of_one_card(demand: DeviceDemand) -> str:
 
 
 def whole_cards(node: NodeDevices, resource: str) -> Sequence[Card] | None:
-    """The node's cards as they are without any pod; None: its labels do not say what one of them has."""
+    """Returns the node's cards as they are without any pod; None: its labels do not say what one of them has."""
     total = node.allocatable.get(resource, 0)
     if resource == NVIDIA_CARD:
         count, mib = (_positive(node.labels.get(f"{NVIDIA_CARD}.{label}", "")) for label in ("count", "memory"))
@@ -110,7 +110,7 @@ def prepare_cards(node: NodeDevices) -> None:
 
 
 def cards_left(node: NodeDevices, resource: str, demands: Sequence[DeviceDemand] = ()) -> Sequence[Card] | None:
-    """The cards with what the node's pods and these demands leave of them; None as in `whole_cards`.
+    """Returns the cards with what the node's pods and these demands leave of them; None as in `whole_cards`.
 
     What the node's pods leave is computed once: a node's devices are replaced when they change, and never altered.
     """
@@ -161,7 +161,7 @@ def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
 
 
 def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    """The cards that the request would have: those that it fills most; () when too few fit."""
+    """Chooses the cards that the request would get, which are those it fills most; () when too few fit."""
     usable = usable_cards(cards, request)
     if len(usable) < request.count:
         return ()
@@ -169,7 +169,7 @@ def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]
 
 
 def usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    """The cards that the request fits on."""
+    """Returns the cards that the request fits on."""
     return [card for card in cards if card.has(request.amounts)]
 
 
@@ -178,7 +178,7 @@ def _spare(card: Card, request: CardRequest) -> int:
 
 
 def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Card] | None:
-    """The cards after all requests of a pod; None when one of them fits on none."""
+    """Returns the cards after all requests of a pod; None when one of them fits on none."""
     for request in requests:
         chosen = {card.name for card in fitting_cards(cards, request)}
         if not chosen:
@@ -188,6 +188,6 @@ def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Ca
 
 
 def fits(cards: Sequence[Card], requests: Sequence[CardRequest]) -> bool:
-    """Tells whether `place` finds cards for all requests; which the last one would have need not be known."""
+    """Tells whether `place` finds cards for all requests, without finding those of the last."""
     left = place(cards, requests[:-1])
     return left is not None and len(usable_cards(left, requests[-1])) >= requests[-1].count

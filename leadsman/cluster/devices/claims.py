@@ -1,4 +1,4 @@
-"""Says what ResourceClaims ask, as far as ranking nodes needs it, and which way of it a node's free devices allow.
+"""Models what ResourceClaims ask, as far as ranking nodes needs it, and how a node's free devices can serve it.
 
 A request has one way to be met, or several (`firstAvailable`): the allocator takes the first that the node has free.
 Which devices a way means is a *selection*: a DeviceClass and the request's own selectors. What it selects on a node is
@@ -15,7 +15,7 @@ NO_DEVICE = DeviceCount(0, 0)
 
 
 class RequestedWay(Struct, frozen=True):
-    """One way to meet a request.
+    """One way to meet a request, by so many devices of a selection.
 
     name: as the claim has it. selection: what its devices are. count: how many; None: all that there are.
     """
@@ -25,12 +25,12 @@ class RequestedWay(Struct, frozen=True):
     count: int | None = 1
 
     def needs(self, devices: DeviceCount) -> int:
-        """Says how many of these devices it takes; of none it needs one."""
+        """Returns how many of these devices the way takes; at least one, even when there are none."""
         return max(devices.total, 1) if self.count is None else self.count
 
 
 class ClaimRequests(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """A claim that no device was given to yet, or a template of claims.
+    """What a claim without devices, or a template of claims, requests.
 
     requests: of each request that takes devices, its ways, the preferred one first.
     """
@@ -55,7 +55,7 @@ class ClaimFit(Struct, frozen=True):
 
 
 def fit_claims(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> ClaimFit | None:
-    """The first way of each request that the node has free devices for; None: one request has none.
+    """Finds the first way of each request that the node has free devices for; None: one request has no such way.
 
     Constraints between the requests of a claim are the allocator's.
     """

@@ -1,4 +1,4 @@
-"""A pod asks this of devices: extended resources by container, memory of one device, bandwidth of a link."""
+"""Reads what a pod asks of devices: extended resources by container, memory of one device, bandwidth of a link."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -22,11 +22,11 @@ LARGEST_BANDWIDTH_BITS = 10**15
 
 
 class BadDemand(ValueError):
-    """An annotation cannot be read, or asks for what nobody counts. Names it, the value and what is allowed."""
+    """An annotation cannot be read, or asks for what nobody counts; the text says which, and what is allowed."""
 
 
 class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """A pod asks this of devices. It is equal for pods of one template, but for `cards`.
+    """What a pod asks of devices. It is equal for pods of one template, but for `cards`.
 
     containers: of each container, extended resource → amount; () when no container asks for any.
     memory_bytes: asked of each single device (leadsman.dev/device-memory); None: not asked by annotation.
@@ -51,7 +51,7 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
         return total
 
     def resources(self) -> frozenset[str]:
-        """The extended resources that it asks for."""
+        """Returns the extended resources that are asked for."""
         return frozenset(resource for container in self.containers for resource in container)
 
 
@@ -59,7 +59,7 @@ NO_DEMAND = DeviceDemand()
 
 
 class ClaimReference(Protocol):
-    """A claim of a pod, in its spec or in its status. resource_claim_name: None: not made yet."""
+    """A claim in a pod's spec or status. resource_claim_name: None: not made yet."""
 
     @property
     def name(self) -> str: ...
@@ -77,7 +77,7 @@ class PodClaims(NamedTuple):
 
     @classmethod
     def of(cls, in_spec: Iterable[ClaimReference], in_status: Iterable[ClaimReference]) -> Self:
-        """The status names the claims that were made from templates."""
+        """Matches a pod's claims with its status, which names those that were made from templates."""
         made = {each.name: each.resource_claim_name for each in in_status}
         named = [(each, each.resource_claim_name or made.get(each.name) or "") for each in in_spec]
         templates = (each.resource_claim_template_name for each, name in named if not name)
@@ -90,7 +90,7 @@ NO_CLAIMS = PodClaims()
 def device_demand(
     containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: PodClaims = NO_CLAIMS
 ) -> DeviceDemand:
-    """The demand of a pod with these containers, annotations and claims. BadDemand."""
+    """Reads the demand of a pod with these containers, annotations and claims. BadDemand."""
     asks = any(containers)
     return DeviceDemand(
         containers if asks else (),
@@ -105,7 +105,7 @@ def device_demand(
 def readable_demand(
     containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: PodClaims = NO_CLAIMS
 ) -> tuple[DeviceDemand, str]:
-    """The demand, and "", or what remains without annotations, and why these cannot be read."""
+    """Returns the demand, and ""; or what remains without annotations, and why these cannot be read."""
     try:
         return device_demand(containers, annotations, claims), ""
     except BadDemand as error:
@@ -174,6 +174,6 @@ def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tu
 
 
 def is_extended(name: str) -> bool:
-    """Tells whether a resource has a domain of its own: it is neither native nor of Kubernetes itself."""
+    """Tells whether a resource is one of some vendor: neither native nor of Kubernetes itself."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")

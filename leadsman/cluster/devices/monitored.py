@@ -1,4 +1,4 @@
-"""Devices as drivers publish them and as monitoring reads them: what device health is judged on."""
+"""Models devices as drivers publish them and as monitoring reads them: what device health is judged by."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ class DraDevice(Struct, frozen=True, order=True):
 
 
 class DeviceReading(Struct, frozen=True):
-    """Monitoring read this last of one device.
+    """What monitoring last read of one device.
 
     node: that it is in.
     values: metric → value, by the names of dcgm-exporter.

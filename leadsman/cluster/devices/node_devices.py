@@ -1,4 +1,4 @@
-"""The devices of one node, and the pods that have some of them."""
+"""Models the devices of one node, and the pods that have some of them."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -13,7 +13,7 @@ from leadsman.kube.names import DEVICE_LABEL_PREFIXES
 
 
 class DeviceCount(Struct, frozen=True, gc=False):
-    """Devices of a node that DRA drivers publish.
+    """Counts devices of a node that DRA drivers publish.
 
     total: devices in ResourceSlices.
     free: of these, those that no claim was given and that no taint keeps pods off.
@@ -24,7 +24,7 @@ class DeviceCount(Struct, frozen=True, gc=False):
 
 
 class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
-    """The devices of a node.
+    """The devices of a node, and the pods that have some of them.
 
     allocatable: extended resource → amount.
     labels: those that describe devices.
@@ -41,12 +41,12 @@ class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
 
     @cached_property
     def cards(self) -> dict[str, Any]:
-        """Returns what `leadsman.cluster.devices.cards` computed of this object, by card resource."""
+        """Keeps what `leadsman.cluster.devices.cards` computed from this object, by card resource."""
         return {}
 
     @cached_property
     def rooms(self) -> dict[bytes, Any]:
-        """Returns what `leadsman.cluster.devices.card_room` computed of this object, by question."""
+        """Keeps what `leadsman.cluster.devices.card_room` computed from this object, by question."""
         return {}
 
     def free(self, resource: str) -> int:
@@ -63,7 +63,7 @@ def node_devices(
     drivers: Mapping[str, DeviceCount] | None = None,
     selected: Mapping[str, DeviceCount] | None = None,
 ) -> NodeDevices:
-    """The devices of `node` with these pods bound to it; NO_DEVICES when it has none."""
+    """Collects the devices of `node` with these pods bound to it; NO_DEVICES when it has none."""
     allocatable = {name: amount for name, amount in node.allocatable.extended.items() if is_extended(name)}
     if not allocatable and not drivers:
         return NO_DEVICES
