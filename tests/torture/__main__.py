@@ -63,7 +63,7 @@ class Run:
             injected = Injected(at, row.name, self._quiet_since, healed_at, until, recoveries, row.alters, failed)
             self._cluster.log.append(injected)
         self._note_peaks(" + ".join(row.name for row in rows), until)
-        await self._at_rest()
+        await self._at_rest(healed_at)
 
     async def _inject(self, stage: Stage, offset_seconds: float, row: Row) -> tuple[float, str]:
         """When it began, and why it failed; "" when it did not."""
@@ -82,9 +82,9 @@ class Run:
             limit = MEMORY_LIMITS[name.partition("-")[0]]
             self._cluster.log.append(MemoryPeak(at, rows, name, process.peak_rss_bytes, limit))
 
-    async def _at_rest(self) -> None:
+    async def _at_rest(self, since: float) -> None:
         """Until every pair is measured again; then a moment of it, in which the known-good answers must be right."""
-        await self._cluster.until(self._recorder.all_measured, "every pair measured")
+        await self._cluster.until(lambda: self._recorder.all_measured(since), "every pair measured")
         self._quiet_since = time.monotonic() + SETTLE_SECONDS
         await asyncio.sleep(2 * SETTLE_SECONDS)
 
@@ -99,7 +99,7 @@ async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[s
             await torn.until_ready(*torn.processes)
             began = time.monotonic()
             await torn.until(lambda: all(recorder.sees_all_fresh(name, began) for name in EXTENDERS), "fresh")
-            await torn.until(recorder.all_measured, "every pair measured")
+            await torn.until(lambda: recorder.all_measured(began), "every pair measured")
             loops += [
                 asyncio.create_task(each, name=name) for name, each in load.loops(torn, client, torn.seed).items()
             ]

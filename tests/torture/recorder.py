@@ -143,14 +143,11 @@ class Recorder:
         view = self.views.get(extender)
         return view is not None and view.at > since and all(_is_fresh(view, node) for node in NODES)
 
-    def all_measured(self) -> bool:
-        """Whether both extenders have every pair of nodes."""
-        return all(
-            len([rtt for rtt in view.nodes[node].peers_p50_ms.values() if rtt is not None]) >= len(NODES) - 1
-            for view in (self.views.get(extender) for extender in EXTENDERS)
-            for node in NODES
-            if view is not None and node in view.nodes
-        )
+    def all_measured(self, since: float) -> bool:
+        """Whether both extenders have every pair of nodes, by reports that came since: what a watch missed proves
+        nothing, and a node that an older report keeps fresh may still go stale."""
+        views = [self.views.get(extender) for extender in EXTENDERS]
+        return all(view is not None and _is_measured(view, node, since) for view in views for node in NODES)
 
     def is_gone(self, node: str, since: float) -> bool:
         """From the store, and from both extenders' views."""
@@ -165,6 +162,13 @@ class _State(msgspec.Struct):
 
 def _is_fresh(view: Viewed, node: str) -> bool:
     return node in view.nodes and view.nodes[node].status == "fresh"
+
+
+def _is_measured(view: Viewed, node: str, since: float) -> bool:
+    seen = view.nodes.get(node)
+    if seen is None or seen.age_seconds is None or view.at - seen.age_seconds < since:
+        return False
+    return len([rtt for rtt in seen.peers_p50_ms.values() if rtt is not None]) >= len(NODES) - 1
 
 
 def _decoded(value: bytes) -> Any:
