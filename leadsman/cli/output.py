@@ -14,7 +14,7 @@ import yaml
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of
-from leadsman.runtime.text_table import align_columns, printable, unescaped
+from leadsman.runtime.text_table import align_columns, one_line, printable, unescaped
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ def document(value: object, output: str) -> str:
 
 def table(rows: Sequence[Sequence[str]]) -> str:
     """Aligned columns under the titles of the first row. A cell stays one line."""
-    return "\n".join(align_columns([[printable(cell).replace("\n", "\\n") for cell in row] for row in rows])) + "\n"
+    return "\n".join(align_columns([[one_line(cell) for cell in row] for row in rows])) + "\n"
 
 
 PROGRESS_SECONDS = 1.0

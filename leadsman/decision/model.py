@@ -13,7 +13,7 @@ from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.rewards import pod_types
-from leadsman.runtime import text_table
+from leadsman.runtime.text_table import one_line
 
 
 class PodInfo(Struct, frozen=True):
@@ -96,11 +96,6 @@ class Refusal(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if not self.reason.isprintable():
             force_setattr(self, "reason", one_line(self.reason))
-
-
-def one_line(text: str) -> str:
-    """Escapes the text's control characters: reasons quote pods, and go to Events, logs and terminals."""
-    return text_table.printable(text).replace("\n", "\\n")
 
 
 class PluginScore(Struct, frozen=True):

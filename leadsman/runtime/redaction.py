@@ -1,7 +1,13 @@
-"""Hides credentials that somebody wrote into a URL: what people read must not show them."""
+"""Log lines that show no credentials which somebody wrote into a URL, and that nobody else's text can break."""
 
 import logging
 import re
+import textwrap
+from types import TracebackType
+
+from leadsman.runtime.text_table import one_line
+
+ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 HIDDEN = "<redacted>"
 
@@ -19,7 +25,13 @@ def hide_credentials(text: str) -> str:
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a whole line, with its traceback, without credentials."""
+    """Formats a record as one line and its traceback, indented, below it; without credentials."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 the base class's name
+        return one_line(super().formatMessage(record))
+
+    def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 the base class's name
+        return textwrap.indent(super().formatException(ei), "  ")
 
     def format(self, record: logging.LogRecord) -> str:
         return hide_credentials(super().format(record))

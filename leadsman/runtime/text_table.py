@@ -54,6 +54,11 @@ def printable(text: str) -> str:
     return "".join(each if each in "\t\n" or each.isprintable() else _escaped(each) for each in text)
 
 
+def one_line(text: str) -> str:
+    """Escapes every control character, line ends too: for Events, logs and cells of a table."""
+    return printable(text).replace("\n", "\\n")
+
+
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 

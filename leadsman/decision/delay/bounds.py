@@ -16,9 +16,10 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from leadsman.decision.inputs import DecisionInputs, PlacedPods
-from leadsman.decision.model import PodInfo, one_line
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+from leadsman.runtime.text_table import one_line
 from leadsman.state.records import LONGEST_PROBE_SECONDS
 
 MAX_BOUNDS = 32

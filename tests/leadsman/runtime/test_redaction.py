@@ -28,3 +28,16 @@ def test_a_log_line_with_its_traceback_hides_them() -> None:
     except ValueError:
         record = logging.LogRecord("n", 30, "f", 1, "%s", ("http://a?token=s3cret",), sys.exc_info())
     assert "s3cret" not in RedactingFormatter().format(record)
+
+
+FORGED = "bad\n2026-01-01T00:00:00.000Z ERROR forged: line\x1b[31m"
+
+
+def test_what_a_stranger_wrote_neither_breaks_a_log_line_nor_begins_one_in_its_traceback() -> None:
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        record = logging.LogRecord("n", 30, "f", 1, "%s", (FORGED,), sys.exc_info())
+    message, *traceback = RedactingFormatter().format(record).split("\n")
+    assert message == "bad\\n2026-01-01T00:00:00.000Z ERROR forged: line\\x1b[31m"
+    assert [line for line in traceback if not line.startswith("  ")] == []

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from leadsman.decision.delay import bounds
 from leadsman.decision.delay.bounds import MAX_ANNOTATION_CHARACTERS, MAX_BOUNDS, BadBound, DelayBound, ReplicaMode
-from leadsman.decision.model import PodInfo, one_line
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+from leadsman.runtime.text_table import one_line
 
 
 def of(labels: dict[str, str], **annotations: str) -> tuple[DelayBound, ...]:

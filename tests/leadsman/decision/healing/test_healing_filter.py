@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.explain import explain, format_explanation
 from leadsman.decision.inputs import CRITICAL_PRIORITY, DecisionInputs, RoomHold, SelfHealing
-from leadsman.decision.model import PodInfo, one_line
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.self_healing import ELSEWHERE, HELD, NAME, HealingFilter
+from leadsman.runtime.text_table import one_line
 from leadsman.state.snapshot import Snapshot
 from tests.leadsman.decision.conftest import Make
 
