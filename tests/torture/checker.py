@@ -1,9 +1,9 @@
 """Says from the log of a run which promises were broken. Pure: observations in, violations out.
 
 G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation and foreign labels · each crash
-once in rewards · G8 scrapes · memory, and processes that ended. G2 (pods bind without us) is kube-scheduler's own; G9
-(clocks) is all of them while a clock steps. G4 (one node's influence) is G3 in the rows that lie: an answer stays what
-the network makes it.
+once in rewards · no card given twice · G8 scrapes · memory, and processes that ended. G2 (pods bind without us) is
+kube-scheduler's own; G9 (clocks) is all of them while a clock steps. G4 (one node's influence) is G3 in the rows that
+lie: an answer stays what the network makes it.
 """
 
 from bisect import bisect_right
@@ -16,6 +16,7 @@ from msgspec import Struct
 from tests.torture.log import (
     Answered,
     Attacked,
+    CardGiven,
     Crashed,
     Down,
     Ended,
@@ -31,7 +32,7 @@ from tests.torture.log import (
     Viewed,
 )
 from tests.torture.pushes import Pushes
-from tests.torture.shape import CLUSTER_NODES, FOREIGN_LABELS
+from tests.torture.shape import CARDS_A_NODE, CLUSTER_NODES, FOREIGN_LABELS
 
 STALE_SECONDS = 15.0
 DELIVERY_SECONDS = 2.0
@@ -92,6 +93,7 @@ class RunLog:
         self.lease_writes: Sequence[LeaseWritten] = self._by_kind[LeaseWritten]
         self.rows: Sequence[Injected] = self._by_kind[Injected]
         self.crashes: Sequence[Crashed] = self._by_kind[Crashed]
+        self.cards: Sequence[CardGiven] = self._by_kind[CardGiven]
         self.downs: Sequence[Down] = self._by_kind[Down]
         self.stalls: Sequence[Stalled] = self._by_kind[Stalled]
         self.ends: Sequence[Ended] = self._by_kind[Ended]
@@ -358,6 +360,13 @@ def _total_at(crashes: Sequence[tuple[float, int]], at: float) -> int:
     return crashes[place - 1][1] if place else 0
 
 
+def devices(run: RunLog) -> Iterator[tuple[float, str]]:
+    """No card is given to two pods that ask for most of it, whichever extender was asked."""
+    for given in run.cards:
+        if given.pods > CARDS_A_NODE:
+            yield given.at, f"{given.extender} kept {given.node} for {given.pods} pods, which has {CARDS_A_NODE} cards"
+
+
 def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
     """/metrics does no I/O: it answers whatever is away."""
     for one in run.scrapes:
@@ -392,6 +401,7 @@ PROMISES: dict[str, Examine] = {
     "G7 one leader": one_leader,
     "G7 foreign labels": foreign_labels,
     "rewards": rewards,
+    "devices": devices,
     "G8 scrape": scrapes,
     "memory": memory,
     "no process ends": exits,

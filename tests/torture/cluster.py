@@ -29,11 +29,24 @@ from tests.testbed.scripted_api_server import ApiServerThread, RecordedRequest
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.testbed.wall_clock import WallClocks
 from tests.torture.log import Down, Entry, LeaseWritten, NodeWritten
-from tests.torture.shape import AGENTS, CLUSTER_NODES, CONTROLLERS, EXTENDERS, FOREIGN_LABELS, NODES
+from tests.torture.shape import (
+    AGENTS,
+    CARD_GB,
+    CARD_NODES,
+    CARDS_A_NODE,
+    CLUSTER_NODES,
+    CONTROLLERS,
+    EXTENDERS,
+    FOREIGN_LABELS,
+    NODES,
+)
 
 AGENT_PORT = 9102
 HOT_LOAD, CALM_LOAD = 4.0, 0.1
 """Load averages on two CPUs: over and under the target of the policy `hot`, which is 1 a CPU."""
+
+I915, CARD_MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
+CARDS = {I915: "20", CARD_MEMORY: f"{CARDS_A_NODE * CARD_GB}G"}
 
 POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 STARTED_WITHIN_SECONDS = 90.0
@@ -194,7 +207,7 @@ class Cluster:
             self.etcd_urls() if name == EXTENDERS[0] else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
         )
         listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--telemetry=agents"]
-        listen += ["--drain-seconds=1", f"--api-listen=127.0.0.1:{people}"]
+        listen += ["--devices", "--drain-seconds=1", f"--api-listen=127.0.0.1:{people}"]
         files = {"tls-cert": "server.crt", "tls-key": "server.key", "tls-client-ca": "ca.crt"}
         tls = [word for flag, file in files.items() for word in (f"--{flag}", str(self.certs / file))]
         return [kind, *self._sources(urls), *listen, *tls], f"https://127.0.0.1:{port}", ops_url, ()
@@ -240,9 +253,11 @@ class Cluster:
 
     def _fill_api_server(self) -> None:
         for node in CLUSTER_NODES:
-            self.api.put(
-                f"/api/v1/nodes/{node}", {"metadata": {"labels": {"kubernetes.io/hostname": node, **FOREIGN_LABELS}}}
-            )
+            labels = {"kubernetes.io/hostname": node, **FOREIGN_LABELS}
+            amounts = CARDS if node in CARD_NODES else {}
+            if amounts:
+                labels["gpu.intel.com/cards"] = ".".join(f"card{number}" for number in range(CARDS_A_NODE))
+            self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}, "status": {"allocatable": amounts}})
         self.api.put(f"{POLICIES}/hot", hot_policy())
 
     def _on_write(self, request: RecordedRequest, written: Mapping[str, Any]) -> None:

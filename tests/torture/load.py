@@ -5,6 +5,7 @@ import itertools
 import json
 import ssl
 import time
+from collections import deque
 from collections.abc import Mapping
 from random import Random
 from typing import Any, NamedTuple
@@ -12,15 +13,16 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from leadsman.cli.demo import scheduler_request
-from tests.torture.cluster import Cluster
-from tests.torture.log import Answered, Crashed, Explained, UsedDelay
-from tests.torture.shape import CLUSTER_NODES, CRASHING_NODES, CRASHING_TYPE, EXTENDERS, NODES
+from tests.torture.cluster import CARD_MEMORY, I915, Cluster
+from tests.torture.log import Answered, CardGiven, Crashed, Explained, UsedDelay
+from tests.torture.shape import CARD_NODES, CLUSTER_NODES, CRASHING_NODES, CRASHING_TYPE, EXTENDERS, NODES, POD_GB
 
+PODS = "/api/v1/namespaces/default/pods"
 PODS_A_SECOND = 10.0
 BOUND_NODE, BOUND_MS = "edge-1", 40
 WITHIN_BOUND = frozenset(node for node, rtt_ms in NODES.items() if rtt_ms <= BOUND_MS)
 EXPLAIN_EVERY = 5
-CRASH_EVERY_SECONDS = 4.0
+CRASH_EVERY_SECONDS, CARD_EVERY_SECONDS = 4.0, 0.3
 OVERRAN = "decision exceeded its deadline"
 """In the reason with which a bounded pod is refused when there was no time to decide."""
 
@@ -168,9 +170,7 @@ async def crash_pods(cluster: Cluster) -> None:
     """Restarts the container of one pod on each crashing node every few seconds, until cancelled."""
     for total in itertools.count(1):
         for node in CRASHING_NODES:
-            await asyncio.to_thread(
-                cluster.api.put, f"/api/v1/namespaces/default/pods/{CRASHING_TYPE}-{node}", _crasher(node, total)
-            )
+            await asyncio.to_thread(cluster.api.put, f"{PODS}/{CRASHING_TYPE}-{node}", _crasher(node, total))
             cluster.log.append(Crashed(time.monotonic(), node, total))
         await asyncio.sleep(CRASH_EVERY_SECONDS)
 
@@ -190,6 +190,34 @@ def _crasher(node: str, restarts: int) -> dict[str, Any]:
     }
 
 
+async def fill_cards(cluster: Cluster, client: SchedulerClient, extender: str, placed: deque[tuple[str, str]]) -> None:
+    """Binds pods that ask for most of a card; where no node is kept, the oldest of `placed` goes. Until cancelled."""
+    amounts = {I915: "1", CARD_MEMORY: f"{POD_GB}G"}
+    container = {"name": "app", "resources": {"requests": amounts, "limits": amounts}}
+    for number in itertools.count():
+        name, args = f"card-{extender}-{number}", scheduler_request.captured_args(CARD_NODES, {})
+        args["Pod"]["metadata"] |= {"name": name, "namespace": "default", "uid": name}
+        args["Pod"]["spec"]["containers"] = [container]
+        done = await client.schedule(extender, args)
+        if bool(done.kept) and await asyncio.to_thread(_bind, cluster, name, container, done.kept[0]):
+            placed.append((done.kept[0], name))
+            pods = sum(node == done.kept[0] for node, _ in placed)
+            cluster.log.append(CardGiven(time.monotonic(), extender, done.kept[0], pods))
+        elif placed:
+            _, oldest = placed.popleft()
+            await asyncio.to_thread(cluster.api.delete, f"{PODS}/{oldest}")
+        await asyncio.sleep(CARD_EVERY_SECONDS)
+
+
+def _bind(cluster: Cluster, name: str, container: dict[str, Any], node: str) -> bool:
+    """Whether it could: a silent API server binds nobody."""
+    spec = {"nodeName": node, "containers": [container]}
+    pod = {"metadata": {"uid": name}, "spec": spec, "status": {"phase": "Running"}}
+    return cluster.api.call(lambda server: server.speaking.is_set() and bool(server.put(f"{PODS}/{name}", pod)))
+
+
 def loops(cluster: Cluster, client: SchedulerClient, seed: int) -> dict[str, Any]:
     clients = {f"load {extender}": run_client(cluster, client, extender, seed) for extender in EXTENDERS}
-    return {**clients, "crashes": crash_pods(cluster)}
+    placed = deque[tuple[str, str]]()
+    cards = {f"cards {extender}": fill_cards(cluster, client, extender, placed) for extender in EXTENDERS}
+    return {**clients, **cards, "crashes": crash_pods(cluster)}

@@ -158,6 +158,14 @@ class Crashed(Observation, frozen=True):
     total: int
 
 
+class CardGiven(Observation, frozen=True):
+    """A pod that asked the extender for a part of a card was bound to the node, which has so many of them now."""
+
+    extender: str
+    node: str
+    pods: int
+
+
 class Recovery(Struct, frozen=True):
     """took_seconds: None: it did not happen while it was waited for. limit_seconds: None: it must happen, whenever."""
 
@@ -201,6 +209,7 @@ Entry = (
     | Scraped
     | Attacked
     | Crashed
+    | CardGiven
     | Down
     | Stalled
     | Ended

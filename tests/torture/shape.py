@@ -16,6 +16,9 @@ PAPER_NODES = tuple(f"paper-{number}" for number in range(1, 23))
 """Nodes of the API server without an agent."""
 
 CLUSTER_NODES = (*NODES, *PAPER_NODES)
+CARD_NODES, CARDS_A_NODE, CARD_GB, POD_GB = PAPER_NODES[:2], 2, 8, 5
+"""These have cards, of which a pod asks for most of one's memory: a node has room for as many pods as it has cards."""
+
 ETCD = "etcd"
 EXTENDERS = EXTENDER_A, EXTENDER_B = "extender-a", "extender-b"
 CONTROLLERS = "controller-a", "controller-b"

@@ -12,6 +12,7 @@ from tests.torture.checker import MAX_MARKED, check
 from tests.torture.log import (
     Answered,
     Attacked,
+    CardGiven,
     Crashed,
     Down,
     Ended,
@@ -30,7 +31,7 @@ from tests.torture.log import (
     ViewedNode,
 )
 from tests.torture.pushes import REWARD_KIND
-from tests.torture.shape import FOREIGN_LABELS, MEMORY_LIMITS
+from tests.torture.shape import CARDS_A_NODE, FOREIGN_LABELS, MEMORY_LIMITS
 
 MARKED, CALM = {"hot": "violating", **FOREIGN_LABELS}, FOREIGN_LABELS
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
@@ -86,6 +87,7 @@ QUIET: list[Entry] = [
     Crashed(53.0, "a", 2),
     counted(35.0, 1),
     counted(58.0, 2),
+    CardGiven(34.0, "x", "a", CARDS_A_NODE),
     MemoryPeak(50.5, "row", "x", 10 << 20, 20 << 20),
 ]
 
@@ -126,6 +128,7 @@ BROKEN: dict[str, tuple[str, Callable[[], list[Entry]]]] = {
     ),
     "a crash counted twice": ("rewards", lambda: [counted(60.0, 3)]),
     "a crash that was lost": ("rewards", lambda: [Crashed(70.0, "a", 3)]),
+    "a card given twice": ("devices", lambda: [CardGiven(43.0, "x", "a", CARDS_A_NODE + 1)]),
     "a scrape without an answer": ("G8 scrape", lambda: [Scraped(42.0, "x", 5.0, 0)]),
     "memory over the manifest's limit": ("memory", lambda: [MemoryPeak(50.0, "row", "x", 21 << 20, 20 << 20)]),
     "a process that ended": ("no process ends", lambda: [Ended(42.0, "x", 1)]),
