@@ -33,7 +33,7 @@ _OVER = frozenset({Outcome.MEASURED_OVER, Outcome.ESTIMATE_OVER})
 
 
 class BoundResult(StrEnum):
-    """What became of looking at a pod."""
+    """Says what became of looking at a pod."""
 
     KEPT = "kept"
     UNCHECKED = "unchecked"
@@ -72,8 +72,8 @@ class SweepMemory(Struct, frozen=True):
 
 
 class BoundSweep(Struct, frozen=True):
-    """What one sweep found. kept: the pods that were found to keep their bounds. ended: how many pods came to which
-    result."""
+    """Says what one sweep found. kept: the pods that were found to keep their bounds. ended: how many pods came to
+    which result."""
 
     unchecked: tuple[UncheckedPod, ...]
     kept: tuple[BoundPod, ...]

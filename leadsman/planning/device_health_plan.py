@@ -18,7 +18,7 @@ from leadsman.decision.policy import DeviceHealthPolicy
 
 
 class TaintEffect(StrEnum):
-    """Of a device's taint. NONE keeps no pod off: it shows what the others would do."""
+    """Says what a device's taint does. NONE keeps no pod off: it shows what the others would do."""
 
     NONE = "None"
     NO_SCHEDULE = "NoSchedule"
@@ -26,7 +26,7 @@ class TaintEffect(StrEnum):
 
 
 class TaintRule(Struct, frozen=True):
-    """A DeviceTaintRule of ours.
+    """Describes a DeviceTaintRule of ours.
 
     uuid: of the device.
     uid, resource_version: of the rule.
@@ -164,7 +164,7 @@ def throttled_ratio(before: float, throttled: bool, elapsed_seconds: float, wind
 def device_faults(
     values: Mapping[str, float], throttled: float, policy: DeviceHealthPolicy, was_faulty: bool
 ) -> Iterator[Fault]:
-    """The faults, the gravest first. A metric that is not there is no fault.
+    """Returns a device's faults, the gravest first. A metric that is not there is no fault.
 
     throttled: the share of the time.
     was_faulty: the threshold of throttling is lower for a device that is faulty already.

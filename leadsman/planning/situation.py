@@ -93,8 +93,8 @@ class Situation:
 
     @property
     def inputs(self) -> DecisionInputs:
-        """Those of a decision in this cluster. Where pods are is put into them when somebody asks: many a situation is
-        only the way to the next one."""
+        """Returns the inputs of a decision in this cluster. Where pods are is put into them when somebody asks: many a
+        situation is only the way to the next one."""
         if self._places:
             workloads = self._inputs.workloads
             by_name = _SupposedWorkloads.of(workloads).with_places(self._places)
@@ -149,7 +149,7 @@ class Situation:
         return copied
 
     def holding(self, room: Mapping[str, Resources]) -> "Situation":
-        """The same with so much room held on nodes, as by a pod on each."""
+        """Returns the same situation with so much room held on nodes, as by a pod on each."""
         return self.changed(
             {
                 f"room held on {node}": ClusterPod(

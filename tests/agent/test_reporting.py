@@ -7,8 +7,26 @@ from typing import Any
 
 import pytest
 
-from agent.reporting import MAX_BACKOFF_SECONDS, LoopLiveness
-from leadsman.state.records import Hardware, Heartbeat, Identity, Latency
+from agent.reporting import (
+    MAX_BACKOFF_SECONDS,
+    LoopLiveness,
+    build_latency_record,
+    build_reachability_record,
+    worth_writing,
+)
+from leadsman.state.records import (
+    Hardware,
+    Heartbeat,
+    Identity,
+    Latency,
+    PeerLatency,
+    PeerSilence,
+    ProbeMethod,
+    Reachability,
+    RingCoordinate,
+    RingEntry,
+    encode_record,
+)
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable
 from tests.agent.conftest import World
@@ -164,3 +182,119 @@ def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:
     assert progress.stalled() == {"hardware": 11.0}
     loops["hardware"].rounds = 1
     assert progress.stalled() == {}
+
+
+# What is worth a write.
+
+
+def latency(
+    p50: float = 10.0, p95: float = 12.0, received: int = 30, method: ProbeMethod = ProbeMethod.ICMP
+) -> Latency:
+    return Latency({"edge-2": PeerLatency(30, received, p50, p95, min(p50, 1.0), 0.1, method=method)})
+
+
+@pytest.mark.parametrize(
+    ("after", "written"),
+    [
+        (latency(), False),
+        (latency(p50=10.4), False),
+        (latency(p50=10.6), True),
+        (latency(p95=15.5), True),
+        (latency(received=29), False),
+        (latency(received=27), True),
+        (latency(method=ProbeMethod.TCP), True),
+        (Latency({"edge-2": PeerLatency(30, 0)}), True),
+        (Latency({**latency().peers, "edge-3": PeerLatency(1, 0)}), True),
+    ],
+)
+def test_latency_is_written_when_it_moved_out_of_its_band(after: Latency, written: bool) -> None:
+    assert worth_writing(latency(), after) is written
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "written"),
+    [
+        ("cpu_busy_ratio", 0.50, 0.51, False),
+        ("cpu_busy_ratio", 0.10, 0.15, True),
+        ("temperature_celsius", 5.0, 5.9, False),
+        ("temperature_celsius", 5.0, 6.5, True),
+        ("edac_uncorrectable_errors", 0.0, 1.0, True),
+    ],
+)
+def test_hardware_is_written_when_a_value_left_its_band(name: str, before: float, after: float, written: bool) -> None:
+    assert worth_writing(Hardware({name: before}), Hardware({name: after})) is written
+
+
+def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> RingEntry:
+    there = RingCoordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
+    return RingEntry("10.0.0.1", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
+
+
+@pytest.mark.parametrize(
+    ("after", "written"),
+    [
+        (entry(), False),
+        (entry(x=10.3), False),
+        (entry(x=10.5), True),
+        (entry(x=10.3, reach_ms=0.5), True),
+        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
+        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
+        (entry(error=0.35), True),
+        (entry(reach_ms=6.0), True),
+        (entry(near=("a", "c")), False),
+        (entry(near=("a", "b", "c")), True),
+        (entry(coordinate=None), True),
+        (RingEntry("10.0.0.2", entry().coordinate, 4.0, ("a", "b")), True),
+    ],
+)
+def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: RingEntry, written: bool) -> None:
+    assert worth_writing(entry(), after) is written
+
+
+def test_reachability_is_written_when_a_peer_falls_silent_or_answers_and_not_while_it_stays_silent() -> None:
+    def said(losses: int, age: float, fault: str = "") -> Reachability:
+        return Reachability({"a": 0, "b": losses}, {"b": PeerSilence(age)} if losses >= 3 else {}, 2, 1, fault)
+
+    assert worth_writing(None, said(0, 0.0))
+    assert not worth_writing(said(0, 0.0), said(2, 0.0))
+    assert worth_writing(said(2, 0.0), said(3, 3.0))
+    assert not worth_writing(said(3, 3.0), said(9, 9.0))
+    assert worth_writing(said(9, 9.0), said(0, 0.0))
+    assert worth_writing(said(9, 9.0), said(9, 9.0, "no peer has answered for 7 s"))
+    assert not worth_writing(said(9, 9.0, "for 7 s"), said(9, 9.0, "for 8 s"))
+
+
+# What is reported of peers fits one value, and what is left out makes no node dead.
+
+
+def window(p50_ms: float) -> PeerLatency:
+    return PeerLatency(30, 30, p50_ms, p50_ms + 1.123, p50_ms, 0.123, 0.5)
+
+
+def test_of_names_as_long_as_kubernetes_allows_the_nearest_are_kept() -> None:
+    peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)} | {"silent": PeerLatency(30, 0)}
+    kept = build_latency_record(peers)
+    encode_record(kept)
+    assert list(kept.peers) == sorted(peers)[: len(kept.peers)]
+    assert 8 < len(kept.peers) < 16
+
+
+def test_those_that_somebody_asked_for_are_kept_however_far_they_are() -> None:
+    peers = {f"{n:02}-{'a' * 250}": window(n) for n in range(16)}
+    far = max(peers)
+    assert far in build_latency_record(peers, {far}).peers
+
+
+def reachability(answering: list[str], silent: list[str]) -> Reachability:
+    losses = dict.fromkeys(answering, 0) | dict.fromkeys(silent, 7)
+    silences = {name: PeerSilence(123.456, 124.567) for name in silent}
+    return Reachability(losses, silences, len(losses), len(answering))
+
+
+def test_of_names_as_long_as_kubernetes_allows_silent_peers_are_left_out_first_and_the_counts_stay() -> None:
+    answering, silent = [f"{n:02}-{'a' * 250}" for n in range(12)], [f"{n}-{'b' * 250}" for n in range(10)]
+    kept = build_reachability_record(reachability(answering, silent))
+    encode_record(kept)
+    assert set(answering) < set(kept.losses)
+    assert kept.silences.keys() == kept.silent_peers
+    assert (kept.probed, kept.answering) == (22, 12)

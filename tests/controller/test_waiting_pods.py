@@ -3,14 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
+from controller.policies import GRACE_SECONDS, MissingPolicyReporter
 from controller.watched_pods import WatchedPod
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.events import EventWriter
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.api_objects import parse_path
 from tests.conftest import Until
-from tests.controller.followed import listed, node_cache, tools, waiting_pod
+from tests.controller.followed import Told, listed, node_cache, tools, waiting_pod
 from tests.leadsman.planning.measured import measured
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -79,3 +85,78 @@ async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_n
     queued = len(recorder._pending)
     await waiting.after(REPEAT_SECONDS)
     assert len(recorder._pending) == queued + 1, "said again when API servers have forgotten it"
+
+
+# Pods that name a telemetry policy which does not exist get one Event.
+
+NOTE = (
+    "label telemetry-policy names TASPolicy ns/gone, which does not exist;"
+    " the pod is scheduled without a policy; create the policy or correct the label"
+)
+NONE = TasPolicies(loaded=True)
+REFUSED = TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True)
+
+
+def pod(name: str = "p", policy: str = "gone", uid: str = "u1", **more: Any) -> ObjectMeta:
+    return ObjectMeta(name, "ns", uid, labels=BoundedLabels({"telemetry-policy": policy}), **more)
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def now() -> list[float]:
+    return [100.0]
+
+
+class Rounds:
+    """rounds(pods, policies): again and again, for longer than a policy may be late."""
+
+    def __init__(self, told, now):
+        self.told, self.now = told, now
+        self.pods, self.policies = listed({}), NONE
+        given, rate = tools(None, told, clock=lambda: now[0]), TokenBucket(1e-9, 3)
+        self.missing = MissingPolicyReporter(given, self.pods, lambda: self.policies, rate)
+
+    async def __call__(self, pods, policies=NONE, seconds=2 * GRACE_SECONDS):
+        self.pods.current = {number: PartialObjectMetadata(pod) for number, pod in enumerate(pods)}
+        self.policies = policies
+        for _ in range(int(seconds)):
+            await self.missing.turn()
+            self.now[0] += 1
+        return self.told.events
+
+
+@pytest.fixture
+def looked(told: Told, now: list[float]) -> Rounds:
+    return Rounds(told, now)
+
+
+async def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds) -> None:
+    (event,) = await looked([pod()])
+    assert (event.about.kind, event.about.namespace, event.about.name, event.about.uid) == ("Pod", "ns", "p", "u1")
+    assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        TasPolicies(),
+        TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True),
+        TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, REFUSED.refused, loaded=True),
+    ],
+    ids=["not listed yet", "used", "last good version used"],
+)
+async def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
+    assert await looked([pod()], policies) == []
+
+
+async def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(looked: Rounds) -> None:
+    (event,) = await looked([pod()], REFUSED)
+    assert (event.reason, event.warning) == ("TelemetryPolicyRefused", True)
+    assert event.note == (
+        "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
+        " the pod is scheduled without a policy; correct the policy; its status names the field"
+    )

@@ -1,8 +1,23 @@
 """What users set in the chart arrives where they mean it."""
 
-import pytest
+import contextlib
+import lzma
+import time
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
 
-from tests.daemonset.conftest import Template, objects_named, run_template
+import pytest
+import yaml
+
+from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, MOST_MEMBERS, TRUST_CONFIG_MAP
+from leadsman.cli.certs import default_server_names
+from leadsman.cli.certs_actions import ETCD_CA_SECRET
+from leadsman.cli.main import build_parser
+from tests import kubernetes_schemas
+from tests.daemonset.chart_settings import EVERY_SETTING
+from tests.daemonset.conftest import Objects, Template, objects_named, run_template
+from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.integration
 
@@ -97,3 +112,103 @@ def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: 
     done = run_template(helm, setting)
     assert done.returncode != 0
     assert named in done.stderr
+
+
+# However certificates are made, by a job, by cert-manager or by hand, the chart names the same ones.
+
+
+def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_its_secrets(template: Template) -> None:
+    plain = template("certificates.mode=given")
+    names = {(each["kind"], each["metadata"]["name"]) for each in plain}
+    added = [
+        each for each in template("certificates.mode=job") if (each["kind"], each["metadata"]["name"]) not in names
+    ]
+    by_kind = {each["kind"]: each for each in added}
+    assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
+    for each in added:
+        kubernetes_schemas.validate(each, "1.36")
+        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    secrets, config_maps = by_kind["Role"]["rules"]
+    of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET]
+    assert secrets["resourceNames"] == ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls", *of_etcd]
+    assert secrets["verbs"] == ["get", "create", "patch"]
+    assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
+    (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
+    args = build_parser({}, "certs").parse_args(container["args"])
+    assert (args.action, args.namespace, args.days) == ("cluster", "leadsman", 365)
+    assert "secrets" not in str(
+        [each.get("rules") for each in (*plain, *template(*EVERY_SETTING, "certificates.mode=given"))]
+    )
+
+
+def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Template) -> None:
+    made = {
+        each["spec"]["secretName"]: each["spec"]
+        for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
+        if each["kind"] == "Certificate"
+    }
+    extender, member, trust = (made[name] for name in ("leadsman-extender-tls", MEMBER_SECRET, TRUST_CONFIG_MAP))
+    assert (*extender["dnsNames"], "localhost", "127.0.0.1") == default_server_names("leadsman")
+    assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
+    assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
+
+
+# What the chart gives cert-manager, held against the CRDs of its release 1.21.1. It does not run here.
+
+CRDS = Path(__file__).parents[1] / "data/cert_manager/crds.yaml.xz"
+GROUP = "cert-manager.io"
+NAMESPACES = "/api/v1/namespaces"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="module")
+def crds() -> Objects:
+    return list(yaml.safe_load_all(lzma.decompress(CRDS.read_bytes())))
+
+
+@pytest.fixture(scope="module")
+def ours(template: Template) -> Objects:
+    rendered = template("certificates.mode=cert-manager", "etcd.replicas=5")
+    return [each for each in rendered if each["apiVersion"] == f"{GROUP}/v1"]
+
+
+def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: Objects) -> None:
+    """Since 1.18 cert-manager makes a new key at each renewal unless it is told otherwise."""
+    policies = {
+        each["metadata"]["name"]: each["spec"]["privateKey"]["rotationPolicy"]
+        for each in ours
+        if each["kind"] == "Certificate" and each["spec"].get("isCA")
+    }
+    assert policies == {"leadsman-ca": "Never", "leadsman-etcd-ca": "Never"}
+
+
+@pytest.mark.slow
+def test_a_real_api_server_with_its_crds_takes_them(
+    crds: Objects, ours: Objects, kubernetes_binaries: Path, tmp_path: Path
+) -> None:
+    """With strict field validation: CEL rules and defaults of the CRDs too."""
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as api:
+        api.call("POST", NAMESPACES, {"metadata": {"name": "leadsman"}})
+        for crd in crds:
+            api.call("POST", DEFINITIONS, crd)
+        for each in ours:
+            wait_until_served(api, collection(each))
+            api.call("POST", f"{collection(each)}?fieldValidation=Strict", each)
+        listed = api.call("GET", collection({"kind": "Certificate"}))["items"]
+        assert len(listed) == sum(each["kind"] == "Certificate" for each in ours)
+
+
+def collection(each: dict[str, Any]) -> str:
+    return f"/apis/{GROUP}/v1/namespaces/leadsman/{each['kind'].lower()}s"
+
+
+def wait_until_served(api: KubeApiServer, path: str) -> None:
+    """An API server serves a new kind a moment after its definition is there."""
+    ends_at = time.monotonic() + 120
+    while time.monotonic() < ends_at:
+        with contextlib.suppress(HTTPError):
+            api.call("GET", path)
+            return
+        time.sleep(0.1)
+    pytest.fail(f"not served within 120 s: {path}")

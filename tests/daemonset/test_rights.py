@@ -1,5 +1,6 @@
 """Who may ask the API server for what."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from leadsman.published.move_plan import MOVE_PLAN
 from leadsman.published.moves import MOVES
 from leadsman.published.self_healing import SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
-from tests.daemonset.conftest import BUILDS, Objects, Render, builds_with, objects_named
+from tests.daemonset.conftest import BUILDS, Find, Objects, Render, builds_with, objects_named
 
 OWN, HELD, ALL = "leadsman", PLACEHOLDER_NAMESPACE, "all"
 OF_SELF_HEALING = f"{SELF_HEALING.config_map},{BACKUPS.config_map}"
@@ -111,3 +112,118 @@ def test_only_who_asks_the_api_server_has_a_token(objects: Objects, workloads: O
     for workload in workloads:
         has_token = workload["spec"]["template"]["spec"]["automountServiceAccountToken"]
         assert has_token is (workload["metadata"]["name"] in asking)
+
+
+# Who may talk to whom.
+
+PART = "app.kubernetes.io/component"
+
+
+def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
+    objects: Objects, workloads: Objects
+) -> None:
+    policies = {
+        o["spec"]["podSelector"]["matchLabels"][PART]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"
+    }
+    inside = {
+        w["metadata"]["labels"][PART] for w in workloads if not w["spec"]["template"]["spec"].get("hostNetwork", False)
+    }
+    assert set(policies) == inside
+    assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
+
+
+def test_only_our_own_pods_reach_etcd_s_gateways_and_members_alone_each_other(find: Find, build_name: str) -> None:
+    policy = find("NetworkPolicy", "leadsman-etcd")
+    nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
+    on_host = nodes if build_name in builds_with("hostnetwork") else set()
+    assert open_to(policy, "https") == {"agent", "etcd", "extender", "controller"} | on_host
+    assert open_to(policy, "peer") == {"etcd"}
+
+
+def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: Find) -> None:
+    policy = find("NetworkPolicy", "leadsman-extender")
+    assert open_to(policy, "https") == {"anyone"}
+    assert open_to(policy, "ops") == {"monitoring"}
+
+
+def test_agents_reach_each_other_by_any_protocol(objects: Objects) -> None:
+    """ICMP has no name in a NetworkPolicy: only a rule without ports lets it pass."""
+    for policy in objects_named(objects, "NetworkPolicy", "leadsman-agent"):
+        assert [name_of(rule["from"][0]) for rule in policy["spec"]["ingress"] if "ports" not in rule] == ["agent"]
+        assert [name_of(rule["to"][0]) for rule in policy["spec"]["egress"] if "ports" not in rule] == ["agent"]
+
+
+def open_to(policy: dict[str, Any], port: str) -> set[str]:
+    """Who may come in on the named port."""
+    rules = [r for r in policy["spec"]["ingress"] if port in [p["port"] for p in r.get("ports", [])]]
+    return {name_of(peer) for rule in rules for peer in rule.get("from", [None])}
+
+
+def name_of(peer: dict[str, Any] | None) -> str:
+    if peer is None:
+        return "anyone"
+    if "ipBlock" in peer:
+        return peer["ipBlock"]["cidr"]
+    if "namespaceSelector" in peer:
+        return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    return peer["podSelector"]["matchLabels"][PART]
+
+
+# Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/.
+
+SAFE_SYSCTLS = {
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_syncookies",
+}
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def violations(pod: dict[str, Any]) -> list[str]:
+    """The rules of the restricted profile that a pod spec breaks."""
+    security = pod.get("securityContext", {})
+    broken = [name for name in HOST_NAMESPACES if pod.get(name)]
+    broken += ["sysctl" for s in security.get("sysctls", []) if s["name"] not in SAFE_SYSCTLS]
+    broken += ["volume" for v in pod.get("volumes", []) if not set(v) - {"name"} <= VOLUMES]
+    for container in pod["containers"]:
+        broken += container_violations(container, security)
+    return broken
+
+
+def container_violations(container: dict[str, Any], pod_security: dict[str, Any]) -> list[str]:
+    own = {**pod_security, **container.get("securityContext", {})}
+    capabilities = own.get("capabilities", {})
+    rules = {
+        "runAsNonRoot": own.get("runAsNonRoot") is True and own.get("runAsUser", 1) != 0,
+        "seccomp": own.get("seccompProfile", {}).get("type") in ("RuntimeDefault", "Localhost"),
+        "escalation": own.get("allowPrivilegeEscalation") is False and not own.get("privileged"),
+        "capabilities": capabilities.get("drop") == ["ALL"] and not capabilities.get("add"),
+        "hostPort": not any(p.get("hostPort") for p in container.get("ports", [])),
+    }
+    return [rule for rule, kept in rules.items() if not kept]
+
+
+def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads: Objects, build_name: str) -> None:
+    allowed = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
+    for workload in workloads:
+        agent = workload["kind"] == "DaemonSet"
+        assert set(violations(workload["spec"]["template"]["spec"])) == (
+            allowed.get(build_name, set()) if agent else set()
+        )
+
+
+def test_the_namespace_enforces_what_its_pods_meet(find: Find, privileged: bool) -> None:
+    labels = find("Namespace", "leadsman")["metadata"]["labels"]
+    assert labels[ENFORCE] == ("privileged" if privileged else "restricted")
+
+
+def test_root_is_read_only_and_the_user_is_the_image_s(workloads: Objects, root: Path) -> None:
+    assert "\nUSER 10001:10001\n" in (root / "Dockerfile").read_text()
+    for workload in workloads:
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsUser"] == 10001
+        assert all(c["securityContext"]["readOnlyRootFilesystem"] for c in pod["containers"])

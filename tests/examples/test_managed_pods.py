@@ -1,5 +1,7 @@
 """The admission policy of examples/managed-pods.yaml on a real API server."""
 
+import shutil
+import subprocess
 import urllib.error
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -82,3 +84,36 @@ def test_what_the_pod_requests_beside_it_stays(create_pod: CreatePod) -> None:
 @pytest.mark.parametrize("metadata", [{}, {"labels": {"app": "web"}, "annotations": {"note": "delay_n1"}}])
 def test_a_pod_that_asks_nothing_of_leadsman_stays_as_it_is(create_pod: CreatePod, metadata: Any) -> None:
     assert create_pod(**metadata) == {}
+
+
+# A real API server takes each object of examples/, where KUBEBUILDER_ASSETS names one. Nothing is kept.
+
+ROOT = Path(__file__).parents[2]
+CRD = ROOT / "daemonset/components/telemetry/crd.yaml"
+FILES = sorted((ROOT / "examples").rglob("workloads/*.yaml")) + sorted((ROOT / "examples/telemetry/policies").iterdir())
+
+Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="module")
+def kubectl(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
+    if shutil.which("kubectl") is None:
+        pytest.skip("no kubectl: apt-get install kubernetes-client")
+    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("examples") / "kubernetes") as api:
+        config = f"--kubeconfig={api.kubeconfig()}"
+
+        def run(*words: str) -> "subprocess.CompletedProcess[str]":
+            return subprocess.run(["kubectl", config, *words], capture_output=True, text=True, check=False)
+
+        assert run("create", "namespace", "shop").returncode == 0
+        assert run("apply", "-f", str(CRD)).returncode == 0
+        established = run("wait", "--for=condition=established", "--timeout=60s", "-f", str(CRD))
+        assert established.returncode == 0, established.stderr
+        yield run
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_it_is_taken_and_no_field_is_unknown(path: Path, kubectl: Kubectl) -> None:
+    done = kubectl("apply", "--dry-run=server", "--validate=strict", "-f", str(path))
+    assert done.returncode == 0, done.stderr
+    assert "(server dry run)" in done.stdout

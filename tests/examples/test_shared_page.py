@@ -11,7 +11,7 @@ from extender.api.requests import LOOPBACK_HOSTS
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
 from tests.daemonset.conftest import MANIFESTS, ROOT, Objects, helm, objects_named, run_template
-from tests.daemonset.test_pod_security import violations
+from tests.daemonset.test_rights import violations
 
 __all__ = ["helm"]
 

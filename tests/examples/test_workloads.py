@@ -1,6 +1,9 @@
 """examples/workloads: each file is read by the code that would read its pods, and says what its comments say."""
 
+import importlib.util
+import socket
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import kubernetes_validate
@@ -12,6 +15,13 @@ from extender.wire.verbs import read_args
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
+from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES
+from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
+from leadsman.plugin import Node, Pod, RunningPod
+from leadsman.plugin_loading import METHOD_OF_GROUP
+from leadsman.sources.telemetry.polling import parse_queries
+from leadsman.state import metric_names
+from leadsman.state.metric_names import MEMORY_ERRORS
 
 FOLDER = Path(__file__).parents[2] / "examples/workloads"
 
@@ -43,3 +53,69 @@ def test_bounds_are_to_a_node_and_to_the_nearest_pod_of_a_workload() -> None:
         DelayBound("deployment/cache", 5.0, ReplicaMode.NEAREST, None),
         DelayBound("node/edge-1", 40.0, ReplicaMode.ALL, EstimateMode.REJECT),
     )
+
+
+# The examples of plugins: each is small and does what it says, and there is one of each kind.
+
+FILES = sorted((Path(__file__).parents[2] / "examples/plugins").glob("*.py"))
+
+
+def example(name: str) -> ModuleType:
+    """The module of that file."""
+    (file,) = [file for file in FILES if file.stem == name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_there_is_one_of_each_kind_of_at_most_40_lines() -> None:
+    texts = [file.read_text() for file in FILES]
+    assert [text for text in texts if len(text.splitlines()) > 40] == []
+    kinds = {group for group in METHOD_OF_GROUP for text in texts if f'entry-points."{group}"' in text}
+    assert kinds == {*METHOD_OF_GROUP}
+
+
+def test_a_filter_refuses_critical_pods_where_memory_had_errors() -> None:
+    nodes = [Node(name, True, hardware={MEMORY_ERRORS: errors}) for name, errors in (("good", 0.0), ("bad", 3.0))]
+    ecc = example("ecc").Ecc()
+    assert ecc.refuse(Pod("shop", "web", {"tier": "critical"}), [*nodes, Node("silent")]).keys() == {"bad"}
+    assert ecc.refuse(Pod("shop", "web"), nodes) == {}
+
+
+def test_a_reward_is_the_time_until_a_pod_takes_a_connection() -> None:
+    def pod(**annotations: str) -> RunningPod:
+        return RunningPod("shop", "web", "uid", annotations=annotations, address="127.0.0.1")
+
+    connect = example("connect").Connect()
+    assert connect.costs(pod()) == {}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        named = {"example.com/connect-port": str(listening.getsockname()[1])}
+        assert connect.costs(pod(**named))["connect_seconds"] > 0
+    with pytest.raises(ConnectionRefusedError):
+        connect.costs(pod(**named))
+
+
+# examples/telemetry: policies, metrics and queries, as the extender reads them.
+
+TELEMETRY = Path(__file__).parents[2] / "examples/telemetry"
+POLICIES = sorted((TELEMETRY / "policies").iterdir())
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+def test_a_policy_has_no_problem(path: Path) -> None:
+    assert parse_taspolicy(yaml.safe_load(path.read_text())).problems == ()
+
+
+def test_together_they_show_every_strategy() -> None:
+    shown = [strategy for path in POLICIES for strategy in yaml.safe_load(path.read_text())["spec"]["strategies"]]
+    assert set(shown) == set(STRATEGY_NAMES)
+
+
+def test_queries_are_those_of_the_policies_and_of_metrics_of_the_agents() -> None:
+    strategies = [yaml.safe_load(path.read_text())["spec"]["strategies"] for path in POLICIES]
+    ruled = {rule["metricname"] for each in strategies for one in each.values() for rule in one["rules"]}
+    assert ruled <= {value for name, value in vars(metric_names).items() if name.isupper()}
+    assert set(parse_queries((TELEMETRY / "queries.yaml").read_text(), "queries.yaml").queries) == ruled

@@ -1,10 +1,27 @@
 """Every captured body is answered as kube-scheduler 1.36.2 needs it, and each trap of the wire is avoided."""
 
+import asyncio
 import json
+import shutil
+import time
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw, Struct, structs
 
-from leadsman.state.snapshot import Snapshot
+from extender import handlers
+from extender.decider import DecisionCore
+from extender.metrics import MAX_LABELLED_TYPES, reward_metrics
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import taspolicy_document
+from leadsman.kube import quantity
+from leadsman.state.records import Reward
+from leadsman.state.snapshot import AgedReward, Snapshot
 from tests.extender.conftest import Args, Captured, Labelled, Starter
 
 BOUND = {"delay_node-00000": "25"}
@@ -109,3 +126,174 @@ async def test_the_path_of_kuberl_s_users_is_prioritize(starts: Starter, capture
         assert extender.count("leadsman_extender_request_duration_seconds_count", verb="prioritize", code="200") == 2
     assert theirs == ours
     assert len(theirs) == 3
+
+
+# The bytes that kube-scheduler reads, whatever stands in them.
+
+REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20) | st.just('"here the nodes"'), max_size=5)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 23, 24, 25, 48, 49, 500])
+def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claims(count: int) -> None:
+    items = [Raw(b'{ "n" : %d}' % number) for number in range(count)]
+    length, chunks = handlers.filtered_nodes(items, {"x": 'a "reason"'})
+    sent = b"".join(chunks)
+    assert len(sent) == length
+    assert json.loads(sent) == {
+        "Nodes": {"metadata": {}, "items": [{"n": number} for number in range(count)]},
+        "NodeNames": None,
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"x": 'a "reason"'},
+        "Error": "",
+    }
+    assert b",".join(bytes(item) for item in items) in sent
+
+
+@given(REASONS)
+def test_no_reason_can_take_the_place_of_the_nodes(reasons) -> None:
+    answer = json.loads(b"".join(handlers.filtered_nodes([Raw(b"1")], reasons)[1]))
+    assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([1], reasons)
+
+
+@pytest.mark.parametrize(("count", "item_bytes"), [(3, 1 << 20), (5_000, 100), (1, 10), (0, 0)])
+def test_full_nodes_are_sent_in_chunks_of_bounded_size(count: int, item_bytes: int) -> None:
+    """24 nodes of 4 MiB were one chunk."""
+    items = [Raw(b'"%b"' % (b"x" * item_bytes)) for _ in range(count)]
+    length, made = handlers.filtered_nodes(items, {})
+    chunks = list(made)
+    assert max(map(len, chunks)) <= 300_000 + item_bytes
+    assert len(json.loads(b"".join(chunks))["Nodes"]["items"]) == count
+    assert length == sum(map(len, chunks))
+    assert len(chunks) <= 3 + count * item_bytes // 100_000
+
+
+# Telemetry policies through the wire: what kube-scheduler is answered.
+
+
+class Fixed(Struct):
+    current: Any
+    problem: str = ""
+
+
+def telemetry(values: Mapping[str, str], fail_mode: str = "open", namespace: str = "ns") -> Fixed:
+    strategies = {
+        "dontschedule": {"rules": [{"metricname": "m", "operator": "GreaterThan", "target": 10}]},
+        "scheduleonmetric": {"rules": [{"metricname": "m", "operator": "LessThan"}]},
+    }
+    spec = {"strategies": strategies, "metrics": {"failMode": fail_mode}}
+    policy = taspolicy_document.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
+    nanos = {node: quantity.parse(text) for node, text in values.items()}
+    now = time.monotonic()
+    table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, max_age_seconds=600.0)
+    return Fixed(TelemetryInputs(TasPolicies({policy.key: policy}, loaded=True), (table,)))
+
+
+@pytest.fixture
+def body(args: Any) -> Any:
+    """body(nodes): of a pod that names the policy."""
+    return lambda *nodes: args(nodes, **{"telemetry-policy": "p"})
+
+
+async def test_filter_and_prioritize_follow_the_policy(starts: Any, body: Any) -> None:
+    async with starts(telemetry=telemetry({"a": "10500m", "b": "10", "c": "1"})) as extender:
+        answer = await extender.asked("/scheduler/filter", body("a", "b", "c"))
+        assert answer["NodeNames"] == ["b", "c"]
+        assert answer["FailedNodes"] == {}
+        assert answer["FailedAndUnresolvableNodes"] == {"a": "telemetry policy ns/p is violated: m GreaterThan 10"}
+        scores = await extender.asked("/scheduler/prioritize", body("b", "c"))
+        assert scores == [{"Host": "b", "Score": 1}, {"Host": "c", "Score": 10}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"Pod": None, "NodeNames": ["a"]}, {"Pod": {"metadata": {"name": "p"}}, "Nodes": None, "NodeNames": None}, {}],
+)
+async def test_what_made_the_original_panic_or_answer_nothing_is_a_clean_400(starts: Any, body: Any) -> None:
+    async with starts(telemetry=telemetry({})) as extender:
+        for verb in ("filter", "prioritize"):
+            status, answer = await extender.post(f"/scheduler/{verb}", json.dumps(body).encode())
+            assert status == 400
+            assert answer
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("open", ["a"]), ("closed", [])])
+async def test_when_nothing_can_be_decided_only_a_closed_policy_holds_its_pods(
+    starts: Any, body: Any, mode: str, kept: list[str]
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("ours")
+
+    async with starts(telemetry=telemetry({"a": "1"}, mode), core=DecisionCore(filter_nodes=broken)) as extender:
+        assert (await extender.asked("/scheduler/filter", body("a")))["NodeNames"] == kept
+
+
+# Rewards over HTTP, by type and by node, and their gauges.
+
+GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
+BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
+
+
+def remembering(snapshot: Snapshot) -> Snapshot:
+    now = time.monotonic()
+    web = {f"node-0000{n}": AgedReward(GOOD, now) for n in range(5)} | {"node-00001": AgedReward(BAD, now)}
+    return structs.replace(snapshot, rewards={"web": web, "db": {"node-00001": AgedReward(GOOD, now)}})
+
+
+@pytest.fixture
+async def extender(starts: Starter, measured: Snapshot):
+    async with starts(remembering(measured)) as running:
+        yield running
+
+
+async def test_every_reward_is_there_by_type_and_by_node_the_worst_first(extender) -> None:
+    found = await extender.api("/rewards")
+    assert (found["rule"], found["pod_types"], found["nodes"]["items"][0]) == ("compared", ["db", "web"], "node-00001")
+    worst = found["cells"][1][0]
+    assert (worst["incidents"], worst["last_cause"]) == ({"crash": 6}, "crash")
+    assert worst["blame_ratio"] > 0.9
+    assert all(cell is None for cell in found["cells"][0][1:]), "db ran on one node alone"
+
+
+def gauges(types: int) -> dict[str, list[float]]:
+    now = time.monotonic()
+    known = {f"type-{n}": {"a": AgedReward(structs.replace(BAD, failed=float(n)), now)} for n in range(types)}
+    found = reward_metrics(DecisionInputs(Snapshot(rewards=known), Policy(), now))
+    return {family.name: [sample.value for sample in family.samples] for family in found}
+
+
+def test_gauges_are_bounded_and_what_is_left_out_is_counted() -> None:
+    found = gauges(MAX_LABELLED_TYPES + 7)
+    assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MAX_LABELLED_TYPES + 7], [7])
+    assert found["leadsman_reward_failures"] == [float(n) for n in range(MAX_LABELLED_TYPES + 6, 6, -1)]
+
+
+# /metrics, /healthz and /readyz.
+
+
+async def test_while_draining_it_is_not_ready(starts: Starter) -> None:
+    async with starts(ops=True, draining=lambda: True) as extender:
+        assert await extender.get("/readyz") == (503, "draining\n")
+
+
+async def test_it_is_not_healthy_once_every_worker_is_stuck(starts: Starter) -> None:
+    async with starts(ops=True, workers=_Stuck()) as extender:
+        assert await extender.get("/healthz") == (503, "all worker threads are past their deadline\n")
+
+
+class _Stuck:
+    exhausted, overdue = True, 16
+
+    def close(self):
+        pass
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: apt-get install prometheus")
+async def test_promtool_finds_nothing_to_say(starts: Starter, measured: Snapshot) -> None:
+    async with starts(measured, ops=True) as extender:
+        extender.metrics.observe_request("filter", 200, 0.001)
+        extender.metrics.count_decision("filter", "kept")
+        _, page = await extender.get("/metrics")
+    check = await asyncio.create_subprocess_exec("promtool", "check", "metrics", stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert await check.communicate(page.encode()) == (b"", b"")
+    assert check.returncode == 0

@@ -7,9 +7,17 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from extender.record_queues import BindFailureQueue, blamed_cause
 from leadsman.kube.access import ApiAccess
-from leadsman.kube.client import ApiClient
+from leadsman.kube.client import ApiClient, ApiRequest
+from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
+from leadsman.kube.resources import PODS
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state import keys
+from leadsman.state.records import BindFailure, decode_record
 from tests.extender.conftest import Captured, Starter
+from tests.memory_store import MemoryStore
+from tests.testbed.scripted_api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 
@@ -106,3 +114,50 @@ async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts: Star
         body = json.dumps(json.loads(captured("bind")) | {"PodName": "../../secrets"}).encode()
         assert (await extender.post("/bind", body))[0] == 400
     assert script.asked == []
+
+
+# Binds that failed: which of them blame the node, and what the store is told.
+
+REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (REFUSED, IncidentCause.BIND_REFUSED),
+        (InvalidRequest("API server: 422 host name is wrong", 422), IncidentCause.BIND_REFUSED),
+        (Conflict("API server: 409 pod a is already assigned to node b", 409), None),
+        (NotFound("API server: 404 pods a not found", 404), None),
+        (Forbidden("API server: 403 a role is missing", 403), None),
+        (TooManyRequests("API server: 429", 429), None),
+        (Unavailable("connection refused"), None),
+    ],
+)
+def test_only_what_the_node_may_be_the_reason_of_blames_it(error: ApiError, cause: IncidentCause | None) -> None:
+    assert blamed_cause(error) is cause
+
+
+async def test_a_bind_that_times_out_on_the_wire_is_a_timeout() -> None:
+    path = PODS.path("default", "web-0", "binding")
+    async with FakeApiServer() as api, ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
+        api.silence()
+        with pytest.raises(ApiError) as told:
+            await client.send(ApiRequest("POST", path, body={}))
+    assert blamed_cause(told.value) is IncidentCause.BIND_TIMEOUT
+
+
+async def stored(store: MemoryStore) -> dict[str, BindFailure]:
+    items = (await store.read_prefix(keys.BIND_FAILURES_PREFIX)).items
+    return {item.key: decode_record(BindFailure, item.value) for item in items}
+
+
+async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None:
+    store = MemoryStore()
+    failures = BindFailureQueue(store)
+    failures.report("edge-1", "uid-1", "web", NotFound("gone", 404))
+    failures.report("../edge", "uid-1", "web", REFUSED)
+    failures.report("edge-1", "a/b", "web", REFUSED)
+    failures.report("edge-1", "uid-1", "no type", REFUSED)
+    await failures.write()
+    assert await stored(store) == {}
+    assert failures.dropped == 3

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.scripted_api_server import ApiServerThread
 from tests.whole.conftest import Start, Until
 
 AGENT = ("agent", "--node-name", "edge-1", "--address", "127.0.0.1")
@@ -40,3 +41,22 @@ def test_a_second_agent_gives_up_naming_the_first_or_the_port_that_it_has(agent:
     assert "address already in use" in same_port.log
     assert "Traceback" not in same_node.log + same_port.log
     assert first.get("/readyz")[0] == 200
+
+
+# A token file of the API server that turns bad: named in the log, and read again once it is good.
+
+
+def test_a_bad_token_file_is_named_and_the_process_goes_on_once_it_is_good(
+    start: Start, until: Until, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(b"\xff\xfe")
+    why = f"token file {token}: it holds no bearer token; it must be one line of ASCII without spaces"
+    with ApiServerThread(token="good") as api:
+        process = start("controller", "--kube-api", api.url, "--kube-token-file", str(token))
+        until(lambda: why in process.log, "the file named")
+        assert process.get("/healthz")[0] == 200
+        token.write_text("good\n")
+        until(lambda: "are watched again" in process.log, "the file read again")
+        assert process.stop() == 0
+    assert "Traceback" not in process.log

@@ -76,7 +76,7 @@ Backups = Mapping[str, Backup]
 
 
 class BackupPlan(Struct, frozen=True):
-    """The backups of all bounded pods.
+    """Holds the backups of all bounded pods.
 
     pods: UID → backup, or why there is none. A pod that asked for none is not in it.
     reserves: node → what it keeps free of ordinary pods, without nodes that reserve nothing.
@@ -87,7 +87,7 @@ class BackupPlan(Struct, frozen=True):
 
     @property
     def backups(self) -> Backups:
-        """Of the covered pods."""
+        """Returns the backups of the covered pods."""
         return {uid: each for uid, each in self.pods.items() if isinstance(each, Backup)}
 
     @property
@@ -109,7 +109,8 @@ class Failure(Struct, frozen=True):
 
 
 class FailureDomains:
-    """The failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent reports.
+    """Knows the failure domains of a cluster's nodes. The rack is that of the label, else what the node's agent
+    reports.
 
     of_node: node → its own domain, its rack's and its zone's; None where one is unknown.
     """

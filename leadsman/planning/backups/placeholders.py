@@ -231,7 +231,7 @@ def _delete(pod: ClusterPod, reason: str) -> DeletePlaceholder:
 
 
 class CoverageState(StrEnum):
-    """Of one pod.
+    """Says how far a pod is covered.
 
     COVERED: its backup node holds the room that it needs.
     WAITING: its backup node is chosen, and the room is not held yet.
@@ -244,7 +244,8 @@ class CoverageState(StrEnum):
 
 
 class Coverage(Struct, frozen=True):
-    """Of one pod. node: its backup; "": it has none. reason: why it is not covered; "" when it is."""
+    """Says whether one pod is covered, and where. node: its backup; "": it has none. reason: why it is not covered; ""
+    when it is."""
 
     state: CoverageState
     node: str = ""

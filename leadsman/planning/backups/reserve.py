@@ -24,7 +24,7 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 
 class Room(Struct, frozen=True, eq=False):
-    """A cluster's room and failures in integers.
+    """Holds a cluster's room and failures in integers.
 
     nodes, resources: their names. Resources that begin with "host port" or "anti-affinity" have one unit a node.
     free: (nodes, resources): what pods leave that keep their nodes.

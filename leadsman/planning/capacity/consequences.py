@@ -39,7 +39,8 @@ class Loss(Struct, frozen=True):
 
 
 def losses(model: CapacityModel) -> Iterator[Loss]:
-    """Of every node, rack and zone by itself. Racks and zones of one node are left out: they fail with the node."""
+    """Returns what is lost with every node, rack and zone by itself. Racks and zones of one node are left out: they
+    fail with the node."""
     failing = _AfterFailures(model)
     for domain in sorted(model.failures.domains, key=lambda each: (SCOPES.index(each.scope), each.name)):
         failure = model.failures.failure(domain)

@@ -229,7 +229,7 @@ def broken(model: CapacityModel, packing: Packing) -> Mapping[str, str]:
 
 
 def packed(model: CapacityModel, packing: Packing) -> tuple[Situation, BackupPlan, list[ClusterPod]]:
-    """The situation with the new pods, the backups of all, and one pod of each template on each node."""
+    """Returns the situation with the new pods, the backups of all, and one pod of each template on each node."""
     added: dict[str, ClusterPod | None] = {}
     backups, samples = dict(model.plan.pods), list[ClusterPod]()
     for number, template in enumerate(model.problem.templates):

@@ -1,4 +1,4 @@
-"""A cluster and pod templates as a Problem.
+"""Turns a cluster and pod templates into a Problem.
 
 The pods that run keep their nodes, and the backups that plan_backups gives them; the room of placeholders is free, what
 they stand for is reserved. Pods that wait for a node are left out. Where one pod changes where another may be, numbers

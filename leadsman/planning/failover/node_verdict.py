@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Truth(StrEnum):
-    """Of a signal. Unknown is neither of the others, and never counts as true."""
+    """Says whether a signal is true. Unknown is neither of the others, and never counts as true."""
 
     TRUE = "true"
     FALSE = "false"
@@ -42,7 +42,8 @@ class DetectionRules(Struct, frozen=True):
 
 
 class Location(Struct, frozen=True):
-    """A node's zone and rack; "" when unknown. Racks count within a zone: two zones may each have a rack "1"."""
+    """Says in which zone and rack a node is; "" when unknown. Racks count within a zone: two zones may each have a rack
+    "1"."""
 
     zone: str = ""
     rack: str = ""
@@ -69,7 +70,7 @@ class LeaseView(Struct, frozen=True):
 
 
 class Signal(Struct, frozen=True):
-    """One of the three signals of a node's death.
+    """Says what one of the three signals of a node's death shows.
 
     reason: a sentence.
     evidence: who says what, one text each.
@@ -133,7 +134,7 @@ class Timeline(Struct, frozen=True):
 
 
 class NodeVerdict(Struct, frozen=True):
-    """The verdict on one node.
+    """Says what was concluded about one node.
 
     since: the beginning of this state.
     message: a sentence: who says what.

@@ -12,7 +12,7 @@ from leadsman.state.snapshot import Freshness, NodeState
 
 
 class Observation(Struct, frozen=True):
-    """One node, as of now.
+    """Says what was seen of one node, as of now.
 
     heartbeat: the last one seen, also when it is gone.
     moved_at: when it was last seen to change, or first seen.
@@ -131,7 +131,8 @@ def _left(before: Observation, state: NodeState, now: float) -> bool:
 
 
 class Stance(StrEnum):
-    """Of a prober towards a node. Only LOST speaks for its death; NO_EVIDENCE counts as if the prober heard it."""
+    """Says what a prober thinks of a node. Only LOST speaks for its death; NO_EVIDENCE counts as if the prober heard
+    it."""
 
     LOST = "lost"
     HEARD = "heard"

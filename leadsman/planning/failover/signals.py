@@ -1,4 +1,4 @@
-"""The three signals of a node's death, each true, false or unknown, with its reason and its evidence."""
+"""Reads the three signals of a node's death, each true, false or unknown, with its reason and its evidence."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -91,7 +91,7 @@ def lease_signal(
 
 
 class RenewalCounts:
-    """How many Leases of the nodes changed since a time, counted once a time asked for."""
+    """Counts how many Leases of the nodes changed since a time, once a time asked for."""
 
     def __init__(self, leases: Mapping[str, LeaseView], nodes: Collection[str]) -> None:
         """nodes: those whose Leases count."""

@@ -58,7 +58,7 @@ _TABLE: tuple[_Row, ...] = (
 
 
 def of_signals(truths: tuple[Truth, Truth, Truth]) -> tuple[NodeHealth, VerdictReason]:
-    """The meaning of the signals of peers, heartbeat and Lease."""
+    """Concludes from the signals of peers, heartbeat and Lease."""
     peers, heartbeat, lease = truths
     return next(
         (state, reason)
@@ -104,7 +104,8 @@ class HealthPlan(Struct, frozen=True):
 def plan_node_health(
     snapshot: Snapshot, inputs: HealthInputs, rules: DetectionRules, memory: HealthMemory, now: float
 ) -> HealthPlan:
-    """The verdict on each node of `inputs`. now: monotonic seconds of the clock that stamped snapshot and Leases."""
+    """Returns the verdict on each node of `inputs`. now: monotonic seconds of the clock that stamped snapshot and
+    Leases."""
     observed = {
         node: observe(memory[node].observed if node in memory else None, snapshot.nodes.get(node), labels, rules, now)
         for node, labels in inputs.nodes.items()

@@ -97,7 +97,7 @@ def parse_changes(node: NodeView, wall_now: float) -> Iterator[tuple[str, Sequen
 
 
 def format_changes(changed_at: Mapping[str, Sequence[float]]) -> str | None:
-    """The annotation's value; None: nothing changed. changed_at: label key → unix seconds.
+    """Returns the annotation's value; None: nothing changed. changed_at: label key → unix seconds.
 
     Of more than MAX_LABELS, those that changed most: they are the ones to hold back.
     """
@@ -285,5 +285,5 @@ class LabelPlan(Struct, frozen=True):
 
     @property
     def actions(self) -> tuple[LabelAction, ...]:
-        """The actions of all patches."""
+        """Returns the actions of all patches."""
         return tuple(action for patch in self.patches for action in patch.actions)

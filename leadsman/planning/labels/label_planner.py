@@ -35,7 +35,7 @@ from leadsman.planning.labels.limits import NO_REFUSALS, LabelChange, RefusedRea
 def updated_memory(
     before: PlanMemory, nodes: Iterable[ObservedNode], inputs: DecisionInputs, limits: LabelLimits
 ) -> PlanMemory:
-    """The memory at inputs.now. For hold times, a label that is new to it began now."""
+    """Returns the memory at inputs.now. For hold times, a label that is new to it began now."""
     nodes, remembered = list(nodes), _by_node(before)
     labels = {key: history for each in nodes for key, history in _label_histories(before, each, remembered, inputs.now)}
     return PlanMemory(

@@ -46,7 +46,8 @@ class MoverSettings(Struct, frozen=True, kw_only=True):
 
 
 class Departures:
-    """Which owners' pods left which nodes lately, and came back. A pod after a move is another one, known by its owner.
+    """Remembers which owners' pods left which nodes lately, and came back. A pod after a move is another one, known by
+    its owner.
 
     now: Unix seconds.
     """

@@ -47,7 +47,7 @@ class Wish(Struct, frozen=True):
 
 
 class OrderedMoves(Struct, frozen=True):
-    """What became of the wishes.
+    """Says what became of the wishes.
 
     backups: before the first move, and after each.
     """

@@ -117,7 +117,8 @@ def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSetting
 
 
 class PodLine(Struct, frozen=True):
-    """One bounded pod. moved_from: "" when it stays or is new. survives: what may fail. unplaced, uncovered: why."""
+    """Says where one bounded pod goes. moved_from: "" when it stays or is new. survives: what may fail. unplaced,
+    uncovered: why."""
 
     pod: str
     node: str = ""

@@ -8,11 +8,14 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.peering import peer_refresh
-from agent.peering.peer_selection import MAX_SAMPLES, estimate_nodes
+from agent.peering.peer_selection import LOST_PEER_SECONDS, MAX_SAMPLES, estimate_nodes
 from leadsman.state import keys
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
+from tests.probing_figures import Figures, run_probing, seconds_until_forgotten
+from tests.simulated_agents import PEERING_SETTINGS, ProbingSimulation, SyntheticNetwork
 
 SIZES = st.floats(1, 1e6)
 A_DAY = 24 * 240
@@ -57,3 +60,68 @@ def test_all_agents_together_stay_within_the_budget(peers: int, nodes: int, budg
     interval = peer_refresh.probe_interval_seconds(1.0, peers, nodes, budget)
     assert nodes * peers / interval <= budget * 1.000001 or interval == 1.0
     assert interval >= 1.0
+
+
+# What probing costs a node does not depend on how many there are. The agents' own code, on a virtual clock. `python
+# -m benchmarks.probing_scale` has the same figures of up to 5,000 nodes.
+
+SMALL, LARGE = 40, 200
+SETTLE_SECONDS = 90.0
+RING_READING_SECONDS = 17.0
+
+SLACK = {
+    "probes sent, most": 1.0,
+    "probes received, mean": 1.0,
+    "probes received, p99": 1.5,
+    "probed by, most": 1.7,
+    "bytes written, mean": 1.5,
+    "bytes written, p99": 1.5,
+    "bytes read, mean": 1.3,
+    "bytes read, most": 1.3,
+    "calls to etcd, mean": 1.1,
+    "a new node is probed after": 1.5,
+}
+"""A node's figure → how many times as large it may be where there are five times as many nodes, by chance."""
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[int, Figures]:
+    """More than twice as many nodes as peers, and five times that."""
+    return {nodes: run_probing(nodes, SETTLE_SECONDS, newcomers=3) for nodes in (SMALL, LARGE)}
+
+
+def test_no_figure_of_a_node_grows_with_the_cluster(figures: dict[int, Figures]) -> None:
+    small, large = figures[SMALL], figures[LARGE]
+    assert {name: large[name] / small[name] for name, slack in SLACK.items() if large[name] > small[name] * slack} == {}
+
+
+def test_every_node_probes_k_and_is_probed_by_about_k(figures: dict[int, Figures]) -> None:
+    found = figures[LARGE]
+    assert found["probes sent, most"] == pytest.approx(16.0)
+    assert found["probed by, mean"] == pytest.approx(16.0)
+    assert found["probed by, most"] <= 40
+
+
+def test_who_joins_is_at_home_within_two_readings_of_the_ring(figures: dict[int, Figures]) -> None:
+    for found in figures.values():
+        assert found["a new node is reported after"] <= 8
+        assert found["a new node is probed after"] <= RING_READING_SECONDS
+        assert found["a new node is placed after"] <= 2 * RING_READING_SECONDS + 1
+
+
+def test_who_left_is_probed_for_five_minutes_and_two_readings_more() -> None:
+    assert seconds_until_forgotten(SMALL) <= LOST_PEER_SECONDS + 2 * RING_READING_SECONDS
+
+
+def test_coordinates_foretell_round_trips_that_nobody_measured(figures: dict[int, Figures]) -> None:
+    assert figures[LARGE]["error of coordinates, median"] < 0.15
+
+
+async def test_all_agents_together_keep_to_the_budget() -> None:
+    """At a twentieth of what they would send, two minutes after all started at once."""
+    budget = 48.0
+    world = ProbingSimulation(SyntheticNetwork(1), 16, 1, replace(PEERING_SETTINGS, probe_budget=budget))
+    for number in range(60):
+        world.join(f"node-{number:05}", 5.0)
+    await world.run(120.0)
+    assert sum(len(agent.peers) / agent.interval_seconds for agent in world.agents.values()) <= budget

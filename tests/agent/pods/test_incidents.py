@@ -2,6 +2,7 @@
 
 import pytest
 
+from agent.pods import incidents
 from agent.pods.incidents import PHASE_MARK, READY_MARK, START_MARK, find_incidents
 from leadsman.rewards.incident_causes import IncidentCause
 from tests.agent.pods import given
@@ -80,3 +81,97 @@ def test_what_happened_to_a_pod_is_in_its_status() -> None:
 def test_a_restart_has_the_cause_of_the_end_before_it(exit_code: int, reason: str, cause, needs_events: bool) -> None:
     (only,) = find_incidents(given.pod("Running", given.restarted(3, exit_code, reason)))
     assert (only.mark, only.total, only.cause, only.needs_events) == ("app", 3, cause, needs_events)
+
+
+# What the kubelet's words mean. Messages as Kubernetes 1.30 to 1.36 and containerd write them.
+
+NO_IMAGE = (
+    'Failed to pull image "registry.example/shop:nope": rpc error: code = NotFound desc = failed to pull image '
+    '"registry.example/shop:nope": failed to resolve reference: registry.example/shop:nope: not found'
+)
+NO_REGISTRY = (
+    'Failed to pull image "registry.example/shop:1.7": rpc error: code = Unavailable desc = failed to do request: Head '
+    '"https://registry.example/v2/shop/manifests/1.7": dial tcp 10.9.9.9:443: i/o timeout'
+)
+REFUSED = (
+    'resolve reference "ghcr.io/a/b:1": failed to authorize: failed to fetch anonymous token: unexpected status '
+    "from GET request to https://ghcr.io/token?scope=repository%3Aa%2Fb%3Apull: 403 Forbidden",
+    'failed to resolve reference "1.dkr.ecr.us-east-1.amazonaws.com/shop:1": pulling from host '
+    "1.dkr.ecr.us-east-1.amazonaws.com failed with status code [manifests 1]: 403 Forbidden",
+    "initializing source docker://ecr/shop:1: reading manifest 1: StatusCode: 403, ",
+    "pinging container registry quay.example: invalid status code from registry 401 (Unauthorized)",
+    'failed to do request: Head "https://nope.example/v2/": lookup nope.example on 10.96.0.10:53: no such host',
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause"),
+    [
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+            IncidentCause.VOLUME,
+        ),
+        (
+            "FailedAttachVolume",
+            "Multi-Attach error for volume: already exclusively attached",
+            IncidentCause.CLAIM_UNBOUND,
+        ),
+        ("FailedMount", 'persistentvolumeclaim "data" not found', IncidentCause.CLAIM_UNBOUND),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "c" : configmap "shop" not found',
+            IncidentCause.CONFIG_ERROR,
+        ),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: plugin type=calico failed (add)",
+            IncidentCause.SANDBOX,
+        ),
+        ("NetworkNotReady", "network is not ready: cni plugin not initialized", IncidentCause.SANDBOX),
+        ("Failed", NO_IMAGE, IncidentCause.IMAGE_UNKNOWN),
+        ("Failed", "Failed to pull image: pull access denied, repository does not exist", IncidentCause.IMAGE_UNKNOWN),
+        *(("Failed", f'Failed to pull image "shop:1.7": {said}', IncidentCause.IMAGE_UNKNOWN) for said in REFUSED),
+        ("Failed", NO_REGISTRY, IncidentCause.IMAGE_PULL),
+        ("SomethingNew", "what nobody knows", IncidentCause.START_STUCK),
+    ],
+)
+def test_why_a_pod_does_not_start(reason: str, message, cause) -> None:
+    assert (
+        incidents.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)]) is cause
+    )
+
+
+def test_without_events_the_container_that_waits_says_why() -> None:
+    wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
+    assert incidents.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
+    unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
+    assert incidents.start_failure_cause(given.pod("Pending", unset), []) is IncidentCause.CONFIG_ERROR
+
+
+def test_the_newest_event_that_says_anything_decides() -> None:
+    told = [
+        given.warning("FailedMount", "timed out", at="2026-03-01T12:00:00Z"),
+        given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
+        given.warning("Failed", NO_IMAGE, at="2026-03-01T12:05:00Z"),
+    ]
+    assert incidents.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
+
+
+def end_of():
+    return given.pod("Running", given.restarted(1, 137)).status.container_statuses[0].last_state.terminated
+
+
+@pytest.mark.parametrize(
+    ("message", "more", "cause"),
+    [
+        ("Liveness probe failed: HTTP probe failed with statuscode: 500", {}, IncidentCause.PROBE_FAILURE),
+        ("Startup probe failed: timeout", {}, IncidentCause.PROBE_FAILURE),
+        ("Readiness probe failed: connection refused", {}, None),
+        ("Liveness probe failed: timeout", {"container": "sidecar"}, None),
+        ("Liveness probe failed: timeout", {"at": "2026-03-01T11:00:00Z"}, None),
+    ],
+)
+def test_a_container_killed_by_its_probe_did_not_crash(message: str, more, cause) -> None:
+    told = given.warning("Unhealthy", message, **({"container": "app"} | more))
+    assert incidents.container_exit_cause("app", end_of(), [told]) is cause

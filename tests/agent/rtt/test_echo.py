@@ -1,19 +1,33 @@
+import errno
+import os
+import select
+import socket
+import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.rtt.icmp import (
+    MAX_COUNTER,
     REPLY_TYPES,
     Datagram,
     DualTimestamp,
     EchoClient,
+    EchoPayload,
     EchoSocket,
+    IcmpRefused,
     IpVersion,
     SendResult,
     SocketAddress,
+    checksum,
+    decode_reply,
+    encode_request,
+    open_sockets,
+    parse_literal,
     round_trip_ns,
+    strip_ipv4_header,
 )
 from agent.rtt.peer import Answered, Lost, ProbeResult, Unusable
 
@@ -140,3 +154,145 @@ def test_a_round_trip_is_never_negative_zero_or_longer_than_what_has_elapsed(rec
     now = DualTimestamp(SENT.monotonic_ns + elapsed, SENT.wall_ns + elapsed + step)
     found = round_trip_ns(SENT, SENT.wall_ns + received_after, now)
     assert found is None or 0 < found <= elapsed
+
+
+echoes = st.builds(EchoPayload, st.binary(min_size=8, max_size=8), st.integers(0, MAX_COUNTER))
+versions = st.sampled_from(IpVersion)
+identifiers = st.integers(0, 0xFFFF)
+
+
+def answer(version, message):
+    """What a host makes of a request: another type, the rest as it was."""
+    return bytes([REPLY_TYPES[version]]) + message[1:]
+
+
+@given(versions, echoes, identifiers)
+def test_the_answer_to_a_request_carries_its_echo(version, echo, identifier) -> None:
+    assert decode_reply(version, answer(version, encode_request(version, echo, identifier))) == echo
+
+
+@given(versions, echoes, identifiers)
+def test_a_request_is_no_reply(version, echo, identifier) -> None:
+    """A raw socket on loopback sees its own requests."""
+    assert decode_reply(version, encode_request(version, echo, identifier)) is None
+
+
+@given(versions, echoes, identifiers)
+def test_the_checksum_of_a_whole_request_is_zero(version, echo, identifier) -> None:
+    assert checksum(encode_request(version, echo, identifier)) == 0
+
+
+def test_a_request_is_as_long_as_that_of_ping() -> None:
+    assert len(encode_request(IpVersion.V4, EchoPayload(bytes(8), 1), 1)) == 8 + 56
+
+
+@given(versions, st.binary(max_size=100))
+@example(IpVersion.V4, b"")
+@example(IpVersion.V6, bytes([129]) + bytes(22))
+def test_hostile_bytes_are_an_echo_or_nothing(version, data) -> None:
+    found = decode_reply(version, data)
+    assert found is None or (len(found.cookie) == 8 and 0 <= found.counter <= MAX_COUNTER)
+
+
+@given(st.binary(max_size=100))
+def test_hostile_ip_headers_give_a_tail_of_the_packet(data) -> None:
+    assert data.endswith(strip_ipv4_header(data))
+
+
+@pytest.mark.parametrize("options", [0, 4, 40])
+def test_the_ip_header_goes_with_its_options(options: int) -> None:
+    header = bytes([0x45 + options // 4]) + bytes(19 + options)
+    assert strip_ipv4_header(header + b"message") == b"message"
+
+
+LOOPBACK = {IpVersion.V4: ("127.0.0.1", 0), IpVersion.V6: ("::1", 0, 0, 0)}
+
+
+def refusing(code, *kinds):
+    """socket.socket that refuses these kinds."""
+
+    def opener(family, kind, protocol):
+        if kind in kinds:
+            raise OSError(code, os.strerror(code))
+        return socket.socket(family, kind, protocol)
+
+    return opener
+
+
+def answers(sock, count, deadline_seconds=5.0):
+    found, until = [], time.monotonic() + deadline_seconds
+    while len(found) < count and time.monotonic() < until:
+        select.select([sock], [], [], 0.2)
+        found += sock.drain()
+    return found
+
+
+def test_a_raw_socket_is_given_echo_replies_only(icmp) -> None:
+    """On loopback it would see its own request first."""
+    try:
+        raw = open_sockets(refusing(errno.EACCES, socket.SOCK_DGRAM))
+    except IcmpRefused:
+        pytest.skip("no CAP_NET_RAW: run with sudo")
+    for version, sock in raw.items():
+        sock.send(encode_request(version, EchoPayload(b"loopback", 8), 1), LOOPBACK[version])
+        assert {d.message[0] for d in answers(sock, 1)} == {REPLY_TYPES[version]}
+        sock.close()
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
+def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code) -> None:
+    opener = refusing(code, socket.SOCK_DGRAM, socket.SOCK_RAW)
+    with pytest.raises(IcmpRefused, match=r'net\.ipv4\.ping_group_range is "\d+ \d+".*sysctl -w .*"0 2147483647"'):
+        open_sockets(opener)
+
+
+class Refusing:
+    """A socket whose kernel answers every call with an error, then has nothing more."""
+
+    def __init__(self, *codes):
+        self._codes = list(codes)
+
+    def setblocking(self, flag): ...
+
+    def setsockopt(self, *option): ...
+
+    def _next(self, *arguments):
+        if not self._codes:
+            raise BlockingIOError
+        code = self._codes.pop(0)
+        raise OSError(code, os.strerror(code))
+
+    sendto = recvmsg = _next
+
+
+def refused_with(*codes: int) -> EchoSocket:
+    return EchoSocket(Refusing(*codes), IpVersion.V4, raw=False)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.ENETUNREACH, SendResult.UNREACHABLE),
+        (errno.EHOSTUNREACH, SendResult.UNREACHABLE),
+        (errno.EPERM, SendResult.UNSENT),
+        (errno.ENOBUFS, SendResult.UNSENT),
+        (errno.EAGAIN, SendResult.UNSENT),
+        (errno.EINVAL, SendResult.UNSENT),
+    ],
+)
+def test_a_send_error_is_lost_or_not_sent(code, expected) -> None:
+    assert refused_with(code).send(b"", ("10.0.0.1", 0)) is expected
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("10.0.0.1", (IpVersion.V4, "10.0.0.1")),
+        ("2001:DB8:0:0::1", (IpVersion.V6, "2001:db8::1")),
+        *((name, None) for name in ("", "node-1", "10.0.0", "10.0.0.256", "fe80::1%no-such-device")),
+    ],
+)
+def test_an_address_is_written_as_the_kernel_writes_it(address: str, found) -> None:
+    """The source of a reply is compared with it as text."""
+    endpoint = parse_literal(address)
+    assert (endpoint and (endpoint.version, endpoint.address[0])) == found

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import gzip
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -12,8 +12,16 @@ from msgspec.structs import replace
 from extender.api.live import MAX_STREAMS
 from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import POSTS_AT_ONCE, Route
+from extender.api.what_if import MAX_YAML_BYTES, read_pod
+from extender.app import create_app, create_ops_app
+from extender.body_limits import RequestRefused
+from extender.metrics import ExtenderMetrics
+from leadsman.kube.quantity import NANO
+from leadsman.runtime.http_server import Health, serve
 from leadsman.sources.delay.delay_sources import DelaySources
+from leadsman.state.snapshot import Snapshot
 from tests.extender.api.conftest import Api, ApiStarter
+from tests.extender.conftest import Fixed
 
 POD = (
     "kind: Pod\nmetadata: {name: p, labels: {delay_edge-a-0000: '12'}}\nspec: {containers: [{name: c, image: private}]}"
@@ -198,3 +206,85 @@ async def test_a_pod_waits_from_its_first_refusal_until_a_node_passes(api: Api) 
     assert await waiting() == (1, "shop/cart")
     api.decide("cart", **{"delay_edge-a-0000": "1000"})
     assert await waiting() == (0, None)
+
+
+# The listener as a process runs it: the page with its policy, and nothing of it on kube-scheduler's listener.
+
+
+async def test_a_history_is_kept_from_the_first_time_that_the_page_is_opened(api: Api) -> None:
+    """At 5,000 nodes it takes 30 MiB, and a third of a second each minute."""
+    running = asyncio.create_task(api.live.run())
+    await api.get("/overview")
+    assert api.live.history.is_empty
+    running.cancel()
+    async with api.session.get("/"):
+        running = asyncio.create_task(api.live.run())
+    async with asyncio.timeout(60):
+        while api.live.history.is_empty:  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.01)
+    running.cancel()
+
+
+async def test_no_listener_knows_what_another_answers(api: Api) -> None:
+    for verb in ("filter", "prioritize", "preempt", "bind", "scheduler/filter"):
+        async with api.session.post(f"/{verb}", json={}) as response:
+            assert response.status == 404
+    sources = api.live.sources
+    for app in (
+        create_app(sources.inputs, metrics=ExtenderMetrics(), workers=sources.workers),
+        create_ops_app(lambda: Health(True), ExtenderMetrics(), sources.workers),
+    ):
+        async with serve(app, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+            for path in ("/api/v1/overview", "/"):
+                async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+                    assert response.status == 404
+
+
+async def test_a_view_from_before_the_state_was_read_is_not_shown_afterwards(api: Api) -> None:
+    state = cast(Fixed, api.live.sources.inputs.state)
+    loaded, state.current = state.current, Snapshot()
+    assert (await api.get("/nodes"))[1]["total"] == 0
+    state.current = loaded
+    assert (await api.get("/nodes"))[1]["total"] == 10
+
+
+# Which YAML is read as a pod.
+
+
+def test_what_has_a_limit_and_no_request_is_requested_as_the_api_server_does() -> None:
+    resources = "{limits: {nvidia.com/gpu: 2, cpu: 2}, requests: {cpu: 1}}"
+    pod = read_pod(f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, resources: {resources}}}]}}")
+    assert pod.requests is not None
+    assert pod.requests["nvidia.com/gpu"] == 2 * NANO
+    assert pod.requests["cpu"] == NANO
+
+
+@pytest.mark.parametrize(
+    ("yaml", "why"),
+    [
+        ("", "the document is not an object"),
+        ("[1]", "the document is not an object"),
+        ("kind: Service", "kind is 'Service'"),
+        ("kind: Pod\nmetadata: 7", "metadata is not an object"),
+        ("kind: Deployment\nspec: {template: x}", "template is not an object"),
+        ("kind: Pod\nmetadata: {labels: {a: 1}}", "labels"),
+        ("kind: Pod\nspec: {containers: [7]}", "container is not an object"),
+        ("kind: Pod\nspec: {containers: [{name: c, resources: {limits: 7}}]}", "limits is not an object"),
+        ("kind: Pod\nspec: {containers: 7}", "$.Pod.spec.containers"),
+        ("a: &x [1]\nb: *x", "alias"),
+        ("!!python/object/apply:os.system [ls]", "tag"),
+        ("{" * 100, "nesting"),
+        ("a: 1\na: 2", "twice"),
+    ],
+)
+def test_what_is_no_pod_is_refused_with_the_reason(yaml: str, why: str) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        read_pod(yaml)
+    assert refused.value.status == 400
+    assert why in str(refused.value)
+
+
+def test_more_than_256_kib_is_refused_unread() -> None:
+    with pytest.raises(RequestRefused) as refused:
+        read_pod("#" * (MAX_YAML_BYTES + 1))
+    assert refused.value.status == 413

@@ -3,13 +3,18 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from leadsman.cluster.budgets import Quota, QuotaScope
 from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration, TopologySpread
 from leadsman.cluster.model import cluster_of
-from leadsman.cluster.resources import Resources
+from leadsman.cluster.quotas import quota_refusals
+from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.cluster.scheduling import Feasibility, refusals
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from leadsman.cluster.storage import NO_PROVISIONER, Claim, Storage, StorageClass, Volume
 from tests.leadsman.cluster.conftest import MakeNode, MakePod
 
 
@@ -124,3 +129,193 @@ def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: M
     assert Feasibility(cluster, pod("p")).nodes == ("b",)
     assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()
     assert Feasibility(cluster, pod("p", gated=True)).nodes == ()
+
+
+# Amounts of resources, and a pod's request as kube-scheduler counts it.
+
+GPU = "example.com/gpu"
+
+small = st.integers(-3, 3)
+amounts = st.builds(
+    lambda cpu, memory, pods, gpu: Resources(cpu, memory, pods, {GPU: gpu} if gpu else {}), small, small, small, small
+)
+
+
+def cpu(millis, **more):
+    return ContainerRequest(Resources(millis), **more)
+
+
+def test_a_resource_list_is_read_in_millis_bytes_and_whole_units() -> None:
+    listed = {"cpu": "1500m", "memory": "2Gi", "pods": "110", GPU: "2", "ephemeral-storage": "1k", "hugepages-2Mi": "0"}
+    assert Resources.of(listed) == Resources(1500, 2 << 30, 110, {GPU: 2, "ephemeral-storage": 1000})
+
+
+@given(amounts, amounts)
+def test_subtraction_undoes_addition(one: Resources, other: Resources) -> None:
+    assert one + other - other == one
+    assert one + other == other + one
+
+
+@given(amounts, amounts)
+def test_it_fits_exactly_when_nothing_falls_short(request: Resources, free: Resources) -> None:
+    assert request.fits(free) == (not request.shortfall(free))
+
+
+@pytest.mark.parametrize(
+    ("containers", "init_containers", "millis"),
+    [
+        ([cpu(100), cpu(200)], [], 300),
+        ([cpu(100)], [cpu(500), cpu(400)], 500),
+        ([cpu(100)], [cpu(50, restartable=True)], 150),
+        # KEP-753: an init container runs beside the sidecars that were started before it, not after it.
+        ([cpu(100)], [cpu(50, restartable=True), cpu(300)], 350),
+        ([cpu(100)], [cpu(300), cpu(50, restartable=True)], 300),
+        ([cpu(100)], [cpu(50, restartable=True), cpu(10), cpu(70, restartable=True)], 220),
+    ],
+)
+def test_containers_add_up_and_init_containers_run_before_them(containers, init_containers, millis) -> None:
+    assert pod_requests(containers, init_containers) == Resources(millis, pods=1)
+
+
+def test_while_a_resize_is_under_way_the_larger_amount_counts() -> None:
+    shrinking = ContainerRequest(Resources(100, 50), allocated=Resources(300, 20))
+    assert pod_requests([shrinking]) == Resources(300, 50, 1)
+
+
+def test_what_is_requested_for_the_pod_replaces_its_containers_and_overhead_is_added() -> None:
+    pod = pod_requests([ContainerRequest(Resources(100, 50, extended={GPU: 1}))], (), Resources(10), {"cpu": 400})
+    assert pod == Resources(410, 50, 1, {GPU: 1})
+
+
+# Whether a namespace's quotas admit one more pod.
+
+REQUESTS = Resources(100, 50, 1, {"example.com/gpu": 1})
+
+
+def refused(pod, quota):
+    return quota_refusals(cluster_of([], [], quotas=[quota]), pod)
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "reason"),
+    [
+        ({"pods": 2}, {"pods": 1}, ()),
+        ({"pods": 2}, {"pods": 2}, ("quota q limits pods to 2: 2 is used and the pod adds 1",)),
+        ({"requests.cpu": 150}, {}, ()),
+        (
+            {"requests.cpu": 150},
+            {"requests.cpu": 60},
+            ("quota q limits requests.cpu to 150: 60 is used and the pod adds 100",),
+        ),
+        (
+            {"requests.example.com/gpu": 0},
+            {},
+            ("quota q limits requests.example.com/gpu to 0: 0 is used and the pod adds 1",),
+        ),
+        ({"requests.ephemeral-storage": 0, "services": 0}, {}, ()),
+        ({"limits.cpu": 1000}, {}, ("quota q limits limits.cpu, of which the pod states none in its limits",)),
+    ],
+)
+def test_what_a_quota_refuses(pod: MakePod, hard, used, reason) -> None:
+    assert refused(pod("p", requests=REQUESTS), Quota("default", "q", hard, used)) == reason
+
+
+@pytest.mark.parametrize(
+    ("scope", "counts"),
+    [
+        (QuotaScope("NotTerminating"), True),
+        (QuotaScope("Terminating"), False),
+        (QuotaScope("NotBestEffort"), True),
+        (QuotaScope("BestEffort"), False),
+        (QuotaScope("PriorityClass", "In", ("low", "high")), True),
+        (QuotaScope("PriorityClass", "NotIn", ("low",)), False),
+        (QuotaScope("PriorityClass", "Exists"), True),
+        (QuotaScope("PriorityClass", "DoesNotExist"), False),
+        (QuotaScope("CrossNamespacePodAffinity"), False),
+    ],
+)
+def test_a_scope_says_which_pods_count(pod: MakePod, scope: QuotaScope, counts: bool) -> None:
+    quota = Quota("default", "q", {"pods": 0}, scopes=(scope,))
+    assert bool(refused(pod("p", requests=REQUESTS, priority_class="low"), quota)) == counts
+
+
+# Where a pod's claims let it go.
+
+ZONE = "topology.kubernetes.io/zone"
+DRIVER = "csi.example.com"
+BOUND = Claim("default", "data", "v", "late")
+LATE = StorageClass("late", waits_for_consumer=True, provisioner=DRIVER)
+
+
+def in_rack(*racks: str) -> tuple[NodeSelectorTerm, ...]:
+    return (NodeSelectorTerm((Requirement("rack", Operator.IN, racks),)),)
+
+
+def storage(claim: Claim, *volumes: Volume, by_class: StorageClass = LATE) -> Storage:
+    return Storage(
+        {(claim.namespace, claim.name): claim}, {volume.name: volume for volume in volumes}, {by_class.name: by_class}
+    )
+
+
+@pytest.mark.parametrize(
+    ("volume", "nodes"),
+    [
+        (Volume("v"), "abc"),
+        (Volume("v", node_affinity=in_rack("1")), "a"),
+        (Volume("v", zones=((ZONE, ("x",)),)), "ac"),
+        (Volume("v", node_affinity=in_rack("1", "2"), zones=((ZONE, ("y",)),)), "b"),
+    ],
+)
+def test_a_bound_volume_is_reached_from_some_nodes(node: MakeNode, pod: MakePod, volume: Volume, nodes: str) -> None:
+    """Node c is in no zone: what a volume says of zones means nothing to it."""
+    there = [node("a", rack="1", **{ZONE: "x"}), node("b", rack="2", **{ZONE: "y"}), node("c")]
+    cluster = cluster_of(there, [], storage=storage(BOUND, volume))
+    assert "".join(Feasibility(cluster, pod("p", claims=("data",))).nodes) == nodes
+
+
+@pytest.mark.parametrize(
+    ("claim", "by_class", "nodes"),
+    [
+        (Claim("default", "data", "", "now"), StorageClass("now"), ""),
+        (Claim("default", "data", "", "late"), LATE, "ab"),
+        (Claim("default", "data", "", "late", (), 50), StorageClass("late", True, DRIVER, in_rack("2")), "b"),
+        # Made by hand: only where a free volume of the class is, large enough and of the access modes.
+        (Claim("default", "data", "", "late", ("ReadWriteOnce",), 5), StorageClass("late", True, NO_PROVISIONER), "a"),
+        (Claim("default", "data", "", "late", ("ReadWriteOnce",), 50), StorageClass("late", True, NO_PROVISIONER), ""),
+    ],
+)
+def test_a_claim_without_a_volume(node: MakeNode, pod: MakePod, claim, by_class, nodes) -> None:
+    modes = ("ReadWriteOnce",)
+    free = Volume("free", "late", modes, 10, None, in_rack("1"))
+    taken = Volume("taken", "late", modes, 10, ("default", "other"), in_rack("2"))
+    known = storage(claim, free, taken, by_class=by_class)
+    cluster = cluster_of([node("a", rack="1"), node("b", rack="2")], [], storage=known)
+    assert "".join(Feasibility(cluster, pod("p", claims=("data",))).nodes) == nodes
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [
+        (Storage(), "PersistentVolumeClaim data does not exist"),
+        (storage(Claim("default", "data", "v", terminating=True)), "PersistentVolumeClaim data is being deleted"),
+        (storage(BOUND), "volume v of PersistentVolumeClaim data does not exist"),
+        (
+            storage(Claim("default", "data", "v", access_modes=("ReadWriteOncePod",)), Volume("v")),
+            "PersistentVolumeClaim data is ReadWriteOncePod and another pod uses it",
+        ),
+    ],
+)
+def test_claims_that_go_nowhere(node: MakeNode, pod: MakePod, known: Storage, reason: str) -> None:
+    cluster = cluster_of([node("a")], [pod("user", "a", claims=("data",))], storage=known)
+    assert refusals(cluster, pod("p", claims=("data",)), "a") == (reason,)
+
+
+def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: MakeNode, pod: MakePod) -> None:
+    claims = {("default", name): Claim("default", name, name) for name in ("one", "two", "same")}
+    handles = {"one": "h1", "two": "h2", "same": "h1"}
+    volumes = {name: Volume(name, driver=DRIVER, handle=handle) for name, handle in handles.items()}
+    there = [node("a", attach_limits={DRIVER: 1}), node("b")]
+    cluster = cluster_of(there, [pod("user", "a", claims=("one",))], storage=Storage(claims, volumes))
+    assert refusals(cluster, pod("p", claims=("two",)), "a") == (f"the node can attach no more volumes of {DRIVER}",)
+    assert refusals(cluster, pod("p", claims=("same",)), "a") == ()
+    assert refusals(cluster, pod("p", claims=("two",)), "b") == ()

@@ -1,11 +1,13 @@
 """Groups are sound: no pair of a group is farther apart than its layer. No two groups could be one."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leadsman.network.estimates import MIN_PAIRS, GroupMedians, fit_group_medians
 from leadsman.network.layers import Layer, build_layer, build_layers, group_distances_ms
-from leadsman.network.measured_pairs import Floats, Indices
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import rack_network
 
 LIMITS_MS = (0.0, 0.3, 5.0, 25.0, 100.0)
@@ -82,3 +84,37 @@ def test_groups_that_hold_stay_even_where_others_would_be_nearer() -> None:
 def test_what_was_before_never_makes_a_group_unsound(delay_ms: Floats, data: st.DataObject) -> None:
     before = data.draw(st.lists(st.integers(-1, 3), min_size=len(delay_ms), max_size=len(delay_ms)))
     assert violations(build_layer(delay_ms, 5.0, np.array(before, int)), delay_ms) == 0
+
+
+def network(jitter: float = 0.0) -> tuple[MeasuredPairs, np.ndarray]:
+    """Two groups of 20: 1 ms within, 8 ms between, all pairs measured."""
+    of = np.repeat([0, 1], 20)
+    one, other = np.triu_indices(40, 1)
+    noise = np.exp(np.random.default_rng(0).normal(0, jitter, len(one)))
+    return build_pairs(40, one, other, np.where(of[one] == of[other], 1.0, 8.0) * noise), of
+
+
+def at(found: GroupMedians, one: int, other: int) -> float:
+    return float(np.exp(found.log_ms(np.array([one]), np.array([other])))[0])
+
+
+def test_the_median_within_and_between_groups() -> None:
+    measured, of = network()
+    found = fit_group_medians(of, measured)
+    assert (at(found, 0, 1), at(found, 0, 39), at(found, 39, 0)) == pytest.approx((1, 8, 8))
+    assert found.error == pytest.approx(0, abs=1e-6)
+
+
+def test_too_few_measured_pairs_say_nothing() -> None:
+    measured, of = network()
+    between = np.flatnonzero(of[measured.first] != of[measured.second])
+    few = np.ones(len(measured.log_ms), bool)
+    few[between[MIN_PAIRS - 1 :]] = False
+    assert np.isnan(at(fit_group_medians(of, measured.where(few)), 0, 39))
+
+
+def test_the_interval_holds_nine_of_ten() -> None:
+    measured, of = network(jitter=0.1)
+    found = fit_group_medians(of, measured)
+    offset = measured.log_ms - found.log_ms(measured.first, measured.second)
+    assert 0.87 < ((found.low <= offset) & (offset <= found.high)).mean() < 0.93

@@ -9,12 +9,9 @@ from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
-from leadsman.planning.requeue import (
-    NO_MEMORY,
-    TOUCH_DELAYS_SECONDS,
-    plan_requeue,
-    without_own,
-)
+from leadsman.decision.model import PodInfo
+from leadsman.planning.requeue import NO_MEMORY, TOUCH_DELAYS_SECONDS, plan_requeue, without_own
+from leadsman.planning.waiting_pods import wait_reason
 from tests.leadsman.planning.measured import measured
 
 NODES = ("a", "b", "c")
@@ -142,3 +139,53 @@ def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: Dec
     plan = plan_requeue(pods, NODES, freed, memory)
     assert plan.action is not None
     assert plan.action.node == "b"
+
+
+# What is said of a pod that waits: the bound, the nearest node, by how much it misses, what would help.
+
+EDGES = ["edge-2", "edge-3", "edge-4"]
+
+
+def measured_edges() -> DecisionInputs:
+    """edge-2 is 12.5 ms and edge-3 80 ms from edge-1, 90 ms and 1 ms from edge-9; no other delay is known."""
+    return measured(100.0, {"edge-1": {"edge-2": 12.5, "edge-3": 80.0}, "edge-9": {"edge-2": 90.0, "edge-3": 1.0}})
+
+
+def reason(**bounds: str) -> tuple[str, str]:
+    labels = {f"delay_{name.replace('_', '-')}": ms for name, ms in bounds.items()}
+    subject, text = (
+        (said := wait_reason(PodInfo("shop", "cart", "uid-1", labels), EDGES, measured_edges())).subject,
+        said.text,
+    )
+    return subject, text
+
+
+def test_the_nearest_node_is_named_with_what_it_misses_and_what_would_help() -> None:
+    assert reason(edge_1="10") == (
+        "edge-1: edge-2",
+        "no node is within 10 ms of edge-1: the nearest, edge-2, is 12.5 ms away, 2.5 ms too far; raise the bound to"
+        " 12.5 ms or more, or run edge-1 nearer to a node with room",
+    )
+
+
+def test_a_pod_with_nodes_within_its_bounds_is_refused_for_another_reason() -> None:
+    subject, text = reason(edge_1="20")
+    assert subject == "within: edge-2"
+    assert text.startswith("1 of 3 nodes are within its delay bounds, edge-2 is the nearest; something else refuses")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"edge_1": "-1"}, "correct it on the workload's pod template"),
+        ({"nobody": "5"}, "start it, or correct the name in the bound"),
+    ],
+)
+def test_a_bound_that_cannot_be_checked_says_what_to_correct(bounds: dict[str, str], said: str) -> None:
+    assert said in reason(**bounds)[1]
+
+
+def test_a_pod_whose_delays_are_all_unknown_says_so_and_not_that_they_are_too_long() -> None:
+    said = wait_reason(PodInfo("shop", "cart", "uid-1", {"delay_edge-1": "10"}), ["edge-4"], measured_edges())
+    assert said.subject == "unknown: edge-1"
+    assert "no node's delay to edge-1 is known" in said.text

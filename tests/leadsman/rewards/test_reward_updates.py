@@ -1,6 +1,7 @@
 """The node's own book: credit by time, failures once each, both fading. Faults of kubeRL are named where they are."""
 
-from math import log
+from math import e, log
+from statistics import median
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import PRIOR_BLAME, Blame, IncidentCause
+from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.reward_updates import (
     credit_completion,
     credit_health,
@@ -16,7 +18,7 @@ from leadsman.rewards.reward_updates import (
     record_incident,
     record_quality,
 )
-from leadsman.state.records import Reward
+from leadsman.state.records import Quality, Reward
 
 T0 = 1_700_000_000.0
 HALF = reward_updates.HALF_LIFE_SECONDS
@@ -137,3 +139,46 @@ class TestQuality:
         for _ in range(3):
             reward = record_quality(reward, "run_time", 1.0, T0 + 10 * HALF)
         assert reward.qualities["run_time"].log_cost < log(2.0)
+
+
+def timed(**seconds: float) -> dict[str, dict[str, Quality]]:
+    return {node: {"run_time": Quality(log(each), 20.0)} for node, each in seconds.items()}
+
+
+def test_faster_than_usual_gains_nothing() -> None:
+    assert "fast" not in quality_factors(timed(a=10, b=10, c=10, fast=1))
+
+
+def test_run_times_that_differ_by_chance_put_no_node_in_doubt() -> None:
+    assert quality_factors(timed(a=9, b=10, c=11, d=12)) == {}
+
+
+def test_of_two_nodes_neither_is_called_slow() -> None:
+    assert quality_factors(timed(a=10, b=20)) == {}
+
+
+def test_few_observations_count_less() -> None:
+    nodes = timed(a=10, b=10, c=10)
+    few, many = ({"run_time": Quality(log(20), samples)} for samples in (1.0, 20.0))
+    assert quality_factors(nodes | {"slow": few})["slow"] > quality_factors(nodes | {"slow": many})["slow"]
+
+
+def test_qualities_multiply() -> None:
+    both = {node: {"run_time": q["run_time"], "metric": q["run_time"]} for node, q in timed(a=1, b=1, c=1, s=2).items()}
+    assert quality_factors(both)["s"] == pytest.approx(quality_factors(timed(a=1, b=1, c=1, s=2))["s"] ** 2)
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9), st.floats(0.001, 1_000))
+def test_a_liar_slows_nobody_beyond_the_usual_of_the_others(seconds: list[float], claim: float) -> None:
+    """Whatever one node claims, a node no slower than all honest ones keeps its worth."""
+    honest = timed(**{f"n{place}": each for place, each in enumerate(seconds)})
+    fastest = min(honest, key=lambda node: honest[node]["run_time"].log_cost)
+    if claim >= min(seconds):
+        assert fastest not in quality_factors(honest | timed(liar=claim))
+
+
+@given(st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0.1, 10), min_size=3))
+def test_the_median_is_of_the_other_nodes(seconds: dict[str, float]) -> None:
+    for node, factor in quality_factors(timed(**seconds)).items():
+        usual = median(log(each) for other, each in seconds.items() if other != node)
+        assert factor == pytest.approx(e ** (-(log(seconds[node]) - usual) * 20 / 22))

@@ -1,11 +1,14 @@
 import asyncio
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import aiohttp
 import aiohttp.web
 import pytest
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
 
-from leadsman.runtime import http_server
+from leadsman.runtime import http_server, text_table
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import Health, create_ops_app, good_unless, serve
 from leadsman.runtime.scrape import create_registry
@@ -67,3 +70,36 @@ async def test_a_response_may_take_longer_than_the_headers_of_a_request() -> Non
     app.router.add_get("/slow", slow)
     async with serve(app, "127.0.0.1", 0, limits) as port:
         assert await get(port, "/slow") == (200, "late")
+
+
+def test_what_a_source_has_dropped_is_gone_from_the_next_scrape() -> None:
+    peers = ["a", "b"]
+
+    def source() -> Iterator[Metric]:
+        rtt = GaugeMetricFamily("rtt_seconds", "Round trip.", labels=["peer"])
+        for peer in peers:
+            rtt.add_metric([peer], 1)
+        yield rtt
+
+    registry = create_registry(source)
+    assert 'peer="a"' in generate_latest(registry).decode()
+    peers.remove("a")
+    assert 'peer="a"' not in generate_latest(registry).decode()
+
+
+# Plain text in columns.
+
+
+def test_a_reason_that_is_too_long_goes_on_below_its_row() -> None:
+    rows = [["NODE", "REASON"], ["a", "near (by b's agent)"], ["edge-1", "delay to edge-1 over 25 ms"]]
+    head, below = "NODE    REASON", ["edge-1", "    delay to edge-1", "    over 25 ms"]
+    assert text_table.align_with_reason(rows, brief=True, width=20) == [head, "a       near", *below]
+    whole = ["a", "    near (by b's", "    agent)"]
+    assert text_table.align_with_reason(rows, brief=False, width=20) == [head, *whole, *below]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.0, "0"), (12.125, "12.12"), (0.0543, "0.0543"), (999.96, "1000"), (59_999.6, "60000")]
+)
+def test_a_number_has_four_digits_and_no_exponent(value: float, said: str) -> None:
+    assert text_table.format_number(value) == said

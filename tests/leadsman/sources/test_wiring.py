@@ -1,9 +1,13 @@
 """What a process decides on, wired as it was asked for."""
 
+from pathlib import Path
+
 import pytest
 
 from leadsman.kube.access import ApiAccess
+from leadsman.runtime.watched_files import UnusableFile
 from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from tests.memory_store import MemoryStore
@@ -45,3 +49,51 @@ async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, loo
     always = {"watch the state", "reload the policy file", "fit estimates"}
     assert tasks(FollowedSources(MemoryStore(), asked)) == always | loops
     assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | waited_for
+
+
+STRICT = "scores: {nearest: {weight: 9}}\n"
+BAD = "scores: {nearest: {weight: heavy}}\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(STRICT)
+    return file
+
+
+def weight(file):
+    return file.current.scores.nearest.weight
+
+
+def value(file, name):
+    (found,) = [family.samples[0].value for family in file.families() if family.name == name]
+    return found
+
+
+@pytest.mark.parametrize("content", [BAD, "\xff", "x" * (1 << 20) + "x", None])
+def test_a_bad_file_at_start_is_an_error_that_names_it(path, content) -> None:
+    path.unlink() if content is None else path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(UnusableFile, match=r"policy\.yaml: "):
+        PolicyFile(path, lambda: 1.0)
+
+
+def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays_until_it_is_mended(path) -> None:
+    file = PolicyFile(path, lambda: 1.0)
+    path.write_text(BAD)
+    for _ in range(2):
+        file.poll()
+        assert weight(file) == 9
+        assert file.problem.text.startswith(f"{path}: $.scores.nearest.weight: ")
+        assert value(file, "leadsman_policy_load_success") == 0
+    path.write_text(STRICT)
+    file.poll()
+    assert (file.problem.text, value(file, "leadsman_policy_load_success")) == ("", 1)
+
+
+def test_only_another_content_counts_as_a_reload(path) -> None:
+    times = iter([1.0, 2.0])
+    file = PolicyFile(path, lambda: next(times))
+    path.write_text(STRICT)
+    file.poll()
+    assert value(file, "leadsman_policy_last_reload_timestamp_seconds") == 1

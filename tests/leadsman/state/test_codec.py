@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from leadsman.state import keys
 from leadsman.state.records import (
     AnyRecord,
     BadRecord,
@@ -20,6 +21,7 @@ from leadsman.state.records import (
     decode_record,
     encode_record,
 )
+from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 
 COUNTS = st.integers(0, 2**63 - 1)
 RTTS = st.floats(0, 60_000)
@@ -143,3 +145,72 @@ def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
         encode_record(large)
     with pytest.raises(BadRecord, match="larger than 4096"):
         decode_record(Hardware, msgspec.json.encode(large))
+
+
+@given(st.floats(allow_nan=True), st.floats(allow_nan=True))
+def test_whatever_can_be_built_keeps_the_inequality(push: float, call: float) -> None:
+    try:
+        timing = ReportTiming(push, call)
+    except ValueError:
+        return
+    assert 0 < push + 2 * call <= timing.stale_seconds < timing.lease_seconds
+
+
+@pytest.mark.parametrize(
+    ("push", "call"), [(0, 1), (-1, 1), (121, 1), (5, 0), (5, 5.1), (float("nan"), 1), (0.05, 0.05)]
+)
+def test_what_breaks_it_is_refused_with_the_value(push: float, call: float) -> None:
+    with pytest.raises(ValueError, match=f"{push}|{call}"):
+        ReportTiming(push, call)
+
+
+@pytest.mark.parametrize(("nodes", "push"), [(1, 5), (1_000, 5), (2_000, 10), (5_000, 25), (100_000, 120)])
+def test_the_store_sees_at_most_200_reports_a_second_up_to_24_000_nodes(nodes: int, push: float) -> None:
+    assert timing_for_nodes(ReportTiming(), nodes).push_interval_seconds == push
+    assert nodes / push <= 200 or nodes > 24_000
+
+
+LABELS = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?\Z")
+NODES = st.lists(LABELS, min_size=1, max_size=5).map(".".join)
+OF_NODES = st.sampled_from([Identity, Heartbeat, Latency, Hardware])
+
+
+@given(NODES, OF_NODES)
+@example("a" * 253, Identity)
+def test_parsing_is_the_inverse_of_building(node: str, record: type[AnyRecord]) -> None:
+    key = keys.parse(keys.record_key(node, record))
+    assert key is not None
+    assert (key.node, keys.RECORD_BY_KIND[key.kind], str(key)) == (node, record, keys.record_key(node, record))
+
+
+@given(st.text(max_size=40) | st.text(max_size=20).map(lambda end: keys.NODES_PREFIX + end))
+def test_a_key_is_parsed_only_if_it_is_the_one_that_would_be_built(raw: str) -> None:
+    key = keys.parse(raw)
+    assert key is None or str(key) == raw
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a/b", "a\n", "../b", "ä", "a" * 254])
+def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="must be lower-case letters"):
+        keys.node_prefix(name)
+
+
+@given(NODES, NODES)
+def test_one_nodes_keys_never_stand_under_another_nodes_prefix(one: str, other: str) -> None:
+    assert keys.record_key(one, Identity).startswith(keys.node_prefix(other)) is (one == other)
+
+
+@given(NODES)
+def test_a_ring_key_says_its_node_and_stands_where_the_name_belongs(node: str) -> None:
+    key = keys.record_key(node, RingEntry)
+    assert keys.parse_ring_key(key) == node
+    assert key == f"{keys.RING_PREFIX}{keys.ring_position(node):016x}/{node}"
+    assert keys.parse(key) is None
+
+
+@pytest.mark.parametrize(
+    "raw", ["", "a", keys.RING_PREFIX, f"{keys.RING_PREFIX}{0:016x}/a", keys.record_key("a", RingEntry) + "/", "\n"]
+)
+def test_who_stands_elsewhere_on_the_ring_is_nobody(raw: str) -> None:
+    """An entry in a place of its writer's choice would make a part of the ring look crowded."""
+    assert keys.parse_ring_key(raw) is None

@@ -2,20 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from leadsman.state import keys
-from leadsman.state.etcd_http import LARGEST_RESPONSE_BYTES, EtcdAccess
+from leadsman.state.etcd_http import LARGEST_RESPONSE_BYTES, EtcdAccess, EtcdTransport
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower, node_pages
 from leadsman.state.records import Heartbeat, Reward, encode_record
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import Put
-from leadsman.testbed.etcd import Etcd
+from leadsman.state.store import Put, Unavailable
+from leadsman.testbed.etcd import Etcd, EtcdTls
 from tests.conftest import Until
+from tests.testbed.certificates import CertificateAuthority
 
 REWARD_KEYS = 2_000
 
@@ -72,3 +75,51 @@ async def test_values_of_700_kb_are_not_loaded_at_once(store: EtcdStore) -> None
         sizes = [[len(item.value) for item in page.items] async for page in pages]
     assert sum(map(len, sizes)) == 28
     assert max(map(sum, sizes)) < LARGEST_RESPONSE_BYTES
+
+
+# EtcdStore on an etcd with TLS.
+
+
+def certificate(folder: Path) -> EtcdTls:
+    """For 127.0.0.1, of a CA of its own."""
+    authority = CertificateAuthority()
+    (folder / "ca.pem").write_text(authority.pem)
+    return EtcdTls(folder / "ca.pem", *authority.issue("127.0.0.1").write(folder, "server"))
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    folder = tmp_path_factory.mktemp("guarded")
+    with Etcd(folder / "data", tls=certificate(folder)) as one:
+        yield one
+
+
+def access(etcd: Etcd, ca: bool = True) -> EtcdAccess:
+    assert etcd.tls
+    return EtcdAccess((etcd.client_url,), str(etcd.tls.ca) if ca else "")
+
+
+async def test_a_rotated_ca_is_used_by_the_next_connection_and_an_unusable_one_is_not(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    assert etcd.tls
+    ca = tmp_path / "ca.pem"
+    ca.write_text(CertificateAuthority().pem)
+    transport = EtcdTransport(structs.replace(access(etcd), ca_file=str(ca)))
+
+    async def connects() -> bool:
+        await transport.close()
+        transport._tls._next_poll = 0.0
+        try:
+            await transport.call("/v3/maintenance/status", {}, dict)
+        except Unavailable:
+            return False
+        return True
+
+    assert not await connects()
+    ca.write_bytes(etcd.tls.ca.read_bytes())
+    assert await connects()
+    ca.write_text("-----BEGIN CERTIFICATE-----\nhalf")
+    assert await connects()
+    assert "must hold certificates in PEM" in transport._tls.problem.text
+    await transport.close()

@@ -7,8 +7,15 @@ import pytest
 from msgspec import structs
 
 from leadsman.decision.decide import decide
+from leadsman.decision.inputs import DecisionInputs, PolledMetrics, SnapshotMetrics, TelemetryInputs
+from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import telemetry_plugins
-from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter
+from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
+from leadsman.decision.telemetry.telemetry_plugins import TelemetryFilter, violates, violating_nodes, violations_by_node
+from leadsman.kube import quantity
+from leadsman.kube.quantity import NANO
+from leadsman.state.records import Hardware, Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot
 from tests.leadsman.decision.telemetry.conftest import Tas
 
 NODES = ("a", "b", "c")
@@ -89,3 +96,97 @@ def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas:
     assert not telemetry_plugins.fails_closed(
         tas.pod(), tas.facts([tas.policy(metrics={"failMode": "closed"}, scheduleonmetric=rules)])
     )
+
+
+# Rules are strict, on exact quantities; a missing value violates nothing.
+
+
+def dontschedule(tas: Tas, rules: Any) -> Strategy:
+    strategy = tas.policy(dontschedule=rules).dontschedule
+    assert strategy is not None
+    return strategy
+
+
+@pytest.mark.parametrize(
+    ("value", "operator", "target", "violated"),
+    [
+        ("11", "GreaterThan", 10, True),
+        ("10", "GreaterThan", 10, False),
+        ("9", "GreaterThan", 10, False),
+        ("1500m", "GreaterThan", 1, True),
+        ("10000000001n", "GreaterThan", 10, True),
+        ("1Ki", "GreaterThan", 1023, True),
+        ("1Ki", "GreaterThan", 1024, False),
+        ("9", "LessThan", 10, True),
+        ("10", "LessThan", 10, False),
+        ("9999m", "LessThan", 10, True),
+        ("-1", "LessThan", 0, True),
+        ("10", "Equals", 10, True),
+        ("10000m", "Equals", 10, True),
+        ("10001m", "Equals", 10, False),
+        ("-1", "Equals", -1, True),
+        ("9007199254740993", "Equals", 2**53, False),
+        ("9223372036854775807", "Equals", 2**63 - 1, True),
+    ],
+)
+def test_each_operator(tas: Tas, value: str, operator: str, target: int, violated: bool) -> None:
+    rule = Rule("m", Operator(operator), target)
+    assert violates(quantity.parse(value), rule) is violated
+    assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
+
+
+@pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
+def test_logical_operators_and_nodes_without_a_value(tas: Tas, logic: str, violators: set[str]) -> None:
+    rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
+    strategy = dontschedule(tas, {"rules": rules, "logicalOperator": logic})
+    columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
+    assert set(violations_by_node(strategy, columns)) == violators
+
+
+def test_a_node_that_violates_several_is_told_the_first(tas: Tas) -> None:
+    strategy = dontschedule(tas, [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
+    found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
+    assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
+
+
+# A metric's current values: from one table, young enough, never of a node that is not fresh.
+
+
+def node(changed_at: float | None = 99.0, **values: float) -> NodeState:
+    return NodeState(None, Heartbeat(1, 1, 5.0), None, Hardware(values), changed_at=changed_at)
+
+
+def known(
+    tables: tuple[PolledMetrics | SnapshotMetrics, ...], now: float = 100.0, **nodes: NodeState
+) -> DecisionInputs:
+    return DecisionInputs(Snapshot(nodes), Policy(), now, telemetry=TelemetryInputs(tables=tables))
+
+
+def test_agents_metrics_count_while_the_node_is_fresh(tas: Tas) -> None:
+    facts = known(
+        (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
+    )
+    assert telemetry_plugins.current_readings("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
+
+
+def test_polled_values_age_out_one_by_one(tas: Tas) -> None:
+    column = tas.column({"a": 1, "b": 2}, read_at=80.0)
+    column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
+    facts = known((PolledMetrics({"m": column}),))
+    assert telemetry_plugins.current_readings("m", tas.policy(), facts).values == {"b": 2 * NANO}
+    assert telemetry_plugins.reporting_nodes("m", facts) == {"a", "b"}
+    assert set(telemetry_plugins.current_readings("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {
+        "a",
+        "b",
+    }
+
+
+def test_the_first_table_with_a_current_value_counts_alone(tas: Tas) -> None:
+    polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
+    a = node(load=1.0)
+    assert set(
+        telemetry_plugins.current_readings("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values
+    ) == {"b"}
+    assert set(
+        telemetry_plugins.current_readings("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values
+    ) == {"a"}

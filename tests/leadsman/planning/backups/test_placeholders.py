@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -15,10 +16,13 @@ from leadsman.cluster.resources import ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import (
+    Coverage,
+    CoverageState,
     CreatePlaceholder,
     DeletePlaceholder,
     PlaceholderAction,
     ResizePlaceholder,
+    coverage_of,
     held_by,
     node_label,
     placeholders_by_node,
@@ -158,3 +162,33 @@ def test_a_name_too_long_for_a_label_is_hashed_and_recognised() -> None:
     pod = replace(placeholder("hold", Resources(100, 100 * MIB, 1), long), labels={PLACEHOLDER_LABEL: node_label(long)})
     cluster = cluster_of([replace(NODE, name=long)], [pod])
     assert list(placeholders_by_node(cluster)) == [long]
+
+
+# A pod is covered when its room is held, and not a moment earlier.
+
+EDGE = ClusterNode("edge-2", allocatable=Resources(4000, 2**33, 20))
+ROOM = Resources(100, 2**30, 1)
+PLAN = BackupPlan({"web": Backup("edge-2", ())}, {"edge-2": ROOM})
+
+
+@pytest.mark.parametrize(
+    ("placeholder_on", "problems", "expected"),
+    [
+        ("edge-2", {}, Coverage(CoverageState.COVERED, "edge-2")),
+        (
+            "",
+            {},
+            Coverage(
+                CoverageState.WAITING, "edge-2", "node edge-2 does not hold its room yet: cpu, memory, pods missing"
+            ),
+        ),
+        (None, {"edge-2": "quota exceeded"}, Coverage(CoverageState.UNCOVERED, "edge-2", "quota exceeded")),
+    ],
+)
+def test_a_pod_is_covered_once_the_placeholder_is_bound(
+    placeholder_on: str | None, problems: dict[str, str], expected: Coverage
+) -> None:
+    labels = {"leadsman.dev/placeholder": "edge-2"}
+    holding = [ClusterPod("hold", "x", "hold", placeholder_on or "", requests=ROOM, labels=labels)]
+    cluster = cluster_of([EDGE], [] if placeholder_on is None else holding)
+    assert coverage_of(cluster, PLAN, problems) == {"web": expected}

@@ -1,11 +1,13 @@
 """Devices are marked when they are sick for long enough, within limits, and unmarked when they healed."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from msgspec import structs
 
 from leadsman.cluster.devices.monitored import (
+    METRICS,
     ROW_REMAP_FAILURE,
     THROTTLE_REASONS,
     UNCORRECTABLE_ERRORS,
@@ -160,3 +162,33 @@ def test_no_device_is_named_in_part(parts: tuple[str, str, str]) -> None:
     """What a selector leaves out matches everything."""
     with pytest.raises(ValueError, match="must not be empty"):
         DraDevice(*parts)
+
+
+# Names and codes of faults are NVIDIA's, so they are held against dcgm-exporter's own list and NVIDIA's catalogue.
+
+DATA = Path(__file__).parents[3] / "data" / "nvidia"
+FAULTS_OF_THE_DEVICE = {
+    "RESET_GPU",
+    "RESTART_BM",
+    "RESTART_VM",
+    "CHECK_MECHANICALS",
+    "WORKFLOW_XID_48",
+    "WORKFLOW_NVLINK_ERR",
+}
+
+
+def actions() -> dict[str, set[int]]:
+    lines = [line for line in (DATA / "xid-actions.txt").read_text().splitlines() if not line.startswith("#")]
+    return {action: set(map(int, xids.split())) for action, _, xids in (line.partition(":") for line in lines)}
+
+
+def test_the_metrics_are_counters_that_dcgm_exporter_has() -> None:
+    lines = (DATA / "default-counters.csv").read_text().splitlines()
+    names = {line.removeprefix("# ").partition(",")[0].strip() for line in lines}
+    assert set(METRICS) - set(THROTTLE_REASONS) <= names
+
+
+def test_the_default_xids_are_those_that_nvidia_wants_a_reset_a_reboot_or_a_repair_for() -> None:
+    asked = actions()
+    of_the_device = set[int]().union(*(asked[each] for each in FAULTS_OF_THE_DEVICE))
+    assert set(DeviceHealthPolicy().xids) == of_the_device - asked["APPLICATION"]

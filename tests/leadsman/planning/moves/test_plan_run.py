@@ -51,13 +51,6 @@ class Story(SimulatedCluster):
         assert self.handed_over is not None
         self.handed_over = replace(self.handed_over, request=request)
 
-    def nodes_by_owner(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for each in self.cluster.pods.values():
-            if each.owner_uid and not each.terminating:
-                found.setdefault(each.owner_uid.removeprefix("rs-"), []).append(each.node)
-        return {owner: sorted(nodes) for owner, nodes in found.items()}
-
 
 def plan_of(cluster: Cluster, *wishes: tuple[str, str], **more: Any) -> MovePlan:
     ordered = order_moves(Situation(cluster, inputs_of(cluster, {})), [Wish(*each, "a test") for each in wishes], None)

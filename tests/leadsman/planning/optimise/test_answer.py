@@ -1,16 +1,27 @@
 """Every plan passes the check that judges placements and failures by themselves."""
 
+from math import isqrt
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.planning.backups.backup_plan import BackupSettings
-from leadsman.planning.optimise.choices import greedy_choices
-from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
+from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings, FailureDomain
+from leadsman.planning.backups.reserve import Room
+from leadsman.planning.optimise.choices import NO_NODE, Choice, PodOptions, Problem, greedy_choices
+from leadsman.planning.optimise.cluster_problem import (
+    LEAST_NODES,
+    MAX_OPTIONS,
+    ClusterProblem,
+    model_cluster,
+    restricted,
+)
 from leadsman.planning.optimise.optimised_plan import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, Case, inputs_of, random_case
@@ -62,3 +73,36 @@ def test_a_missing_backup_says_bound_room_or_an_unknown_rack_by_count() -> None:
     rack = {"leadsman.dev/backup": "rack"}
     plan = plan_of(bounded_pod("one", 1, "a", annotations=rack))
     assert dict(plan.backups.uncovered)["one"].startswith("the rack of node a is unknown")
+
+
+# Pods with very many options choose among fewer, among which are those that they have.
+
+
+def problem_of(nodes: int, pods: list[PodOptions]) -> Problem:
+    names = tuple(f"node-{number}" for number in range(nodes))
+    free = np.array([[100 - number % 7] for number in range(nodes)], np.int64)
+    domains = tuple((FailureDomain(BackupScope.NODE, name), None, None) for name in names)
+    return Problem(Room(names, ("memory",), free, domains), units=(1,), weights=(1,), pods=tuple(pods))
+
+
+def anywhere(nodes: int, home: int | None = None) -> PodOptions:
+    return PodOptions((1,), home, True, tuple(range(nodes)), tuple(range(nodes)), 1)
+
+
+@given(st.integers(2, 300), st.integers(1, 60), st.data())
+def test_what_a_pod_has_stays_possible_and_all_options_are_few(nodes: int, pods: int, data: st.DataObject) -> None:
+    node = st.none() | st.integers(0, nodes - 1)
+    homes = data.draw(st.lists(node, min_size=pods, max_size=pods))
+    start = tuple(NO_NODE if home is None else Choice(home, data.draw(node)) for home in homes)
+    whole = problem_of(nodes, [anywhere(nodes, home) for home in homes])
+    smaller, cut = restricted(whole, start)
+    most = max(LEAST_NODES, isqrt(MAX_OPTIONS // pods))
+    assert cut == (pods if nodes**2 > most**2 else 0)
+    for before, pod, has in zip(whole.pods, smaller.pods, start, strict=True):
+        assert set(pod.places) <= set(before.places)
+        assert set(pod.backups) <= set(before.backups)
+        assert {has.place} - {None} <= set(pod.places)
+        assert {has.backup} - {None} <= set(pod.backups)
+        assert len(pod.places) * len(pod.backups) <= max(most**2, LEAST_NODES**2)
+    again, _ = restricted(whole, start)
+    assert again.pods == smaller.pods

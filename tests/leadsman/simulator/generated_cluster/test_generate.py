@@ -1,5 +1,7 @@
 """Generated clusters are what their specification says, and the same for the same seed."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -65,3 +67,40 @@ def test_a_bound_is_kept_by_as_many_nodes_as_asked_for() -> None:
 def test_a_matrix_with_too_few_rows_is_refused() -> None:
     with pytest.raises(BadSpec, match="are 20 nodes, but the matrix has 3 rows"):
         generate(parse_spec("network=small"), np.zeros((3, 3)))
+
+
+# What a user may ask for, and what is said of what nobody may.
+
+
+def test_every_kind_of_value_is_read() -> None:
+    spec = parse_spec("zones=3, cpu=500m,memory=2Gi,sizes=256Mi|1Gi,near=4,replicas=2-5,spare=0.25,network=a.txt")
+    assert (spec.zones, spec.cpu_millis, spec.memory_bytes, spec.spare, spec.network) == (
+        3,
+        500,
+        2 << 30,
+        0.25,
+        "a.txt",
+    )
+    assert (spec.sizes_bytes, spec.near, spec.replicas) == ([256 << 20, 1 << 30], "4", "2-5")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nodez=3", "unknown field `nodez`"),
+        ("nodes", "Expected `int`, got `str` - at `$.nodes`"),
+        ("nodes=0", "Expected `int` >= 1 - at `$.nodes`"),
+        ("nodes=3,nodes=4", "'nodes=4': nodes is given twice"),
+        ("spare=nan", "$.spare"),
+        ("near=5-2", "near=5-2: allowed is one number or two, such as 2-8"),
+        ("memory=-1Gi", "'-1Gi': allowed is an amount of memory above 0"),
+        ("sizes=1Gi|", "'' is not a quantity"),
+        ("zones=100,racks=100", "zones x racks x nodes are 50000 nodes; allowed are 5000"),
+        ("peers=20", "peers=20: allowed is less than the 20 nodes"),
+        ("memory=1Gi", "sizes: 4294967296 bytes are more than a node's memory, 1073741824"),
+        ("pods=9,spare=0.5", "pods and spare exclude each other"),
+    ],
+)
+def test_a_bad_field_is_named_with_its_value_and_what_is_allowed(text: str, message: str) -> None:
+    with pytest.raises(BadSpec, match=re.escape(message)):
+        parse_spec(text)

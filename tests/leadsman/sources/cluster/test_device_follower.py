@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
+from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.decoding import decode_json
 from leadsman.sources.cluster.device_follower import DeviceFollower
+from leadsman.sources.cluster.device_objects import ResourceSliceObject
+from leadsman.sources.telemetry.device_metrics import devices_by_uuid
 from tests.conftest import Until
+from tests.leadsman.sources.cluster.test_claim_devices import encoded
 from tests.testbed.scripted_api_server import FakeApiServer
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -124,3 +129,36 @@ async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: Fak
         await until(lambda: devices.current.nodes["edge-1"].selected == {"class gpu": DeviceCount(1, 0)})
         assert set(devices.current.asked.claims) == set(), "it has what it asked for"
         assert set(devices.current.asked.templates) == {"shop/train"}
+
+
+# Which devices of drivers are which piece of hardware.
+
+DRIVER = "gpu.nvidia.com"
+
+
+def published(generation: int, **devices: dict[str, Any]) -> ResourceSliceObject:
+    listed = [{"name": name.replace("_", "-"), "attributes": attributes} for name, attributes in devices.items()]
+    pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": listed}
+    return decode_json(encoded({"metadata": {"name": f"s{generation}"}, "spec": spec}), ResourceSliceObject)
+
+
+def text(value: str) -> dict[str, str]:
+    return {"string": value}
+
+
+def test_by_uuid_with_and_without_the_driver_s_domain_and_by_that_of_the_whole() -> None:
+    one = published(
+        1,
+        gpu_0={"uuid": text("GPU-a"), "index": {"int": 0}},
+        gpu_1={f"{DRIVER}/uuid": text("GPU-b")},
+        gpu_2_mig_1={"uuid": text("MIG-c"), "parentUUID": text("GPU-c")},
+        nameless={"uuid": {"bool": True}},
+    )
+    found = {uuid: [each.device for each in devices] for uuid, devices in devices_by_uuid([one]).items()}
+    assert found == {"GPU-a": ["gpu-0"], "GPU-b": ["gpu-1"], "GPU-c": ["gpu-2-mig-1"], "MIG-c": ["gpu-2-mig-1"]}
+
+
+def test_of_a_pool_the_newest_generation_counts() -> None:
+    old, new = published(1, gpu_0={"uuid": text("GPU-a")}), published(2, gpu_9={"uuid": text("GPU-a")})
+    assert devices_by_uuid([new, old]) == {"GPU-a": [DraDevice(DRIVER, "n1", "gpu-9")]}

@@ -1,15 +1,18 @@
 """Who is named for reports that others contradict: liars, and hardly an honest node."""
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leadsman.decision.policy import Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.simulator.generated_cluster import rack_network, random_peers
-from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, Measurements, fit_estimates, gather_measurements
 from leadsman.state.snapshot import Snapshot
 from tests.leadsman.sources.delay.conftest import Make
 
@@ -100,3 +103,74 @@ def test_a_node_that_nobody_gets_a_reply_from_is_named_for_that() -> None:
     assert fitted(reports).contradicted[name(LIAR)] == (
         "fewer than 3 of the nodes that probe it get a reply, so no delay that it alone reports counts"
     )
+
+
+# Estimates of a network in which one node lies about what it measured: the links stay where all others see them.
+
+NODES, PEERS_OF_EACH = 60, 12
+NAMES = [f"n-{number:02}" for number in range(NODES)]
+
+
+def measured(rtt_ms: Floats, liar: int | None = None, factor: Floats | float = 1.0) -> Measurements:
+    """Every node measures some others; the liar multiplies what it measured."""
+    peers: dict[str, dict[str, float | None]] = {name: {} for name in NAMES}
+    for one, other in zip(*random_peers(NODES, PEERS_OF_EACH, np.random.default_rng(0)), strict=True):
+        ms = float(rtt_ms[one, other])
+        if one == liar:
+            ms = float(np.clip(ms * np.broadcast_to(factor, NODES)[other], 0.001, 60_000))
+        peers[NAMES[one]][NAMES[other]] = ms
+    snapshot = Snapshot({name: Make.state(measured) for name, measured in peers.items()})
+    return gather_measurements(snapshot, 1.0, Statistic.P50)
+
+
+def errors(fitted: FittedEstimates, truth: Floats, node: int) -> tuple[Floats, Floats]:
+    """log(estimate / truth) of all pairs that nobody measured: those of the node, and the others."""
+    one, other = np.triu_indices(NODES, 1)
+    unmeasured = ~fitted.measured.pairs.find_pairs(one, other)[1]
+    error = np.log(fitted.estimates.between(one, other).rtt_ms / truth[one, other])
+    own = (one == node) | (other == node)
+    return error[unmeasured & own], error[unmeasured & ~own]
+
+
+@cache
+def honest_fit(network: int) -> tuple[Floats, FittedEstimates]:
+    truth = rack_network(3, 4, 5, np.random.default_rng(network)).rtt_ms
+    return truth, fit_estimates(measured(truth), 0.0, budget=QUICK)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True)
+@given(st.integers(0, 2), st.integers(0, NODES - 1), st.integers(0, 2**32 - 1))
+def test_one_liar_draws_no_link_nearer_and_moves_no_others_beyond_the_honest_spread(
+    network: int, liar: int, seed: int
+) -> None:
+    """Whatever it says of each node. Honest spread: what the reports of nine of ten honest nodes are off by at most.
+    Its own links it may make seem longer, as it could by answering late."""
+    truth, honest = honest_fit(network)
+    claims = measured(truth, liar, 10 ** np.random.default_rng(seed).uniform(-6, 6, NODES))
+    own, others = errors(fit_estimates(claims, 0.0, budget=QUICK), truth, liar)
+    spread = max(honest.plausibility.highest, -honest.plausibility.lowest)
+    assert np.quantile(own, 0.1) >= -spread
+    assert np.quantile(np.abs(others), 0.9) <= spread
+
+
+def test_a_lie_about_one_node_is_left_out_and_estimated() -> None:
+    truth = rack_network(3, 4, 5, np.random.default_rng(1)).rtt_ms
+    nodes = measured(truth)
+    target = next(
+        peer for one, peer in zip(nodes.source, nodes.target, strict=True) if one == 7 and truth[7, peer] > 0.5
+    )
+    factor = np.ones(NODES)
+    factor[target] = 1e-6
+    fitted = fit_estimates(measured(truth, 7, factor), 0.0, budget=QUICK)
+    row = fitted.row("n-07")
+    at = row.nodes.index(NAMES[target])
+    assert NAMES[target] in fitted.implausible["n-07"]
+    assert row.source[at] == "coordinates"
+    assert row.rtt_ms[at] == pytest.approx(truth[7, target], rel=0.5)
+    assert row.lowest_ms[at] > 0.2
+
+
+def test_a_liar_that_becomes_honest_is_believed_again() -> None:
+    truth = rack_network(3, 4, 5, np.random.default_rng(1)).rtt_ms
+    lied = fit_estimates(measured(truth, 7, 1e-6), 0.0, budget=QUICK)
+    assert "n-07" not in fit_estimates(measured(truth), 1.0, lied, QUICK).implausible

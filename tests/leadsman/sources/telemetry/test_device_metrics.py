@@ -7,7 +7,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
 from leadsman.sources.telemetry.polling import PrometheusQueries, PrometheusSource
-from tests.leadsman.sources.telemetry.test_prometheus import PATH, vector
+from tests.leadsman.sources.telemetry.test_polling import PATH, vector
 
 
 def xid(value: str, **labels: str) -> tuple[dict[str, str], str]:

@@ -5,13 +5,23 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from leadsman.kube import quantity
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.polling import (
     RETENTION_SECONDS,
+    BadQueries,
+    CustomMetricsSource,
     MetricPoller,
     MetricUnavailable,
+    PrometheusQueries,
+    PrometheusSource,
     Sample,
     Samples,
     merge_samples,
+    parse_queries,
 )
 
 
@@ -114,3 +124,132 @@ async def _ended(task: "asyncio.Task[None]") -> None:
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+# The custom metrics API in both versions, exact values, and its failures.
+
+GROUP = "/apis/custom.metrics.k8s.io"
+
+
+def group(*versions: str) -> Any:
+    return {
+        "kind": "APIGroup",
+        "versions": [{"groupVersion": f"custom.metrics.k8s.io/{v}", "version": v} for v in versions],
+    }
+
+
+def value(node: str, text: Any, timestamp: str | None = "2024-01-01T00:00:00Z", **more: Any) -> Any:
+    described = {"kind": "Node", "name": node, "apiVersion": "/v1"}
+    return {"describedObject": described, "timestamp": timestamp, "value": text, **more}
+
+
+V1BETA1 = {"kind": "MetricValueList", "items": [value("a", "1500m", metricName="m"), value("b", "2Ki", metricName="m")]}
+V1BETA2 = {
+    "kind": "MetricValueList",
+    "items": [value("a", "1500m", metric={"name": "m"}), value("b", "2Ki", metric={"name": "m"})],
+}
+
+
+@pytest.mark.parametrize(
+    ("served", "version", "answer"),
+    [(("v1beta1",), "v1beta1", V1BETA1), (("v1beta1", "v1beta2"), "v1beta2", V1BETA2)],
+)
+async def test_each_version_is_read_exactly(server: Any, served: Any, version: str, answer: Any) -> None:
+    server.answers = {GROUP: group(*served), f"{GROUP}/{version}/nodes/*/m": answer}
+    async with ApiClient(ApiAccess(server.url)) as client:
+        samples = await CustomMetricsSource(client).query("m")
+    assert {node: sample.nanos for node, sample in samples.items()} == {
+        "a": quantity.parse("1500m"),
+        "b": 2048 * quantity.NANO,
+    }
+    assert server.asked == [GROUP, f"{GROUP}/{version}/nodes/*/m"]
+
+
+async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
+    items = [value("a", "nonsense"), value("b", "7"), value("c", None)]
+    server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": {"items": items}}
+    async with ApiClient(ApiAccess(server.url)) as client:
+        assert set(await CustomMetricsSource(client).query("m")) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({}, "the custom metrics API is not installed"),
+        ({GROUP: group("v2")}, "serves v2; one of v1beta2, v1beta1 is needed"),
+        ({GROUP: group("v1beta2")}, "does not serve m for nodes"),
+        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 503}, "Unavailable"),
+        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 403}, "Forbidden"),
+        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": [1]}, "MalformedResponse"),
+    ],
+)
+async def test_what_cannot_be_had_says_why(server: Any, answers: Any, said: str) -> None:
+    server.answers = answers
+    async with ApiClient(ApiAccess(server.url)) as client:
+        with pytest.raises(MetricUnavailable, match=said):
+            await CustomMetricsSource(client).query("m")
+
+
+# An instant query for each metric, one value a node.
+
+PATH = "/api/v1/query"
+
+
+def vector(*series: tuple[dict[str, str], str]) -> Any:
+    result = [{"metric": labels, "value": [1700000000.1, text]} for labels, text in series]
+    return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+async def asked(server: Any, answer: Any, queries: PrometheusQueries = PrometheusQueries(), metric: str = "m") -> Any:  # noqa: B008
+    server.answers = {PATH: answer}
+    async with ApiClient(ApiAccess(server.url)) as client:
+        return {node: sample.nanos for node, sample in (await PrometheusSource(client, queries).query(metric)).items()}
+
+
+async def test_values_by_the_label_that_names_the_node(server: Any) -> None:
+    found = await asked(server, vector(({"node": "a"}, "0.1"), ({"node": "b"}, "1e+06"), ({"node": "c"}, "-3")))
+    assert found == {node: quantity.parse(text) for node, text in (("a", "100m"), ("b", "1M"), ("c", "-3"))}
+    assert server.queries == ['{__name__="m"}']
+
+
+async def test_a_metric_may_have_a_query_of_its_own_and_another_label(server: Any) -> None:
+    queries = parse_queries("nodeLabel: instance\nqueries: {m: 'max by (instance) (node_hwmon_temp_celsius)'}", "f")
+    found = await asked(server, vector(({"instance": "a:9100"}, "7"), ({"instance": "b"}, "8")), queries)
+    assert set(found) == {"a", "b"}
+    assert server.queries == ["max by (instance) (node_hwmon_temp_celsius)"]
+
+
+async def test_of_a_node_with_several_series_none_is_chosen(server: Any) -> None:
+    answer = vector(({"node": "a", "cpu": "0"}, "1"), ({"node": "a", "cpu": "1"}, "2"), ({"node": "b"}, "3"))
+    assert set(await asked(server, answer)) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (
+            vector(({"node": "a", "cpu": "0"}, "1"), ({"node": "a", "cpu": "1"}, "2")),
+            "none of the 2 series of m is the only one",
+        ),
+        (vector(({"instance": "a"}, "1")), "by the label node"),
+        (
+            {"status": "success", "data": {"resultType": "matrix", "result": []}},
+            "returned matrix for m; the query must return an instant vector",
+        ),
+        (
+            {"status": "success", "data": {"resultType": "vector", "result": [7]}},
+            "response of Prometheus cannot be parsed",
+        ),
+        (422, "InvalidRequest"),
+        (503, "Unavailable"),
+    ],
+)
+async def test_what_cannot_be_used_says_why(server: Any, answer: Any, said: str) -> None:
+    with pytest.raises(MetricUnavailable, match=said):
+        await asked(server, answer)
+
+
+@pytest.mark.parametrize("text", ["queries: [a]", "nodelabel: x", "nodeLabel: 'a b'", "[", "queries: {m: 7}"])
+def test_a_bad_file_of_queries_is_refused_by_name(text: str) -> None:
+    with pytest.raises(BadQueries, match=r"queries.yaml: .*write nodeLabel: LABEL"):
+        parse_queries(text, "queries.yaml")
