@@ -145,7 +145,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
 
 
 def own_address(text: str) -> str:
-    """An address of one host, at which others can probe it."""
+    """Parses an address of one host, at which others can probe it."""
     literal = parse_literal(text)
     ip = ip_address(literal.address[0].partition("%")[0]) if literal else None
     if ip is None or ip.is_unspecified or ip.is_multicast:
@@ -166,7 +166,7 @@ def _named_in(group: str, names: Collection[str]) -> tuple[str, ...]:
 
 
 def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ()) -> PodSettings | None:
-    """Returns what pods are followed with; None: they are not. ValueError for --pods on without an API server."""
+    """Returns how pods are followed; None: they are not. ValueError for --pods on without an API server."""
     if args.pods == "off":
         return None
     try:
@@ -191,9 +191,8 @@ def main(args: argparse.Namespace) -> int:
 
 
 def collect_garbage_often() -> None:
-    """Only a full collection gives back the tuples, up to 2,000 of each length, that Python keeps for the next ones. By
-    its own thresholds an agent has none for days: RSS grew by a MB an hour. Looking through all is cheap: 2,500
-    objects, without what was imported, which took 5 % of an agent's CPU.
-    """
+    """Collects garbage often: only a full collection gives back the tuples, up to 2,000 of each length, that Python
+    keeps for the next ones. By its own thresholds an agent has none for days: RSS grew by a MB an hour. Looking through
+    all is cheap: 2,500 objects, without what was imported, which took 5 % of an agent's CPU."""
     gc.freeze()
     gc.set_threshold(100, 1, 1)

@@ -39,7 +39,7 @@ class CertificatePair(NamedTuple):
 
 
 def create_ca(now: datetime, days: int, common_name: str = "Leadsman CA") -> CertificatePair:
-    """A self-signed CA that is valid for so many days."""
+    """Makes a self-signed CA that is valid for so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named(common_name)
     builder = _builder(name, key, now, now + timedelta(days=days)).issuer_name(name)
@@ -51,17 +51,17 @@ def create_ca(now: datetime, days: int, common_name: str = "Leadsman CA") -> Cer
 def issue_server(
     ca: CertificatePair, names: Sequence[str], now: datetime, days: int, common_name: str = "leadsman-extender"
 ) -> CertificatePair:
-    """A server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
+    """Makes a server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
     return issue(ca, common_name, names, (SERVER_USAGE,), now, days)
 
 
 def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:
-    """A client certificate whose common name is `name`."""
+    """Makes a client certificate whose common name is `name`."""
     return issue(ca, name, (), (CLIENT_USAGE,), now, days)
 
 
 def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
-    """The pair in PEM. ValueError when one is not PEM, or the key is no EC key or not the certificate's."""
+    """Reads the pair from PEM. ValueError when one is not PEM, or the key is no EC key or not the certificate's."""
     certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise ValueError("the key is not this certificate's")
@@ -69,7 +69,7 @@ def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """The certificate's DNS names and addresses, as `issue_server` takes them."""
+    """Returns the certificate's DNS names and addresses, as `issue_server` takes them."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -84,7 +84,7 @@ def common_name(certificate: x509.Certificate) -> str:
 def issue(
     ca: CertificatePair, name: str, names: Sequence[str], purposes: Sequence[ObjectIdentifier], now: datetime, days: int
 ) -> CertificatePair:
-    """A certificate of this common name for these purposes. names: as of `issue_server`."""
+    """Makes a certificate of this common name for these purposes. names: as of `issue_server`."""
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)
     builder = _builder(_named(name), key, now, end).issuer_name(ca.certificate.subject)

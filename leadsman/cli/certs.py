@@ -15,7 +15,7 @@ from leadsman.cli.flags.values import name_list, namespace_name
 
 
 def default_server_names(namespace: str) -> tuple[str, ...]:
-    """Returns what extenders are called by."""
+    """Returns the names by which extenders are called."""
     service = f"leadsman-extender.{namespace}.svc"
     return (service, f"{service}.cluster.local", "localhost", "127.0.0.1")
 

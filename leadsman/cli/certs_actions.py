@@ -1,4 +1,4 @@
-"""What `leadsman certs` does: create, renew, show and secrets on files, cluster on the Secrets of a cluster.
+"""Does what `leadsman certs` asks: create, renew, show and secrets on files, cluster on the Secrets of a cluster.
 
 A pair is <name>.crt and <name>.key. A key is readable by its owner alone from its first byte, and a file is replaced as
 a whole or not at all. In a cluster a few objects are read and written by their names and no other, so a Role can name
@@ -38,11 +38,11 @@ Pairs = Mapping[str, CertificatePair]
 
 
 class CertsError(CommandFailed):
-    """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
+    """The command would overwrite a file, or its files are missing or do not match; the text says what to do."""
 
 
 def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
-    """Does args.action. Exit code. CertsError when it would overwrite a file; OSError when it cannot write."""
+    """Does args.action; returns the exit code. CertsError when it would overwrite; OSError when it cannot write."""
     if args.action == "create":
         _write_pairs(args.dir, pairs_due({}, args, now, now), args.force)
     elif args.action == "renew":
@@ -59,7 +59,7 @@ def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
 
 
 def pairs_due(present: Pairs, args: argparse.Namespace, now: datetime, soon: datetime) -> dict[str, CertificatePair]:
-    """The pairs that are made again, CAs first: what is missing, ends before `soon`, or says another name or CA."""
+    """Makes the pairs that are missing, end before `soon`, or have another name or CA than they should, CAs first."""
     due = {
         name: certificates.create_ca(now, args.ca_days, common_name)
         for name, common_name in CA_NAMES.items()
@@ -107,7 +107,7 @@ def _renewed(args: argparse.Namespace, now: datetime) -> dict[str, CertificatePa
 
 
 def load_pair(folder: Path, name: str) -> CertificatePair:
-    """The pair of this name. CertsError when its files are missing or do not match."""
+    """Loads the pair of this name. CertsError when its files are missing or do not match."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     try:
         return certificates.pair_from_pem(certificate.read_bytes(), key.read_bytes())
@@ -130,7 +130,7 @@ def _write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bo
 
 
 def secrets_of(args: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
-    """Pair → its Secret's namespace, name and component."""
+    """Maps each pair to its Secret's namespace, name and component."""
     return {
         "ca": (args.namespace, "leadsman-ca", "certificates"),
         "server": (args.namespace, "leadsman-extender-tls", "extender"),
@@ -161,7 +161,7 @@ def _object(kind: str, namespace: str, name: str, component: str) -> dict[str, A
 
 
 async def run_in_cluster(args: argparse.Namespace, now: datetime) -> int:
-    """Makes what is missing or due, and says so. CertsError when the API server refuses."""
+    """Makes what is missing or due in the cluster, and says so. CertsError when the API server refuses."""
     args.scheduler_namespace = args.namespace  # The chart's job may write in its own namespace alone.
     secrets = {name: f"{namespace}/{secret}" for name, (namespace, secret, _) in secrets_of(args).items()}
     try:

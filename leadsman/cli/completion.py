@@ -31,7 +31,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def kubectl_complete() -> int:
-    """`kubectl_complete-leadsman WORDS…`, for kubectl: a candidate a line, and cobra's directive 4, no files."""
+    """Answers kubectl's `kubectl_complete-leadsman WORDS…`: a candidate a line, and cobra's directive 4, no files."""
     *before, typed = sys.argv[1:] or [""]
     line = " ".join(["leadsman", *map(shlex.quote, before), typed])
     os.environ |= {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
@@ -43,7 +43,7 @@ def kubectl_complete() -> int:
 def answer(
     to: TextIO | None = None, append_space: bool | None = None, exit_method: Callable[[int], object] = os._exit
 ) -> None:
-    """Writes what may stand in place of the word that is being typed. to: None: where argcomplete's script reads it."""
+    """Writes what may replace the word that is being typed. to: None: where argcomplete's script reads it."""
     from leadsman.cli.main import build_parser, named_command
 
     parser = build_parser({}, named_command(os.environ["COMP_LINE"].split()))

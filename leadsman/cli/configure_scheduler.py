@@ -112,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def settings(args: argparse.Namespace) -> ConfigureSettings:
-    """Returns what the scheduler is configured with. ValueError when the flags do not fit together."""
+    """Returns the settings for the scheduler. ValueError when the flags do not fit together."""
     if not args.extender:
         raise ValueError("--extender https://IP-OR-NAME:9001 is missing")
     folder = args.certs.rstrip("/")
@@ -190,7 +190,7 @@ def _read(path: str) -> str | None:
 
 
 def duration(text: str) -> str:
-    """A duration as Go writes one."""
+    """Parses a duration as Go writes one."""
     return checked(text, re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m))+", text), "a duration such as 500ms or 1.5s")
 
 
@@ -200,7 +200,7 @@ def https_url(text: str) -> str:
 
 
 class BackupEntry(Struct, frozen=True):
-    """One file that was written.
+    """One file that was written, and the copy of what it was before.
 
     path: the file.
     copy: name, in the record's folder, of what it was before the first write; None: the file did not exist.
@@ -213,7 +213,7 @@ class BackupEntry(Struct, frozen=True):
 
 
 class Backups:
-    """Backups of one file that was configured, and of those that changed with it."""
+    """Keeps backups of one file that was configured, and of those that changed with it."""
 
     def __init__(self, folder: Path, configured: Path) -> None:
         self._folder = folder / str(configured.absolute()).strip("/").replace("/", "_")

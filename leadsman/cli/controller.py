@@ -64,7 +64,7 @@ def acting_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> ControllerSettings:
-    """Returns what the controller runs with. ValueError, with what to do, when the flags do not fit together."""
+    """Returns the controller's settings. ValueError, with what to do, when the flags do not fit together."""
     return ControllerSettings(
         etcd=process_flags.etcd_access(args),
         telemetry=telemetry_settings(args),
@@ -85,7 +85,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
 
 
 def telemetry_settings(args: argparse.Namespace) -> TelemetrySettings:
-    """Where policies and metrics come from. ApiAccessError, a ValueError, when no API server is configured."""
+    """Returns where policies and metrics come from. ApiAccessError, a ValueError, when no API server is configured."""
     api = process_flags.api_access(args)
     return decision_flags.telemetry_settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api)
 

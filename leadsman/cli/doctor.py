@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def text(findings: list[Finding]) -> str:
-    """A table, and below it what to do about each finding that is not ok."""
+    """Writes a table, and below it what to do about each finding that is not ok."""
     rows = [["STATUS", "CHECK", "FINDING"], *([each.status, each.check, each.text] for each in findings)]
     advice = [f"{each.check}: {each.what_to_do}" for each in findings if each.what_to_do]
     return output.table(rows) + "".join(f"{line}\n" for line in ["", *advice] if advice)
@@ -64,7 +64,7 @@ NEEDED_RIGHTS: Sequence[tuple[str, str, str]] = (
 
 
 def look(kubectl: Kubectl, namespace: str) -> Seen:
-    """Returns what the cluster says; where no API server answers, that alone. namespace: Leadsman's."""
+    """Returns what the cluster says; where no API server answers, only that. namespace: Leadsman's."""
     version = _asked(lambda: str(kubectl.json("version")["serverVersion"]["gitVersion"]))
     if isinstance(version, Denied):
         return Seen(namespace, version, version, version, version, {}, {}, version)
@@ -111,7 +111,7 @@ def ready_linux_nodes(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def node_clocks(leases: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Maps each node to the seconds that its clock is ahead of the API server's.
+    """Maps each node to how many seconds its clock is ahead of the API server's.
 
     At one write the node's clock gives renewTime, and the API server's the time of its managed field.
     """

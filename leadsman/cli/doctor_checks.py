@@ -1,4 +1,4 @@
-"""What `leadsman doctor` saw of a cluster, and the checks that read it and give findings. Pure."""
+"""Checks what `leadsman doctor` saw of a cluster, and gives findings. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ class Status(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """What one check says. what_to_do: "" where nothing is to be done."""
+    """Says what one check found. what_to_do: "" where nothing is to be done."""
 
     check: str
     status: Status
@@ -29,7 +29,7 @@ class Finding(Struct, frozen=True):
 
 
 class Denied(Struct, frozen=True):
-    """A question that the cluster did not answer, and why."""
+    """Says why the cluster did not answer a question."""
 
     reason: str
 

@@ -52,7 +52,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when the flags do not fit together or a file cannot be used."""
+    """Runs the command. ValueError when the flags do not fit together or a file cannot be used."""
     if args.snapshot is not None and args.filename is None:
         raise ValueError("--snapshot needs -f FILE: the pod to decide on")
     if args.pod and (args.filename is not None or args.all_namespaces):
@@ -125,7 +125,7 @@ def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> Deci
 
 
 def decision_text(detail: DecisionDetail) -> str:
-    """The decision in lines of 100 columns; what would help comes last."""
+    """Writes the decision in lines of 100 columns; what would help comes last."""
     by = f" by {detail.decision.replica}" if detail.decision.replica else ""
     further = [
         *([f"backup: {detail.backup}"] if detail.backup else []),

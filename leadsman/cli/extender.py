@@ -31,7 +31,7 @@ iptables take long to write. The manifest's terminationGracePeriodSeconds has ro
 
 
 def options(add: Options) -> None:
-    """The groups that most set come first."""
+    """Adds the extender's flags; the groups that most operators set come first."""
     process_flags.etcd_options(add)
     tls_options(add.group("mutual TLS of --listen; `leadsman certs` makes the files"))
     deciding_options(add.group("deciding"))
@@ -97,7 +97,7 @@ def own_pod_options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> ExtenderSettings:
-    """Returns what the extender runs with. ValueError, with what to do, when the flags do not fit together."""
+    """Returns the extender's settings. ValueError, with what to do, when the flags do not fit together."""
     api = _api(args)
     if args.self_healing and api is None:
         raise ValueError("--self-healing needs the API server; name it with --kube-api or --kubeconfig")
@@ -153,7 +153,7 @@ def tls_options(add: Options) -> None:
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles | None:
-    """None: plain HTTP. ValueError when neither that nor all files are given, or both."""
+    """Returns the listener's files; None: plain HTTP. ValueError when neither that nor all files are given, or both."""
     missing = not_given(args, *TLS_FLAGS)
     if args.plain_http and len(missing) < len(TLS_FLAGS):
         raise ValueError("--plain-http and certificates exclude each other; leave one out")
@@ -189,7 +189,7 @@ def recording_options(add: Options) -> None:
 
 
 def ring_bytes(text: str) -> int:
-    """As 268435456, 256M or 1G."""
+    """Parses a size such as 268435456, 256M or 1G."""
     number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
     size = int(number) * BYTES_BY_UNIT[unit] if number.isdecimal() and unit in BYTES_BY_UNIT else 0
     if size < SMALLEST_RING_BYTES:

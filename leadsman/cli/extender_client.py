@@ -35,7 +35,7 @@ _TIMEOUT_SECONDS = 10
 
 
 class ExtenderError(CommandFailed):
-    """The extender cannot be asked; says why and what to do."""
+    """The extender cannot be asked; the text says why and what to do."""
 
 
 class Refused(ExtenderError):
@@ -43,7 +43,7 @@ class Refused(ExtenderError):
 
 
 def options(add: Options, json: str) -> None:
-    """json: what -o json shows."""
+    """Adds the flags that name an extender. json: what -o json shows."""
     add.flag(
         "extender",
         f"URL of the extender's API, or {THROUGH_KUBECTL} to find it in the cluster (default {{default}};"
@@ -57,15 +57,15 @@ def options(add: Options, json: str) -> None:
 
 
 class ExtenderApi:
-    """The API of one replica."""
+    """Calls the API of one replica."""
 
     def __init__(self, name: str, url: str, hint: str, forwarded: bool = False) -> None:
         """hint: what to do when it cannot be reached. forwarded: by kubectl; no proxy is asked."""
         self.name, self._url, self._hint, self._forwarded = name, url, hint, forwarded
 
     def get(self, path: str, kind: type[T], body: object = None, **query: object) -> T:
-        """path: below /api/v1. body: makes it a POST. query: a parameter that is None or "" is left out.
-        ExtenderError."""
+        """Asks for what is at a path below /api/v1. body: makes it a POST. query: a parameter that is None or "" is
+        left out. ExtenderError."""
         given = {name: value for name, value in query.items() if value not in (None, "")}
         whole = f"{PREFIX}{path}{f'?{urlencode(given)}' if given else ''}"
         return msgspec.json.decode(self.read(whole, msgspec.json.encode(body) if body else None), type=kind)
@@ -81,7 +81,7 @@ class ExtenderApi:
             cursor = page.next
 
     def read(self, path: str, data: bytes | None = None) -> bytes:
-        """Returns what it answers at this path, with its query. data: of a POST."""
+        """Returns the answer at this path, with its query. data: of a POST."""
         request = Request(f"{self._url}{path}", data, {"Content-Type": "application/json"} if data else {})
         opener = build_opener(ProxyHandler({})) if self._forwarded else build_opener()
         try:
@@ -104,7 +104,7 @@ def _refusal(body: bytes) -> str:
 
 @contextlib.contextmanager
 def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) -> Iterator[ExtenderApi]:
-    """The pod's port, behind one of this machine. KubectlError."""
+    """Forwards a port of this machine to the pod's until the block ends. KubectlError."""
     name = pod["metadata"]["name"]
     with kubectl.port_forward(pod["metadata"]["namespace"], name, port) as local:
         yield ExtenderApi(name, f"http://127.0.0.1:{local}", hint, forwarded=True)
@@ -112,7 +112,7 @@ def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) ->
 
 @contextlib.contextmanager
 def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterator[Sequence[ExtenderApi]]:
-    """The APIs of all replicas, for what each alone keeps. first: of the first ready one alone. KubectlError."""
+    """Connects to all replicas, for what each alone keeps. first: only to the first ready one. KubectlError."""
     if args.extender != THROUGH_KUBECTL:
         hint = "Name the address of its --api-listen with --extender URL."
         yield [ExtenderApi(args.extender, args.extender, hint)]
@@ -125,13 +125,13 @@ def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def connect(args: argparse.Namespace) -> Iterator[ExtenderApi]:
-    """The API of one replica: all have the same state. KubectlError when kubectl finds no extender."""
+    """Connects to one replica, as all have the same state. KubectlError when kubectl finds no extender."""
     with connect_to_every(args, first=True) as (api,):
         yield api
 
 
 def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any]]:
-    """The running extender pods, ready ones first. KubectlError when there is none."""
+    """Returns the running extender pods, ready ones first. KubectlError when there is none."""
     pods = kubectl.json("get", "pods", "-n", namespace, "-l", SELECTOR)["items"]
     running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
     if not running:

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole or not at all."""
+"""Replaces files as a whole or not at all."""
 
 import os
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes | Iterable[bytes], mode: int | None = None) -> None:
-    """mode: None: owner and mode stay; a new file gets 0644. OSError leaves the old file, and nothing else."""
+    """Replaces a file. mode: None: owner and mode stay, 0644 if new. OSError leaves the old file, and nothing else."""
     target = path.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
     there = target.stat() if target.exists() and mode is None else None

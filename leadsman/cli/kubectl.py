@@ -1,4 +1,4 @@
-"""kubectl as a subprocess: the operator's own access to the cluster, with whatever signs in behind it."""
+"""Runs kubectl as a subprocess: the operator's own access to the cluster, with whatever signs in behind it."""
 
 import argparse
 import contextlib
@@ -16,7 +16,7 @@ _TIMEOUT_SECONDS = 30
 
 
 class KubectlError(CommandFailed):
-    """kubectl is missing, or says why it cannot."""
+    """kubectl is missing or fails; the text has its own words."""
 
 
 def options(add: Options) -> None:
@@ -30,26 +30,26 @@ def options(add: Options) -> None:
 
 
 class Kubectl:
-    """kubectl, called with the same flags of access each time."""
+    """Calls kubectl with the same flags of access each time."""
 
     def __init__(self, flags: Sequence[str] = (), program: str = "kubectl") -> None:
         self._command = [program, *flags]
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> "Kubectl":
-        """With the flags of `options`."""
+        """Makes one with the flags of `options`."""
         named = {"--kubeconfig": args.kubeconfig, "--context": args.context}
         return cls([f"{flag}={value}" for flag, value in named.items() if value])
 
     def text(self, *arguments: str) -> str:
-        """Returns what it prints. KubectlError with its own words when it fails."""
+        """Returns what kubectl prints. KubectlError with its own words when it fails."""
         done = self._run(arguments)
         if done.returncode:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {_last_line(done.stderr)}")
         return done.stdout
 
     def may(self, service_account: str, verb: str, resource: str) -> bool:
-        """Tells whether the account, NAMESPACE:NAME, may do it in all namespaces. KubectlError when nobody can tell."""
+        """Tells whether the account, NAMESPACE:NAME, may do this everywhere. KubectlError when nobody can tell."""
         account = f"--as=system:serviceaccount:{service_account}"
         done = self._run(("auth", "can-i", verb, resource, "--all-namespaces", account))
         answer = done.stdout.strip().partition(" ")[0]
@@ -71,7 +71,7 @@ class Kubectl:
             raise KubectlError(f"kubectl {' '.join(arguments)} took more than {_TIMEOUT_SECONDS} s") from None
 
     def json(self, *arguments: str) -> Any:
-        """Returns what it prints with `-o json`."""
+        """Returns what kubectl prints with `-o json`."""
         return json.loads(self.text(*arguments, "-o", "json"))
 
     def namespace(self) -> str:
@@ -84,7 +84,7 @@ class Kubectl:
 
     @contextlib.contextmanager
     def port_forward(self, namespace: str, pod: str, port: int) -> Iterator[int]:
-        """A port of 127.0.0.1 that leads to the pod's, until the block ends."""
+        """Forwards a port of 127.0.0.1 to the pod's until the block ends, and yields it."""
         command = [*self._command, "port-forward", "-n", namespace, f"pod/{pod}", f":{port}", "--address=127.0.0.1"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as forward:
             try:

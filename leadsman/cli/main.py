@@ -1,4 +1,4 @@
-"""`leadsman COMMAND`. Settings come from flags and environment here, once, and are passed down."""
+"""Runs `leadsman COMMAND`. Settings come from flags and environment here, once, and are passed down."""
 
 import argparse
 import os
@@ -68,9 +68,8 @@ EXIT_BROKEN_PIPE = 141
 def build_parser(
     environ: Mapping[str, str] = os.environ, only: str | None = None, program: str = "leadsman"
 ) -> argparse.ArgumentParser:
-    """The command line. only: build the options of this command alone, of none where it is "", so that an agent imports
-    no extender, and its image needs none. program: as the user called it.
-    """
+    """Builds the parser of the command line. only: build the options of this command alone, of none where it is "", so
+    that an agent imports no extender, and its image needs none. program: as the user called it."""
     top = CommandParser(
         prog=program,
         usage=f"{program} COMMAND [FLAG ...]",
@@ -100,7 +99,7 @@ def _grouped_commands() -> str:
 
 
 def named_command(words: Sequence[str]) -> str:
-    """The command among the words; "": there is none."""
+    """Returns the command among the words; "": there is none."""
     return next((word for word in words if word in COMMANDS), "")
 
 
@@ -119,14 +118,14 @@ def _functions(command: str) -> tuple[Callable[[Options], None], Callable[[argpa
 
 
 def kubectl_plugin() -> int:
-    """`kubectl leadsman COMMAND`: it finds the extender in the cluster, unless the environment names one."""
+    """Runs `kubectl leadsman COMMAND`: it finds the extender in the cluster, unless the environment names one."""
     return main(environ={"LEADSMAN_EXTENDER": THROUGH_KUBECTL, **os.environ}, program="kubectl leadsman")
 
 
 def main(
     arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ, program: str = "leadsman"
 ) -> int:
-    """Runs the command that is named first. Exit code."""
+    """Runs the command that is named first, and returns the exit code."""
     # numpy's threads spin beside the requests, and a fit gains nothing from them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if "_ARGCOMPLETE" in environ:

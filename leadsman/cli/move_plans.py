@@ -1,4 +1,4 @@
-"""Plans of moves for people: as text, in files, and in the ConfigMap by which they are handed over."""
+"""Shows plans of moves as text, and reads and writes them in files and in the ConfigMap that hands them over."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def plan_output_options(add: Options) -> None:
-    """Where a plan of moves goes to, and whether it keeps backups."""
+    """Adds the flags of where a plan of moves goes to, and whether it keeps backups."""
     parser = add.parser
     parser.add_argument(
         "-o", "--output", help="write the plan for `leadsman plan apply`", type=file_to_write, metavar="FILE"
@@ -36,7 +36,7 @@ def plan_output_options(add: Options) -> None:
 
 
 def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
-    """Returns what `plan_output_options` and the input's flags say of backups; None: they are not kept."""
+    """Returns how backups are kept by the flags of `plan_output_options` and of the input; None: they are not kept."""
     return None if args.no_backups else BackupSettings(rack_label=args.rack_label)
 
 
@@ -51,7 +51,7 @@ def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:
 
 
 def plan_text(plan: MovePlan, progress: PlanProgress | None = None) -> str:
-    """The moves in their order, and what is left out. progress: of the moves."""
+    """Writes the moves in their order, and what is left out. progress: of the moves."""
     rows = [("", "POD", "FROM", "TO", "GAIN", "COST", "REASON" if progress is None else "STATE")]
     for number, move in enumerate(plan.moves):
         said = move.reason
@@ -65,7 +65,7 @@ def plan_text(plan: MovePlan, progress: PlanProgress | None = None) -> str:
 
 
 def pods_text(title: str, pods: Sequence[LeftOut]) -> list[str]:
-    """Pods with a sentence about each, under a title; [] for none."""
+    """Lists pods with a sentence about each, under a title; [] for none."""
     if not pods:
         return []
     rows = [(title, "NODE", "BECAUSE"), *((f"{each.namespace}/{each.name}", each.node, each.why) for each in pods)]
@@ -73,7 +73,7 @@ def pods_text(title: str, pods: Sequence[LeftOut]) -> list[str]:
 
 
 def read_plan(file: Path) -> MovePlan:
-    """The plan of a file. ValueError names the file and the field."""
+    """Reads a plan from a file. ValueError names the file and the field."""
     try:
         return decode(file.read_bytes(), MovePlan)
     except (BadDocument, OSError) as error:
@@ -81,13 +81,13 @@ def read_plan(file: Path) -> MovePlan:
 
 
 def handover_options(add: Options) -> None:
-    """Where plans are handed over."""
+    """Adds the flags of where plans are handed over."""
     process_flags.operator_api_options(add)
     add.argument("namespace", "Leadsman's namespace", "leadsman", namespace_name)
 
 
 def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """What `do` returns, with a client of the API server that the flags name. CommandFailed when the server refuses."""
+    """Runs `do` with a client of the API server that the flags name. CommandFailed when the server refuses."""
 
     async def run() -> T:
         async with ApiClient(process_flags.operator_api_access(args)) as client:
@@ -102,11 +102,11 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
 
 
 async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | None:
-    """How far the controller is with the last plan that it saw; None: it has seen none. BadDocument, ApiError."""
+    """Returns how far the last plan is that the controller saw; None: it has seen none. BadDocument, ApiError."""
     state = await DocumentObject(client, namespace, MOVES).read()
     return state.progress if state else None
 
 
 def time_text(unix: float) -> str:
-    """2026-11-22T09:00:00Z."""
+    """Writes a moment as 2026-11-22T09:00:00Z."""
     return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

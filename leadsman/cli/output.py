@@ -1,4 +1,4 @@
-"""What a command prints: a table as kubectl's, wide, JSON or YAML; again and again with --watch."""
+"""Prints a command's result: a table as kubectl's, wide, JSON or YAML; again and again with --watch."""
 
 import argparse
 import sys
@@ -24,7 +24,7 @@ _CLEAR_SCREEN = "\x1b[H\x1b[2J"
 
 
 def options(add: Options, *, json: str, watch: bool = True) -> None:
-    """json: what -o json shows. watch: also --watch and its interval."""
+    """Adds the flags of the output. json: what -o json shows. watch: also --watch and its interval."""
     add.parser.add_argument(
         "-o",
         "--output",
@@ -39,7 +39,7 @@ def options(add: Options, *, json: str, watch: bool = True) -> None:
 
 
 def document(value: object, output: str) -> str:
-    """The value as JSON or YAML, with a newline at its end."""
+    """Returns the value as JSON or YAML, with a newline at its end."""
     plain = msgspec.to_builtins(value)
     if output == "yaml":
         return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
@@ -47,7 +47,7 @@ def document(value: object, output: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Aligned columns under the titles of the first row. A cell stays one line."""
+    """Aligns columns under the titles of the first row. A cell stays one line."""
     return "\n".join(align_columns([[one_line(cell) for cell in row] for row in rows])) + "\n"
 
 
@@ -94,6 +94,6 @@ def show(args: argparse.Namespace, fetch: Callable[[], T], text: Callable[[T], s
 
 
 def write(text: str) -> None:
-    """Prints lines. One by one: of one long write that a closed pipe cuts short, Python says nothing."""
+    """Prints lines one by one: when a closed pipe cuts a long write short, Python says nothing."""
     sys.stdout.writelines(text.splitlines(keepends=True))
     sys.stdout.flush()

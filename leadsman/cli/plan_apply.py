@@ -50,7 +50,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when the file cannot be used, or the API server refuses."""
+    """Runs the command. ValueError when the file cannot be used, or the API server refuses."""
     plan = read_plan(args.file)
     print(plan_text(plan), end="")
     if not plan.moves:

@@ -1,4 +1,4 @@
-"""What every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
+"""Reads what every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
 
 import argparse
 import asyncio
@@ -43,7 +43,7 @@ _NOW = 0.0
 
 
 class PlanInput(Struct, frozen=True):
-    """What a planner works on.
+    """What a planner works on, and where it was read.
 
     inputs: everything that decides besides the cluster; its `now` is the plan's.
     taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
@@ -61,8 +61,8 @@ class PlanInput(Struct, frozen=True):
 
     @property
     def situation(self) -> Situation:
-        """What a planner is asked about. Where nothing else says so, pods say where workloads are, and nodes and pods
-        who has which devices: a cluster that was generated or read from a list has no more."""
+        """Returns what a planner is asked about. Where nothing else says so, pods say where workloads are, and nodes
+        and pods who has which devices: a cluster that was generated or read from a list has no more."""
         workloads = self.inputs.workloads.loaded
         inputs = self.inputs if workloads else with_workloads_of(self.cluster, self.inputs)
         return Situation(self.cluster, with_devices_of(self.cluster, inputs), *self.judges)
@@ -103,8 +103,8 @@ def plan_input_options(add: Options) -> None:
 
 
 def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
-    """What the flags name, with the policy's filters and scores of other packages, which run until `args.closing` is
-    closed. ValueError."""
+    """Reads what the flags name, with the policy's filters and scores of other packages, which run until `args.closing`
+    is closed. ValueError."""
     given = read_plan_input(args)
     return replace(given, judges=_judges(given.inputs, args.closing))
 
@@ -120,7 +120,7 @@ def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judg
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:
-    """Returns what the flags name. ValueError names the file, the place in it and what is allowed."""
+    """Reads what the flags name. ValueError names the file, the place in it and what is allowed."""
     sources = {
         "--snapshot": args.snapshot is not None,
         "--generate": args.generate is not None,
@@ -228,7 +228,7 @@ def names_a_cluster(args: argparse.Namespace) -> bool:
 
 
 def read_cluster_now(args: argparse.Namespace) -> ClusterSnapshot:
-    """ValueError when the flags do not fit together; CommandFailed when the cluster cannot be read."""
+    """Reads the live cluster. ValueError when the flags do not fit together; CommandFailed when it cannot be read."""
     try:
         return asyncio.run(_take_snapshot(args))
     except CannotRead as error:

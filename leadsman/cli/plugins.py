@@ -42,7 +42,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when there is no such plugin."""
+    """Runs the command. ValueError when there is no such plugin."""
     if args.plugins_command == "check":
         return _check(args.name)
     ours = [["leadsman", group, name] for group, names in _OURS for name in names]

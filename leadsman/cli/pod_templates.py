@@ -37,11 +37,11 @@ _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-cri
 
 
 class BadPodTemplate(ValueError):
-    """A manifest cannot be used. Names the file, the document, the field and what is allowed."""
+    """A manifest cannot be used; the text names the file, the document, the field and what is allowed."""
 
 
 def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]:
-    """The templates in the order of the files. BadPodTemplate.
+    """Reads the templates in the order of the files. BadPodTemplate.
 
     cluster: a priority class has the priority that its pods have there.
     """

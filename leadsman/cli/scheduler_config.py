@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration that asks the extender: the edits that make one, and what kube-scheduler would refuse.
+"""Makes the edits by which a KubeSchedulerConfiguration asks the extender, and finds what kube-scheduler would refuse.
 
 Pure: data in, edits out. Another extender of our resource, such as Telemetry Aware Scheduling's, makes way for ours.
 """
@@ -30,7 +30,7 @@ def is_scheduler_config(data: Any) -> bool:
 
 
 def config_edits(data: Any, ours: Mapping[str, Any]) -> list[YamlEdit]:
-    """The edits, none where the data holds all that already. ours: our entry of `extenders`.
+    """Returns the edits, none where the data holds all that already. ours: our entry of `extenders`.
 
     ConfigureError for what kube-scheduler would not start with afterwards, whoever wrote it.
     """
@@ -49,7 +49,7 @@ def config_edits(data: Any, ours: Mapping[str, Any]) -> list[YamlEdit]:
 
 
 def new_config(flags: Mapping[str, str], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration for a scheduler that had none. flags: its command line, without the dashes."""
+    """Makes a configuration for a scheduler that had none. flags: its command line, without the dashes."""
     made: dict[str, Any] = {"apiVersion": f"{API_GROUP}/v1", "kind": "KubeSchedulerConfiguration"}
     for flag, (section, *field) in DEPRECATED_FLAGS.items():
         if flag in flags:

@@ -1,6 +1,5 @@
-"""The changes that make a kube-scheduler ask the extender, file by file: its configuration, and its pod's --config and
-volume of the certificates. Pure: files are read through `read`.
-"""
+"""Plans the changes that make a kube-scheduler ask the extender, file by file: its configuration, and its pod's
+--config and volume of the certificates. Pure: files are read through `read`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from ipaddress import ip_address
@@ -18,7 +17,7 @@ VOLUME_NAME = "leadsman"
 
 
 class SchedulerPod(Struct, frozen=True):
-    """A kube-scheduler's pod.
+    """A kube-scheduler's pod, and its flags.
 
     container: its position in the pod.
     flags_field: "command" or "args", the list that holds its flags.
@@ -32,11 +31,11 @@ class SchedulerPod(Struct, frozen=True):
 
     @property
     def config(self) -> str:
-        """The configuration file that it reads; "" when it has none."""
+        """Returns the configuration file that the scheduler reads; "" when it has none."""
         return self.flag_values.get("config", "")
 
     def config_on_host(self) -> str:
-        """The path of `config` on the machine."""
+        """Returns the path of `config` on the machine."""
         mounts = value_at(self.spec, "containers", self.container, "volumeMounts") or []
         inside = [m for m in mounts if PurePosixPath(self.config).is_relative_to(m["mountPath"])]
         mount = max(inside, key=lambda m: len(m["mountPath"]), default={"name": "", "mountPath": "/"})
@@ -49,7 +48,7 @@ class SchedulerPod(Struct, frozen=True):
 
 
 def find_scheduler(data: Any) -> SchedulerPod | None:
-    """The kube-scheduler in a document; None when the document holds none."""
+    """Finds the kube-scheduler in a document; None when the document holds none."""
     spec = value_at(data, "spec") if value_at(data, "kind") == "Pod" else None
     for number, container in enumerate(value_at(spec, "containers") or []):
         words = [*(value_at(container, "command") or []), *(value_at(container, "args") or [])]
@@ -59,7 +58,7 @@ def find_scheduler(data: Any) -> SchedulerPod | None:
 
 
 def pod_edits(found: SchedulerPod, folder: str, config: str, url: str) -> list[YamlEdit]:
-    """The edits of its pod.
+    """Returns the edits of the scheduler's pod.
 
     folder: of the certificates, mounted where it is on the machine.
     config: its new configuration; "": it keeps its own.
@@ -121,7 +120,7 @@ ReadFile = Callable[[str], str | None]
 
 
 class ConfigureSettings(Struct, frozen=True):
-    """What the scheduler is configured with.
+    """Says how the scheduler shall reach the extender.
 
     url: https://….
     server_name: name in the extender's certificate, where it is not the URL's host.
@@ -151,7 +150,7 @@ class FileChange(Struct, frozen=True):
 
 
 def plan_changes(path: str, text: str, read: ReadFile, settings: ConfigureSettings) -> list[FileChange]:
-    """The changes, in the order to write them. ConfigureError for a file that cannot be changed safely."""
+    """Returns the changes, in the order to write them. ConfigureError for a file that cannot be changed safely."""
     found = list(_planned(path, text, read, settings))
     if not found:
         raise ConfigureError(
@@ -207,7 +206,7 @@ def _edited(path: str, read: ReadFile, settings: ConfigureSettings) -> FileChang
 
 
 def extender_entry(settings: ConfigureSettings) -> dict[str, Any]:
-    """Our entry of `extenders`; why these values: daemonset/scheduler/kube-scheduler.yaml."""
+    """Returns our entry of `extenders`; why these values: daemonset/scheduler/kube-scheduler.yaml."""
     folder = settings.folder
     files = {"caFile": f"{folder}/ca.crt", "certFile": f"{folder}/client.crt", "keyFile": f"{folder}/client.key"}
     tls = {"serverName": settings.server_name} if settings.server_name else {}

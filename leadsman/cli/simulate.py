@@ -51,7 +51,7 @@ def _policies(text: str) -> tuple[str, ...]:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when a file cannot be used, or a policy cannot be used on it."""
+    """Runs the command. ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
     known: dict[str, Policy] = {
         "online": Online(settings, args.batch),

@@ -18,7 +18,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """ValueError when the cluster cannot be read or the file not be written."""
+    """Runs the command. ValueError when the cluster cannot be read or the file not be written."""
     given = read_plan_input(args)
     snapshot = ClusterSnapshot(given.cluster, given.inputs, given.taken_at, given.missing)
     for what, why in given.missing.items():

@@ -49,7 +49,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """0: nothing is left. 1: something is, or could not be deleted. ValueError when the cluster cannot be read."""
+    """Returns 0 when nothing is left, 1 when something is. ValueError when the cluster cannot be read."""
     try:
         return asyncio.run(_uninstall(args))
     except ApiError as error:
@@ -131,7 +131,7 @@ TASPOLICY_KINDS = ("CustomResourceDefinition", "TASPolicy")
 
 
 class Leftover(Struct, frozen=True):
-    """An object that is ours.
+    """An object in the cluster that is Leadsman's, and why.
 
     because: by what it was recognised.
     path: of the API, to delete it.
@@ -147,7 +147,7 @@ class Leftover(Struct, frozen=True):
 
 
 async def find_objects(client: ApiClient) -> list[Leftover]:
-    """Returns all objects that are ours. A kind that may not be listed is left out. ApiError."""
+    """Finds all objects that are ours. A kind that may not be listed is left out. ApiError."""
     # An object may be served by two groups, as Events are.
     found: dict[str, Leftover] = {}
     async for base, resource in _resources(client):
@@ -192,7 +192,7 @@ async def _listed(client: ApiClient, path: str) -> AsyncIterator[dict[str, Any]]
 
 
 def why_ours(kind: str, item: Mapping[str, Any]) -> str:
-    """Says by what the object is Leadsman's; "": it is not, or goes with the one that controls it."""
+    """Says why the object is Leadsman's; "": it is not, or goes with the one that controls it."""
     metadata = item["metadata"]
     labels = metadata.get("labels") or {}
     if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):

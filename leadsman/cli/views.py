@@ -29,7 +29,7 @@ _MAX_LISTED = 20
 
 
 class State(Struct, frozen=True):
-    """What -o json shows."""
+    """Everything that `leadsman state -o json` shows."""
 
     overview: Overview
     layers: NodeLayers
@@ -64,7 +64,7 @@ def state_text(state: State) -> str:
 
 
 def group_lines(subject: str, layers: Mapping[str, NodeNameGroups]) -> list[str]:
-    """A line a layer. The first groups only, as there may be thousands."""
+    """Writes a line for each layer, with its first groups only, as there may be thousands."""
     lines = []
     for layer, groups in layers.items():
         listed = [", ".join(group[:_MAX_LISTED]) + ", …" * (len(group) > _MAX_LISTED) for group in groups[:_MAX_LISTED]]
@@ -91,7 +91,7 @@ def nodes_main(args: argparse.Namespace) -> int:
 
 
 def node_rows(nodes: Sequence[NodeRow], wide: bool) -> Sequence[Sequence[str]]:
-    """PEERS: measured of probed. RTT-MS: the median over the measured ones."""
+    """Makes the table's rows. PEERS: measured of probed. RTT-MS: the median over the measured ones."""
     more = ["JITTER-MS", "ADDRESS", "ZONE", "PROBLEMS"] if wide else []
     return [["NAME", "STATUS", "AGE", "PEERS", "RTT-MS", *more], *(_node_row(node, wide) for node in nodes)]
 
@@ -135,7 +135,7 @@ def delay_text(pair: PairDelays) -> str:
 
 
 def delay_rows(pair: PairDelays) -> Sequence[Sequence[str]]:
-    """STATUS: measured, lost (probed without an answer) or unknown (not probed)."""
+    """Makes the table's rows. STATUS: measured, lost (probed without an answer) or unknown (not probed)."""
     return [
         ["FROM", "TO", "STATUS", "RTT-MS", "P95-MS", "REPLIES", "AGE"],
         [pair.a, pair.b, *_cells(pair.forward)],
@@ -183,7 +183,7 @@ _HEADER = ["TYPE", "NODE", "VALUE", "REWARD", "INTERVAL", "BLAME", "ELSEWHERE", 
 
 
 def reward_text(matrix: RewardMatrix, pod_type: str, node: str) -> str:
-    """A line a type and node, the worst node of each type first."""
+    """Writes a line for each type and node, the worst node of each type first."""
     rows = [_reward_rows(name, matrix, cells) for name, cells in zip(matrix.pod_types, matrix.cells, strict=True)]
     if not rows:
         selection = f" of type {pod_type}" * bool(pod_type) + f" on node {node}" * bool(node)
@@ -217,7 +217,7 @@ def page_options(add: Options) -> None:
 
 
 def page_main(args: argparse.Namespace) -> int:
-    """Becomes kubectl, which forwards the port until it is interrupted."""
+    """Becomes kubectl, which forwards the page's port until it is interrupted."""
     ours, namespace = Kubectl.of(args), args.extender_namespace
     pods = extender_pods(ours, namespace)
     # The page shows what one replica decided, and kube-scheduler asks one: that which decided last.

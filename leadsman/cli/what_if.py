@@ -1,4 +1,4 @@
-"""What would be decided on a pod that does not exist, on a snapshot of the cluster. Nothing is kept or changed.
+"""Decides on a pod that does not exist, on a snapshot of the cluster. Nothing is kept or changed.
 
 A snapshot has the whole cluster, so what kube-scheduler asks of a node is part of the answer: taints, affinity, room.
 """
@@ -28,7 +28,7 @@ from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 
 
 def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail:
-    """The decision on all nodes of the snapshot, as an extender explains one. source: the YAML's file. ValueError."""
+    """Decides on the snapshot's nodes, and explains it as an extender does. source: the YAML's file. ValueError."""
     try:
         read = read_snapshot(snapshot.read_bytes())
     except (BadSnapshot, OSError) as error:

@@ -22,11 +22,11 @@ REMOVED = object()
 
 
 class ConfigureError(CommandFailed):
-    """The file cannot be changed safely. The text names the place and what to do."""
+    """The file cannot be changed safely; the text names the place and what to do."""
 
 
 def value_at(data: Any, *path: str | int) -> Any:
-    """The value at this path; None when there is none."""
+    """Returns the value at this path; None when there is none."""
     for step in path:
         if isinstance(step, str):
             data = data.get(step) if isinstance(data, Mapping) else None
@@ -36,7 +36,7 @@ def value_at(data: Any, *path: str | int) -> Any:
 
 
 class YamlEdit(Struct, frozen=True):
-    """Sets the value at a path: it is replaced, or added as a key of a mapping or an item after the last.
+    """Sets the value at a path, which is replaced, or added as a key of a mapping or an item after the last.
 
     value: REMOVED takes a key of a mapping away.
     """
@@ -46,7 +46,7 @@ class YamlEdit(Struct, frozen=True):
 
 
 def load_documents(text: str) -> list[Any]:
-    """The data of each document. ConfigureError when the text is not YAML."""
+    """Returns the data of each document. ConfigureError when the text is not YAML."""
     try:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
@@ -56,7 +56,7 @@ def load_documents(text: str) -> list[Any]:
 
 
 def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:
-    """The text with all edits made in the document of that number. ConfigureError when one cannot be made in place."""
+    """Returns the text with all edits made in that document. ConfigureError when one cannot be made in place."""
     for put in puts:
         intended = _unshared(load_documents(text))
         _put_data(intended, (document, *put.path), put.value)

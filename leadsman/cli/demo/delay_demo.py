@@ -23,7 +23,7 @@ WINDOW_SECONDS = 6.0
 
 
 def run(page: PageAddress) -> None:
-    """DemoFailed, or what testbed raises when this machine cannot do it."""
+    """Runs the demo. DemoFailed, or what testbed raises when this machine cannot do it."""
     missing = why_only_loopback("delays")
     between = {(one, other): abs(NODES[one] - NODES[other]) for one, other in combinations(NODES, 2)}
     if missing is None:

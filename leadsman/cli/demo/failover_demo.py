@@ -45,7 +45,7 @@ READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 60.0, 60.0
 
 
 def run(page: PageAddress) -> None:
-    """DemoFailed, or what testbed raises when this machine cannot do it."""
+    """Runs the demo. DemoFailed, or what testbed raises when this machine cannot do it."""
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     if missing := why_only_loopback("failover"):
         raise DemoFailed(f"a node is killed by cutting its network, and this machine refuses namespaces: {missing}")
@@ -58,7 +58,7 @@ def run(page: PageAddress) -> None:
 
 
 class FailoverDemo:
-    """The demo's parts, each with its screen."""
+    """Runs the demo's parts, each with its screen."""
 
     def __init__(self, api: ApiServerThread[FakeApiServer], demo: House) -> None:
         self._house = demo

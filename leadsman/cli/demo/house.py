@@ -1,4 +1,4 @@
-"""What the demos share: the nodes' network, an etcd and `leadsman` processes, and the page that shows them.
+"""Houses what the demos share: the nodes' network, an etcd and `leadsman` processes, and the page that shows them.
 
 The page's address is printed before anything starts. Everything that is started ends with the demo.
 """
@@ -26,7 +26,7 @@ _PAGE_VARIABLE = "LEADSMAN_DEMO_PAGE"
 
 
 class DemoFailed(Exception):
-    """A part of the demo did not work. The text says which, with the end of its log."""
+    """A part of the demo did not work; the text says which, with the end of its log."""
 
 
 def say(text: str, for_now: bool = False) -> None:
@@ -50,7 +50,7 @@ def why_only_loopback(demo: str) -> str | None:
 
 
 class PageAddress:
-    """The page's socket on the viewer's own network, open before the extender is there.
+    """Opens the page's socket on the viewer's own network, before the extender is there.
 
     A user namespace has a network of its own, which no browser reaches; a socket stays where it was opened.
     """
@@ -67,7 +67,7 @@ class PageAddress:
         os.environ[_PAGE_VARIABLE] = str(self._listening.fileno())
 
     def lead_to(self, port: int) -> None:
-        """From now on connections go to this port of our own loopback address, those that wait already too."""
+        """Forwards connections, also those that wait already, to this port of our own loopback address from now on."""
         threading.Thread(target=self._accept, args=(port,), name="page", daemon=True).start()
 
     def _accept(self, port: int) -> None:
@@ -97,8 +97,8 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 class House(AbstractContextManager["House"]):
-    """A cluster's nodes, an etcd and `leadsman ARGUMENTS` children. On exit all are ended, the last first, and their
-    logs deleted.
+    """Runs a cluster's nodes, an etcd and `leadsman ARGUMENTS` children. On exit all are ended, the last first, and
+    their logs deleted.
 
     net: the nodes' network; None: they are loopback addresses.
     api: URL of the extender's API; "" before it is started.
@@ -154,7 +154,7 @@ class House(AbstractContextManager["House"]):
             self.start(f"agent-{node}", ["agent", *where, *often, *flags], prefix)
 
     def start_extender(self, *flags: str) -> str:
-        """Starts the extender, with its page. The URL for kube-scheduler."""
+        """Starts the extender with its page, and returns the URL for kube-scheduler."""
         port, ops, people = free_ports(3)
         listen = [f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--api-listen=127.0.0.1:{people}"]
         self.start(
@@ -167,7 +167,7 @@ class House(AbstractContextManager["House"]):
     def wait_until(
         self, condition: Callable[[], object], what: str, seconds: float, log: str = "extender", pause: float = 0.1
     ) -> None:
-        """Waits for a condition. DemoFailed says what did not come, with the end of a child's log."""
+        """Waits for a condition. DemoFailed says what did not happen, with the end of a child's log."""
         deadline = time.monotonic() + seconds
         while not condition():
             self.check()
@@ -176,7 +176,7 @@ class House(AbstractContextManager["House"]):
             time.sleep(pause)
 
     def stay(self, *commands: str, step: Callable[[], object] = lambda: None) -> None:
-        """Stays on a terminal until Ctrl-C, the regular end. commands: to try meanwhile. step: called often."""
+        """Stays on a terminal until Ctrl-C, the usual end. commands: to try meanwhile. step: called often."""
         if not sys.stdout.isatty():
             return
         own = shutil.which("leadsman") or f"{sys.executable} -m leadsman.cli.main"
@@ -191,13 +191,13 @@ class House(AbstractContextManager["House"]):
         say("\nstopped; nothing is left running")
 
     def kill(self, name: str) -> None:
-        """Kills a child, which is then no unexpected exit."""
+        """Kills a child, whose exit is then expected."""
         child = self._running.pop(name)
         child.kill()
         child.wait()
 
     def check(self) -> None:
-        """DemoFailed when a child exited, with the end of its log."""
+        """Raises DemoFailed when a child exited, with the end of its log."""
         for name, child in self._running.items():
             if child.poll() is not None:
                 raise DemoFailed(f"{name} exited unexpectedly: {self._log_tail(name)}")

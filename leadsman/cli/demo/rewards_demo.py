@@ -39,7 +39,7 @@ RECOVER_WITHIN_SECONDS, READY_WITHIN_SECONDS = 180.0, 60.0
 
 
 def run(page: PageAddress) -> None:
-    """DemoFailed, or what testbed raises when this machine cannot do it."""
+    """Runs the demo. DemoFailed, or what testbed raises when this machine cannot do it."""
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     with ApiServerThread(FakeApiServer()) as api, House(page, NODES, None) as demo:
         often = ("--probe-interval-seconds=1", "--window-seconds=10", "--health-summary-seconds=1")
@@ -55,7 +55,7 @@ def run(page: PageAddress) -> None:
 
 
 class RewardsExperiment:
-    """The three parts of the experiment, each with its screen."""
+    """Runs the three parts of the experiment, each with its screen."""
 
     def __init__(self, cluster: SimulatedCluster, demo: House) -> None:
         self._cluster, self._house = cluster, demo
@@ -112,7 +112,7 @@ class RewardsExperiment:
         print(f"That is {took / HALF_LIFE_SECONDS:.0f} half-lives, of an hour each by default.")
 
     def tick(self, place: bool = True) -> None:
-        """One step of the cluster. place: another pod waits for a node, and the oldest ones end."""
+        """Makes one step of the cluster. place: another pod waits for a node, and the oldest ones end."""
         self._house.check()
         now = time.monotonic()
         while self._running and self._running[0][0] < now:

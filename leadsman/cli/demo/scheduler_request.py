@@ -1,4 +1,4 @@
-"""The scheduler's side of the demo: a request that a real kube-scheduler 1.36.2 sent, and its two calls.
+"""Plays kube-scheduler in the demo: a request that a real kube-scheduler 1.36.2 sent, and its two calls.
 
 `request.json` is that request's body, byte for byte. The demo replaces the nodes' names and adds labels to the pod;
 everything else is as the scheduler sent it.
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS = 10
 
 
 def captured_args(nodes: Sequence[str], labels: dict[str, str]) -> dict[str, Any]:
-    """The captured body with these node names and these labels added to the pod's."""
+    """Returns the captured body with these node names, and with these labels added to the pod's."""
     body = json.loads(files(__package__).joinpath("request.json").read_text())
     body["NodeNames"] = list(nodes)
     body["Pod"]["metadata"]["labels"] |= labels
@@ -27,14 +27,14 @@ def pod_name(body: dict[str, Any]) -> str:
 
 
 def filter_and_prioritize(extender: str, body: dict[str, Any]) -> dict[str, int]:
-    """Calls filter, then prioritize with the nodes that were kept, as kube-scheduler does. Their scores."""
+    """Calls filter, then prioritize with the nodes that were kept, as kube-scheduler does; returns their scores."""
     kept = _post(f"{extender}/filter", body)["NodeNames"]
     scores = _post(f"{extender}/prioritize", body | {"NodeNames": kept}) if kept else []
     return {each["Host"]: each["Score"] for each in scores}
 
 
 def reporting_nodes(api: str) -> list[dict[str, Any]]:
-    """What the extender knows of each node that reports; empty while it does not answer. api: URL of its API."""
+    """Returns what the extender knows of each reporting node; empty while it does not answer. api: its API's URL."""
     try:
         return list(get_json(f"{api}/api/v1/state")["nodes"].values())
     except URLError:

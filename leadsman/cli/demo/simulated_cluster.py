@@ -1,4 +1,4 @@
-"""What the demos simulate of a cluster: kubelets, ReplicaSets and kube-scheduler, on a fake API server.
+"""Simulates kubelets, ReplicaSets and kube-scheduler for the demos, on a fake API server.
 
 A pod is an object of the API server and nothing else, so what the controller makes or deletes is seen here at once.
 """
@@ -22,7 +22,7 @@ READY = {"type": "Ready", "status": "True"}
 
 
 class SimulatedCluster:
-    """Call `step` about ten times a second.
+    """Simulates a cluster; call `step` about ten times a second.
 
     extender: kube-scheduler's URL of it; "": no pod is placed yet.
     faults: node → seconds between two crashes of the pods on it. Take a node out to repair it.
@@ -52,7 +52,7 @@ class SimulatedCluster:
         self._deployments[name] = labels, memory_gib
 
     def create(self, name: str, labels: Mapping[str, str], memory_gib: int = 0, owner: str = "") -> dict[str, Any]:
-        """Creates a pod, which waits for a node. owner: its Deployment."""
+        """Creates a pod that waits for a node. owner: its Deployment."""
         owners = [
             {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"{owner}-1", "uid": owner, "controller": True}
         ]
@@ -65,7 +65,7 @@ class SimulatedCluster:
         return self._api.put(f"/api/v1/namespaces/default/pods/{name}", pod)
 
     def run(self, pod: Mapping[str, Any], node: str, restarts: int = 0, last_state: Mapping[str, Any] = {}) -> None:
-        """Has the node's kubelet run the pod from now on."""
+        """Makes the node's kubelet run the pod from now on."""
         running = {"running": {"startedAt": _now()}}
         container = {"name": "main", "restartCount": restarts, "ready": True, "state": running, "lastState": last_state}
         status = {"phase": "Running", "conditions": [READY], "containerStatuses": [container]}
@@ -77,11 +77,11 @@ class SimulatedCluster:
         self._api.delete(f"/api/v1/namespaces/default/pods/{name}")
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods, placeholders too."""
+        """Returns all pods, placeholders too."""
         return self._all("/api/v1/pods")
 
     def node_of(self, deployment: str) -> str:
-        """Names the node that the Deployment's pod is bound to; "" when it is not."""
+        """Returns the node that the Deployment's pod is bound to; "" when it is not."""
         return next((_node(pod) for pod in self.pods() if _owner(pod) == deployment), "")
 
     def step(self) -> None:

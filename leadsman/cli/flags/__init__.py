@@ -1,1 +1,1 @@
-"""Flags, a file a subject: `options` adds them to a command, `settings` makes of their values what they set."""
+"""Holds flags, a file a subject: `options` adds them to a command, `settings` turns their values into what they set."""

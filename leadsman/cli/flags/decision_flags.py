@@ -1,4 +1,4 @@
-"""Flags of what decisions are made by, alike for extender and controller: the policy, delays, telemetry.
+"""Adds the flags of what decisions are made by, alike for extender and controller: the policy, delays, telemetry.
 
 The controller has a pod tried again when the extender's answer may have changed.
 """
@@ -32,7 +32,7 @@ def delay_options(add: Options) -> None:
 
 
 def delay_settings(args: argparse.Namespace) -> DelaySettings:
-    """The delay sources. ValueError, with what to do, when the flags do not fit together."""
+    """Returns the delay sources. ValueError, with what to do, when the flags do not fit together."""
     if (args.delay_matrix is None) is not (args.delay_metadata is None):
         raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
     return DelaySettings(
@@ -46,7 +46,7 @@ def delay_settings(args: argparse.Namespace) -> DelaySettings:
 
 
 def layers_ms(text: str) -> tuple[float, ...]:
-    """Milliseconds, comma-separated; also in brackets, as in the INITIAL_CLUSTER_LAYERS of earlier deployments."""
+    """Parses milliseconds with commas, also in brackets, as in the INITIAL_CLUSTER_LAYERS of earlier deployments."""
     found = [part.strip() for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
     try:
         limits = tuple(map(float, found))
@@ -77,7 +77,7 @@ def telemetry_options(add: Options) -> None:
 
 
 def source_list(text: str) -> tuple[str, ...]:
-    """Metric sources in the order given, each once; prometheus with its URL."""
+    """Parses metric sources in the order given, each once; prometheus with its URL."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     names = [_name(part) for part in found]
     is_fine = found and set(names) <= set(SOURCE_NAMES) and len(set(names)) == len(names)
@@ -90,7 +90,7 @@ def source_list(text: str) -> tuple[str, ...]:
 
 
 def telemetry_settings(args: argparse.Namespace, api: ApiAccess | None) -> TelemetrySettings | None:
-    """How policies are followed; None: they are not. ValueError when the flags do not fit together."""
+    """Returns how policies are followed; None: they are not. ValueError when the flags do not fit together."""
     if not args.telemetry:
         return None
     if api is None:

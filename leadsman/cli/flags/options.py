@@ -1,4 +1,4 @@
-"""The parser of every command, and how flags are added to it, with the environment variables behind them.
+"""Defines the parser of every command, and how flags are added to it with their environment variables.
 
 A long-running process is configured by a ConfigMap, so each of its flags reads LEADSMAN_<FLAG>, some also a name that
 Kubernetes users expect. The operator's commands read only what names the extender: an exported variable of one command
@@ -15,7 +15,7 @@ from leadsman.runtime.redaction import hide_credentials
 
 
 class CommandFailed(Exception):
-    """A command cannot do what it was asked, through no fault of its flags; says why and what to do."""
+    """A command cannot do what it was asked, through no fault of its flags; the text says why and what to do."""
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -82,7 +82,7 @@ class Options:
         also: Sequence[str] = (),
         **more: Any,
     ) -> None:
-        """A flag that falls back on environment variables: the first one that is set and not empty wins.
+        """Adds a flag that falls back on environment variables: the first one that is set and not empty wins.
 
         text: what it does. The help says the default behind it, unless the text itself does; "{default}" stands for it.
         parse: None: the value is read as its default is: a number above 0, a member of an Enum, or any text.
@@ -104,13 +104,13 @@ class Options:
         self.argument(name, shown, given or default, parse or _parser_of(default), **more)
 
     def argument(self, name: str, text: str, default: Any = None, parse: Parse | None = None, **more: Any) -> None:
-        """A flag that reads no environment variable; text and parse as of `flag`."""
+        """Adds a flag that reads no environment variable; text and parse as of `flag`."""
         parse = parse or _parser_of(default)
         more.setdefault("metavar", _metavar(name, parse))
         self.parser.add_argument(f"--{name}", help=_with_default(text, default), type=parse, default=default, **more)
 
     def switch(self, name: str, text: str) -> None:
-        """A flag without a value, off by default; LEADSMAN_<FLAG> set to 1, true, yes or on switches it on."""
+        """Adds a flag without a value, off by default; LEADSMAN_<FLAG> set to 1, true, yes or on switches it on."""
         if self._environ is None:
             self.parser.add_argument(f"--{name}", help=text, action="store_true")
             return
@@ -118,7 +118,7 @@ class Options:
         self.parser.add_argument(f"--{name}", help=f"{text} [${_variable(name)}]", action="store_true", default=given)
 
     def fields(self, defaults: object, fields: Fields) -> None:
-        """Flags for fields of a struct. defaults: a struct that has them; see `from_flags`."""
+        """Adds flags for fields of a struct. defaults: a struct that has them; see `from_flags`."""
         for field, (flag, text) in fields.items():
             self.flag(flag, text, getattr(defaults, field))
 
@@ -126,11 +126,11 @@ class Options:
         return Options(self.parser.add_argument_group(title), self._environ)
 
     def without_environment(self) -> "Options":
-        """These options for the operator's commands, which no exported variable may reach."""
+        """Returns these options for the operator's commands, which no exported variable may reach."""
         return Options(self.parser, None)
 
     def for_subcommand(self, parser: argparse._ActionsContainer) -> "Options":
-        """These options for a subcommand's parser."""
+        """Returns these options for a subcommand's parser."""
         return Options(parser, self._environ)
 
 
@@ -159,7 +159,7 @@ def _with_default(text: str, default: Any) -> str:
 
 
 def not_given(args: argparse.Namespace, *flags: str) -> list[str]:
-    """Returns those of the flags, as "--replica-tls", whose value is None."""
+    """Returns those of the flags, as "--replica-tls", that have no value."""
     return [flag for flag in flags if getattr(args, flag.removeprefix("--").replace("-", "_")) is None]
 
 

@@ -1,4 +1,4 @@
-"""Flags of what processes reach and how they log: the API server, etcd, the log's level.
+"""Adds the flags of what processes reach and how they log: the API server, etcd, the log's level.
 
 A process of a pod (`api_access`) asks the API server that its flags name, or its own cluster's. A command on somebody's
 machine (`operator_api_access`) also finds the cluster that kubectl means there. Credentials of a kubeconfig's exec
@@ -46,7 +46,7 @@ def operator_api_options(add: Options) -> None:
 
 
 def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
-    """The API server that the flags name, or that of this pod's cluster.
+    """Returns the API server that the flags name, or that of this pod's cluster.
 
     NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
     """
@@ -108,7 +108,7 @@ def run_exec_plugin(path: Path, context: str, access: ApiAccess) -> ApiAccess:
 
 
 def etcd_options(add: Options, default: str | None = "http://127.0.0.1:2379") -> None:
-    """default: None: no etcd is used unless it is named."""
+    """Adds etcd's flags. default: None: no etcd is used unless it is named."""
     group = add.group("etcd")
     group.flag("etcd", f"client URLs of etcd's members (default {default or 'none'})", default, url_list)
     group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file)
@@ -118,7 +118,7 @@ def etcd_options(add: Options, default: str | None = "http://127.0.0.1:2379") ->
 
 
 def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
-    """The etcd that the flags name. ValueError when they do not fit together."""
+    """Returns the etcd that the flags name. ValueError when they do not fit together."""
     # Not at the top: it imports aiohttp, which an agent must do first: leadsman.runtime.lean_aiohttp.
     from leadsman.state.etcd_http import EtcdAccess
 
@@ -128,13 +128,13 @@ def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> 
 
 
 class TextFormatter(RedactingFormatter):
-    """`MOMENT LEVEL LOGGER: MESSAGE`, and a traceback on the lines after it."""
+    """Writes `MOMENT LEVEL LOGGER: MESSAGE`, and a traceback on the lines after it."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802 the base class's name
-        """RFC 3339, as 2026-11-22T13:44:40.123Z."""
+        """Writes the moment by RFC 3339, as 2026-11-22T13:44:40.123Z."""
         moment = datetime.fromtimestamp(record.created, UTC)
         return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z"
 

@@ -1,4 +1,4 @@
-"""Flags of node health and of self-healing: backups, failover, re-placement, plans of moves, re-balancing.
+"""Adds the flags of node health and of self-healing: backups, failover, re-placement, plans of moves, re-balancing.
 
 Each is off by default, and its numbers are those of the struct that it runs with.
 """
@@ -82,7 +82,7 @@ def options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> SelfHealingSettings:
-    """Returns what self-healing runs with. ValueError when a switch lacks the one that it needs."""
+    """Returns the settings of self-healing. ValueError when a switch lacks the one that it needs."""
     if args.failover and not args.backups:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == OFF:

@@ -1,4 +1,4 @@
-"""Values of flags: from the text of the command line, or of an environment variable, to what it means.
+"""Parses the values of flags, from the command line or an environment variable.
 
 A parser raises ArgumentTypeError with the text and what is allowed; argparse puts the flag's name before it.
 """
@@ -18,14 +18,14 @@ THROUGH_KUBECTL = "kubectl"
 
 
 def did_you_mean(text: str, allowed: Iterable[str]) -> str:
-    """ "; did you mean explain?", or "" where nothing allowed is near."""
+    """Returns "; did you mean explain?", or "" where nothing allowed is near."""
     # Imported here, as no agent that runs needs it.
     near = import_module("difflib").get_close_matches(text, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def checked(text: str, is_fine: object, wanted: str) -> str:
-    """The text. ArgumentTypeError says what is wanted, where this is not fine."""
+    """Returns the text if it is fine; else raises ArgumentTypeError, which says what is wanted."""
     if not is_fine:
         raise argparse.ArgumentTypeError(f"{text!r}: want {wanted}")
     return text
@@ -39,18 +39,18 @@ def url_list(text: str) -> tuple[str, ...]:
 
 
 def optional_url(text: str) -> str:
-    """One URL, or nothing."""
+    """Parses one URL, or nothing."""
     return checked(text, not text or re.match("https?://.", text), "http://HOST:PORT or https://HOST:PORT").rstrip("/")
 
 
 def namespace_name(text: str) -> str:
-    """As Kubernetes names one: a label of RFC 1123."""
+    """Parses a namespace as Kubernetes names one: a label of RFC 1123."""
     is_fine = re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text)
     return checked(text, is_fine, "a namespace: a-z, 0-9 and -, at most 63 characters")
 
 
 def object_name(text: str) -> str:
-    """As Kubernetes names nodes and most other objects."""
+    """Parses a name as Kubernetes gives nodes and most other objects."""
     from leadsman.state.keys import is_node_name
 
     return checked(text, is_node_name(text), "the name of an object: a-z, 0-9, - and ., at most 253 characters")
@@ -61,7 +61,7 @@ def optional_object_name(text: str) -> str:
 
 
 def label_key(text: str) -> str:
-    """As Kubernetes has them: an optional prefix, which is a subdomain, and a name."""
+    """Parses the key of a label as Kubernetes has them: an optional prefix, which is a subdomain, and a name."""
     prefix, slash, name = text.rpartition("/")
     is_fine = re.fullmatch("[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", name) and (not slash or object_name(prefix))
     return checked(text, is_fine, "a label's key, such as topology.kubernetes.io/rack")
@@ -73,8 +73,8 @@ def image_reference(text: str) -> str:
 
 
 class OneOf:
-    """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
-    either. kind: of the value, such as an Enum of these words."""
+    """Parses one of these words. argparse's `choices` do not check a default, and so no environment variable either.
+    kind: of the value, such as an Enum of these words."""
 
     def __init__(self, allowed: Sequence[str], kind: Callable[[str], Any] = str) -> None:
         self.allowed, self._kind = allowed, kind
@@ -114,26 +114,26 @@ def _number(text: str, kind: Callable[[str], float], is_fine: Callable[[float], 
 
 
 def listen_address(text: str) -> str:
-    """HOST:PORT; an IPv6 host in brackets."""
+    """Parses HOST:PORT, with an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
     is_fine = host and colon and port.isdecimal() and int(port) < 65536
     return checked(text, is_fine, "HOST:PORT, with an IPv6 host in [brackets]")
 
 
 def loopback_address(text: str) -> str:
-    """HOST:PORT of this machine alone."""
+    """Parses HOST:PORT of this machine alone."""
     is_fine = listen_address(text).rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
     return checked(text, is_fine, "127.0.0.1:PORT, localhost:PORT or [::1]:PORT")
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Host and port of a `listen_address`."""
+    """Splits a `listen_address` into host and port."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def existing_file(text: str) -> Path:
-    """A file to read, or what stands for one, such as the pipe of a shell's <(...)."""
+    """Parses a file to read, or what stands for one, such as the pipe of a shell's <(...)."""
     path = Path(text)
     if not path.exists() or path.is_dir():
         raise argparse.ArgumentTypeError(f"{text!r}: no such file")
@@ -141,7 +141,7 @@ def existing_file(text: str) -> Path:
 
 
 def file_to_write(text: str) -> Path:
-    """Looked at before anything is computed that would be lost."""
+    """Parses a file to write, and refuses one that cannot be written before anything is computed that would be lost."""
     path = Path(text)
     is_fine = not path.is_dir() and os.access(path if path.exists() else path.parent, os.W_OK)
     checked(text, is_fine, "a file in a folder that exists and can be written")
@@ -149,7 +149,7 @@ def file_to_write(text: str) -> Path:
 
 
 def name_list(text: str) -> tuple[str, ...]:
-    """Each name once, in the order given."""
+    """Parses names, each once, in the order given."""
     found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     checked(text, found, "NAME or NAME,NAME")
     return found
