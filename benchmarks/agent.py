@@ -1,4 +1,4 @@
-"""What one agent costs: RSS, CPU and threads after five minutes with 16 peers, etcd and a scrape every 15 s.
+"""Measures what one agent costs: RSS, CPU and threads after five minutes with 16 peers, etcd and a scrape every 15 s.
 
     python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110] [--nodes 1000]
 
@@ -51,7 +51,7 @@ CPUCLOCK_SCHED = 2
 
 
 class Usage(Struct, frozen=True):
-    """What an agent uses. scrape_bytes: of one response of /metrics."""
+    """What an agent uses of its node. scrape_bytes: of one response of /metrics."""
 
     rss_megabytes: float
     cpu_ratio: float
@@ -89,7 +89,7 @@ def network() -> Iterator[Sequence[str]]:
 
 @contextlib.contextmanager
 def compiled_image_environ() -> Iterator[Mapping[str, str]]:
-    """The environment of an agent in its image, which has the bytecode of all that an agent imports."""
+    """Yields the environment of an agent in its image, which has the bytecode of all that an agent imports."""
     with tempfile.TemporaryDirectory() as bytecode:
         here = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
         environ = os.environ | environ_of("agent") | here
@@ -101,7 +101,7 @@ def compiled_image_environ() -> Iterator[Mapping[str, str]]:
 def agent_on_a_node(
     addresses: Sequence[str], peers: int, pods: int, environ: Mapping[str, str]
 ) -> Iterator[tuple[psutil.Process, str]]:
-    """addresses: of the other nodes."""
+    """Runs an agent on a node. addresses: of the other nodes."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Etcd(Path(folder) / "etcd") as etcd,
@@ -115,7 +115,7 @@ def agent_on_a_node(
 
 @contextlib.contextmanager
 def running_pods(api: ApiServerThread | None, pods: int) -> Iterator[None]:
-    """The node's pods, and what becomes of them until the block ends."""
+    """Runs the node's pods, and what becomes of them, until the block ends."""
     done = threading.Event()
     bodies = [pod(number) for number in range(pods)]
     for body in bodies:
@@ -148,7 +148,7 @@ def put(api: ApiServerThread | None, body: dict[str, Any]) -> None:
 
 
 def pod(number: int) -> dict[str, Any]:
-    """As a real kube-scheduler saw it, running, of one of 30 types."""
+    """Returns a pod as a real kube-scheduler saw it, running, of one of 30 types."""
     body: dict[str, Any] = scheduler_request.captured_args([], {"app": f"type-{number % 30}"})["Pod"]
     body["metadata"] |= {"name": f"pod-{number}", "uid": f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}"}
     body["spec"]["nodeName"] = "bench"
@@ -175,7 +175,7 @@ def running_agent(
 
 
 async def write_ring_entries(etcd_url: str, addresses: Iterable[str]) -> None:
-    """An entry for each address, with a coordinate, so that some are near."""
+    """Writes an entry for each address, with a coordinate, so that some are near."""
     rng, store = Random(1), EtcdStore(EtcdAccess((etcd_url,)))
     puts = []
     for number, address in enumerate(addresses):
@@ -215,7 +215,7 @@ def report(usage: Usage) -> None:
 
 
 def imported_megabytes(environ: Mapping[str, str]) -> float:
-    """RSS of a process that has imported what an agent imports."""
+    """Returns the RSS of a process that has imported what an agent imports."""
     program = (
         "from leadsman.cli import main; from leadsman.runtime.lean_aiohttp import import_aiohttp; import_aiohttp(); "
         "main.build_parser({}, 'agent'); import agent.run, psutil; print(psutil.Process().memory_info().rss)"
@@ -224,12 +224,12 @@ def imported_megabytes(environ: Mapping[str, str]) -> float:
 
 
 def busy_seconds(process: psutil.Process) -> float:
-    """CPU time of all its threads by the clock that clock_getcpuclockid(3) names; /proc counts in 10 ms."""
+    """Returns the CPU time of all threads by the clock that clock_getcpuclockid(3) names; /proc counts in 10 ms."""
     return time.clock_gettime(~process.pid << 3 | CPUCLOCK_SCHED)
 
 
 def wakeups(process: psutil.Process) -> int:
-    """Says how often its threads waited for something."""
+    """Counts how often the process's threads waited for something."""
     return int(process.num_ctx_switches().voluntary)
 
 

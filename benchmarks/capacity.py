@@ -31,7 +31,7 @@ SETTINGS = BackupSettings()
 
 
 class Stopwatch:
-    """Rows of what was measured."""
+    """Times parts of a job, and collects a row for each."""
 
     def __init__(self) -> None:
         self.rows = [("PART", "CPU s (WALL s)", "RESULT")]

@@ -1,5 +1,4 @@
-"""An extender that only decodes and encodes, with the same library and types as ours. `python -m
-benchmarks.echo_extender`
+"""Runs an extender that only decodes and encodes, with our library and types. `python -m benchmarks.echo_extender`
 
 Every node passes, every score is 5. What ours takes longer is what deadlines, caps, metrics, journal and decision cost.
 """

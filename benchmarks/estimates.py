@@ -35,7 +35,7 @@ BOUNDS = np.linspace(0.05, 0.95, 19)
 
 
 class RttNetwork(NamedTuple):
-    """groups: racks and zones, where they are known. before: earlier slices, the newest first."""
+    """A network with known round trips. groups: racks and zones, where known. before: earlier slices, newest first."""
 
     rtt_ms: Floats
     groups: tuple[Indices, ...] = ()
@@ -61,7 +61,7 @@ NETWORKS: dict[str, Callable[[int], RttNetwork]] = {
 
 
 class Measured(NamedTuple):
-    """Errors are relative; the others but for fit_seconds are shares of pairs."""
+    """What one run measured. Errors are relative; the others but for fit_seconds are shares of pairs."""
 
     median_error: float
     p90_error: float
@@ -93,7 +93,7 @@ def measure(network: RttNetwork, seed: int) -> Measured:
 
 
 def broken_share(bounds_ms: Floats, high_ms: Floats, slower_ms: Floats) -> float:
-    """Of the pairs that are accepted. bounds_ms: a row a bound, a column a pair or one for all."""
+    """Returns the share of accepted pairs that break a bound. bounds_ms: a row a bound, a column a pair or one."""
     kept = high_ms <= bounds_ms
     return float((kept & (slower_ms > bounds_ms)).sum() / max(1, kept.sum()))
 

@@ -1,4 +1,4 @@
-"""What the agents of a cluster cost etcd, and who follows it. `python -m benchmarks.etcd_load [--nodes 1000 2000]`
+"""Measures what a cluster's agents cost etcd, and who follows it. `python -m benchmarks.etcd_load [--nodes 1000 2000]`
 
 A real etcd of one member with the base's compaction; simulated agents in a process of their own
 (`benchmarks.live_agents`: their own code but for packets, each with its connections, lease and watch); and a follower
@@ -99,7 +99,7 @@ def wait_until_joined(etcd: Etcd, nodes: int) -> None:
 
 
 def follow(etcd_url: str, asks: Connection) -> None:
-    """Follows all nodes, in a process of its own until it is killed.
+    """Follows all nodes, in its own process, until it is killed.
 
     Each message is answered with the seconds since the last change was applied.
     """
@@ -118,7 +118,7 @@ async def _follow(etcd_url: str, asks: Connection) -> None:
 
 
 def asked(follower: Connection) -> float:
-    """Seconds since the follower was brought up to date."""
+    """Returns the seconds since the follower was last brought up to date."""
     follower.send(None)
     age: float = follower.recv()
     return age
@@ -139,7 +139,7 @@ def moment(etcd: Etcd, pids: Mapping[str, int]) -> Moment:
 
 
 def etcd_metrics(etcd: Etcd) -> Mapping[str, float]:
-    """By name, summed over labels; calls that began by method."""
+    """Sums up etcd's metrics by name over their labels; calls that began, by method."""
     found: defaultdict[str, float] = defaultdict(float)
     text = urlopen(f"{etcd.metrics_url}/metrics", timeout=60).read().decode()
     for family in text_string_to_metric_families(text):

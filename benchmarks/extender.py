@@ -36,7 +36,7 @@ ORDERS = 16
 
 
 class Case(Struct, frozen=True):
-    """One case.
+    """One case to measure: what is asked, and of which state.
 
     state: number of nodes with fresh data.
     labels: added to the pod.
@@ -69,7 +69,7 @@ FORMS = [
 
 
 class MeasuredServer:
-    """A server's process, and a client's connection to it with as little as possible in between."""
+    """Runs a server's process, and a client's connection to it with as little as possible in between."""
 
     def __init__(self, process: psutil.Process, port: int) -> None:
         self.process, self.base_url = process, f"http://127.0.0.1:{port}"
@@ -79,7 +79,7 @@ class MeasuredServer:
         self.cpu_ms = 0.0
 
     def schedule_pods(self, bodies: Sequence[tuple[bytes, bytes]], number: int) -> None:
-        """Asks about `number` pods, each with a UID of its own, to filter and to prioritize, and keeps the times.
+        """Asks filter and prioritize about `number` pods, each with its own UID, and keeps the times.
 
         bodies: those of the two verbs, taken in turn.
         """
@@ -108,7 +108,7 @@ class MeasuredServer:
         self._socket.close()
 
     def used_cpu_ms(self) -> float:
-        """Of all threads that live. Source: the first number of schedstat, Documentation/scheduler/sched-stats.rst."""
+        """Returns CPU time of all live threads: schedstat's first number, Documentation/scheduler/sched-stats.rst."""
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(each.read_text().split()[0]) for each in threads) / 1e6
 
@@ -127,7 +127,7 @@ class MeasuredServer:
 
 
 def with_uid(body: bytes, uid: bytes) -> bytes:
-    """The next pod of the same workload. uid: the first characters of its UID."""
+    """Returns the body for the next pod of the same workload. uid: the first characters of its UID."""
     before, key, after = body.partition(b'"uid":"')
     return b"".join((before, key, uid, after[len(uid) :]))
 
@@ -157,7 +157,7 @@ def start_server(module: str, *arguments: str) -> Iterator[MeasuredServer]:
 
 
 def filter_body(case: Case) -> bytes:
-    """The captured filter body, with the case's labels."""
+    """Returns the captured filter body, with the case's labels."""
     captured = min(case.nodes, 1000) if case.form == "nodes" else case.nodes
     body = gzip.decompress((CAPTURES / f"{case.form}-{captured}-filter.json.gz").read_bytes())
     if captured < case.nodes:
@@ -166,7 +166,7 @@ def filter_body(case: Case) -> bytes:
 
 
 def in_orders(body: bytes) -> Iterator[bytes]:
-    """The body with its names turned on by equal steps; one of full nodes as it is."""
+    """Yields the body with its names turned on by equal steps; one of full nodes as it is."""
     args = json.loads(body)
     names = args["NodeNames"]
     if not names:

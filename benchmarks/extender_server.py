@@ -1,4 +1,4 @@
-"""Our extender with a full and fresh state of N nodes, for `benchmarks.extender`. Prints its port.
+"""Runs our extender with a full and fresh state of N nodes, for `benchmarks.extender`, and prints its port.
 
 Each node knows 16 peers and seven hardware values, and 200 nodes a second report, as agents of a large cluster do.
 """
@@ -32,7 +32,7 @@ REFERENCE = "node-00000"
 
 
 class ChangingState:
-    """A state that is fresh for minutes and changes as it is read."""
+    """Keeps a state that is fresh for minutes and changes as it is read."""
 
     def __init__(self, nodes: int) -> None:
         self._rng = random.Random(1)

@@ -1,4 +1,5 @@
-"""Nodes die one after another: seconds from the cut to the verdict, to the deletion of pods and to their replacements.
+"""Measures nodes that die one after another: seconds from the cut to the verdict, to the deletion of pods and to their
+replacements.
 
 `KUBEBUILDER_ASSETS=... python -m benchmarks.failover --deaths 10 --leader-deaths 3`, as root. Nine real agents in
 network namespaces over three zones, kube-apiserver, kube-scheduler with our extender, kube-controller-manager and the
@@ -29,7 +30,7 @@ PATIENCE_SECONDS = 90.0
 
 
 class Death(Struct, frozen=True):
-    """Seconds since the cut.
+    """Times of one death, in seconds since the cut.
 
     pods: bounded ones that the node had. decided: the first was deleted. bound: the last replacement was bound.
     bound_to_dead: replacements that were bound to the dead node.
@@ -64,7 +65,7 @@ def measured_death(cluster: KubernetesCluster, node: str, leader: str) -> Death:
 
 
 def measured_deaths(cluster: KubernetesCluster, count: int, *, with_leader: bool) -> list[Death]:
-    """Deaths of the node with the most pods, of the candidates that died least. Each is back before the next dies."""
+    """Measures deaths of the node with the most pods, of those that died least. Each is back before the next dies."""
     deaths = list[Death]()
     for _ in range(count):
         cluster.wait_until(cluster.ask_leader, "a leader", PATIENCE_SECONDS)
@@ -91,7 +92,7 @@ def is_ready(cluster: KubernetesCluster) -> bool:
 
 
 def shown(name: str, deaths: Sequence[Death]) -> list[tuple[str, ...]]:
-    """A row each for detected, decided and bound."""
+    """Returns a row each for detected, decided and bound."""
     rows = []
     for step in ("detected", "decided", "bound"):
         seconds = sorted(getattr(death, step) for death in deaths)

@@ -1,4 +1,4 @@
-"""Agents of the simulator on a real etcd, in real time: `python -m benchmarks.live_agents URL NODES JOIN_SECONDS`.
+"""Runs the simulator's agents on a real etcd, in real time: `python -m benchmarks.live_agents URL NODES JOIN_SECONDS`.
 
 They are agents' own code but for packets, all in this process. Each has its own connections, lease and watch of probe
 requests. A call that fails is made again, and a line says how many did so far. Runs until it is killed.
@@ -29,7 +29,7 @@ RETRY_WITHIN_SECONDS = 5.0
 
 
 class LiveAgents(ProbingSimulation):
-    """failures: calls that etcd did not answer as they want it."""
+    """Runs many agents in one process. failures: calls that etcd did not answer as they want it."""
 
     def __init__(self, etcd_url: str) -> None:
         super().__init__(SyntheticNetwork(seed=1), PEERS_PER_NODE, seed=1)
@@ -46,7 +46,7 @@ class LiveAgents(ProbingSimulation):
         return store
 
     async def run(self, until: float) -> None:
-        """Each at its time, side by side, as on nodes of their own."""
+        """Runs each agent at its time, side by side, as on separate nodes."""
         loop = asyncio.get_running_loop()
         began = loop.time() - self.now
         while self.now < until:

@@ -1,4 +1,4 @@
-"""Reserved capacity of the greedy plan and of the search.
+"""Compares the capacity that the greedy plan and the search reserve.
 
 Needs leadsman[plan]. Nodes of planetlab_1 with 64 GiB, pods of 1 to 16 GiB, none placed, each with the 2 to 8 nodes
 nearest to one of them as candidates; in GiB. Seconds in the table are of the CPU.
@@ -25,7 +25,7 @@ CAP_SECONDS = 1800.0
 
 
 def planetlab_problem(nodes: int, pods: int, seed: int) -> Problem:
-    """Pods of five sizes, each near a node."""
+    """Makes a problem of pods of five sizes, each near a node."""
     rng = np.random.default_rng(seed)
     matrix = np.loadtxt(PLANETLAB)
     kept = rng.choice(len(matrix), nodes, replace=False)

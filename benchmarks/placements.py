@@ -1,4 +1,4 @@
-"""Random placements over networks whose every round trip is known: does any break its bounds?
+"""Places pods at random on networks whose every round trip is known, and counts broken bounds.
 
     python -m benchmarks.placements [--placements 100000] [--seed 1]
 
@@ -40,8 +40,9 @@ MAX_CANDIDATES = 200
 
 
 class PlacementTally(Struct):
-    """estimated: bounds that a placement keeps by an estimate. broken: against what was decided on. beyond, worse: of
-    the estimated, those that the hidden truth from the reference breaks, and that the worse direction does."""
+    """Counts bounds. estimated: those that a placement keeps by an estimate. broken: against what was decided on.
+    beyond, worse: of the estimated, those that the hidden truth from the reference breaks, and that the worse direction
+    does."""
 
     network: str
     decisions: int = 0
@@ -61,7 +62,7 @@ class PlacementTally(Struct):
 
 
 class KnownNetwork(NamedTuple):
-    """truth_ms: rows are sources; NaN where nobody knows."""
+    """A network with its true delays. truth_ms: rows are sources; NaN where nobody knows."""
 
     name: str
     names: Sequence[str]
@@ -78,7 +79,7 @@ def main() -> None:
 
 
 def tallies(placements: int, seed: int, budget: FitBudget | None = None) -> list[PlacementTally]:
-    """One of each network. budget: for the estimates."""
+    """Returns a tally of each network. budget: for the estimates."""
     made = dict(networks(seed))
     share = -(-placements // len(made))
     return [
@@ -88,7 +89,7 @@ def tallies(placements: int, seed: int, budget: FitBudget | None = None) -> list
 
 
 def networks(seed: int) -> Iterator[tuple[str, Floats]]:
-    """Milliseconds, rows are sources; 0 off the diagonal: nobody measured it."""
+    """Yields networks in milliseconds, rows are sources; 0 off the diagonal: nobody measured it."""
     yield "planetlab_1", np.loadtxt(DATA / "planetlab_1.txt.gz")
     yield "seattle_1", np.loadtxt(DATA / "seattle_1.txt.gz") * 1000
     yield "racks", rack_network(3, 5, 16, np.random.default_rng(seed)).rtt_ms
@@ -113,7 +114,7 @@ HEARTBEAT = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
 
 
 def window(rtt_ms: float) -> PeerLatency:
-    """A hole answers nothing."""
+    """Makes a probe window; a hole in the data answers nothing."""
     return PeerLatency(30, 30, rtt_ms, rtt_ms, rtt_ms) if rtt_ms else PeerLatency(30, 0)
 
 
@@ -134,7 +135,7 @@ def run_placements(world: KnownNetwork, placements: int, rng: random.Random) -> 
 
 
 def random_bounds(world: KnownNetwork, rng: random.Random) -> Mapping[str, float]:
-    """reference → ms; between what few and what most nodes can keep."""
+    """Draws bounds, reference → ms, between what few and what most nodes can keep."""
     bounds = {}
     for number in rng.sample(range(len(world.names)), rng.choice([1, 1, 2, 3])):
         row = world.truth_ms[number]
@@ -143,7 +144,7 @@ def random_bounds(world: KnownNetwork, rng: random.Random) -> Mapping[str, float
 
 
 def random_pod(bounds: Mapping[str, float], use: EstimateMode, rng: random.Random) -> PodInfo:
-    """Each bound as a label or as a line."""
+    """Makes a pod that has each bound as a label or as a line."""
     written = {reference: f"{ms:.3f}" for reference, ms in bounds.items()}
     labels = {f"delay_{reference}": ms for reference, ms in written.items() if rng.random() < 0.5}
     lines = [f"node/{reference}: {ms}" for reference, ms in written.items() if f"delay_{reference}" not in labels]
@@ -164,7 +165,7 @@ def check(
     ms: float,
     numbers: Mapping[str, int],
 ) -> None:
-    """One bound of one placement, from the records alone."""
+    """Checks one bound of one placement, from the records alone."""
     if node == reference:
         return
     reports = [*reported(world, reference, node), *reported(world, node, reference)]
@@ -182,7 +183,7 @@ def check(
 
 
 def reported(world: KnownNetwork, reporter: str, peer: str) -> Iterator[float | None]:
-    """The reporter's value, None when no reply came; nothing when it did not measure the peer."""
+    """Yields the reporter's value, None when no reply came; nothing when it did not measure the peer."""
     latency = world.facts.snapshot.nodes[reporter].latency
     if latency and peer in latency.peers:
         yield latency.peers[peer].p50_ms

@@ -1,4 +1,5 @@
-"""What learning from failures is worth: Leadsman, kubeRL's rule, Thompson sampling, plain spreading and oracles.
+"""Measures what learning from failures is worth: Leadsman, kubeRL's rule, Thompson sampling, plain spreading and
+oracles.
 
     python -m benchmarks.rewards [--seeds 30] [--first-seed 1000] [--workers 2] [SCENARIO ...]
 
@@ -76,7 +77,7 @@ def values(each: list[RunResult], name: str) -> list[float]:
 
 
 def verdict(phase: str, found: Results, name: str) -> str:
-    """Whether ours reaches the target, where the best is the oracle, and where it is the best that a learner can do."""
+    """Says whether ours reaches its targets: the oracle, and the best that a learner can do."""
     means = {strategy: fmean(values(each, name)) for strategy, each in found.items()}
     ratios = {strategy: mean / means["kuberl"] if means["kuberl"] else float("nan") for strategy, mean in means.items()}
     against = [

@@ -1,4 +1,4 @@
-"""Pods a second that a real kube-scheduler binds: without an extender, with a trivial one, and with ours.
+"""Measures pods a second that a real kube-scheduler binds: without an extender, with a trivial one, and with ours.
 
     KUBEBUILDER_ASSETS=... python -m benchmarks.scheduler_throughput [--nodes 1000] [--pods 400] [--rounds 5]
 
@@ -43,7 +43,7 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
 class Case(Struct, frozen=True):
-    """One way to schedule.
+    """One way to schedule, and its targets.
 
     url: of the extender; "": there is none. labels: of the pods. managed: the extender is asked about no other pods
     than those that request its resource. beside: the case that its target is a ratio to. targets: up to 1,000 nodes,
@@ -69,7 +69,7 @@ def cases(trivial_url: str, our_url: str) -> list[Case]:
 
 
 class Watch:
-    """The events of a list as lines of JSON, with no more of each object than its metadata."""
+    """Yields the events of a list as lines of JSON, with no more of each object than its metadata."""
 
     def __init__(self, api: KubeApiServer, path: str) -> None:
         host, port = api.url.removeprefix("https://").split(":")
@@ -125,7 +125,7 @@ def configuration(case: Case) -> Mapping[str, Any]:
 
 
 def measure(case: Case, pods: int, assets: Path, folder: Path, api: KubeApiServer) -> float:
-    """Creates the pods, has them bound, and deletes them: pods a second."""
+    """Creates the pods, has them bound, and deletes them; returns pods a second."""
     create_all(api, PODS_PATH, [pod(number, case.labels) for number in range(pods)])
     revision = api.call("GET", f"{PODS_PATH}?limit=1")["metadata"]["resourceVersion"]
     bound = f"{PODS_PATH}?watch=1&resourceVersion={revision}&fieldSelector=spec.nodeName!%3D"

@@ -87,7 +87,7 @@ METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names
 
 @contextmanager
 def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
-    """The extender as a process: itself, its URL, and the operators'."""
+    """Runs the extender as a process; yields it, its URL, and the operators'."""
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
@@ -123,8 +123,8 @@ def is_ready(url: str) -> bool:
 
 
 def knows_the_state(url: str, body: bytes) -> bool:
-    """Whether filter answers by what etcd holds; prioritize is asked too. Of a node it has not read, filter says that
-    its delay is not measured; of one read at the start, that no new report has confirmed it."""
+    """Tells whether filter answers by what etcd holds; prioritize is asked too. Of a node it has not read, filter says
+    that its delay is not measured; of one read at the start, that no new report has confirmed it."""
     with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
         refused = json.load(answer)["FailedAndUnresolvableNodes"]
     with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:

@@ -37,8 +37,8 @@ def main(commands: Sequence[str]) -> int:
 
 
 def standard_modules(commands: Sequence[str]) -> Iterator[Path]:
-    """Of the standard library, what these commands import before they run. Asked of another process: what is alive
-    where a module is compiled is seen in its bytecode."""
+    """Yields the modules of the standard library that these commands import before they run. Asked of another process:
+    what is alive where a module is compiled is seen in its bytecode."""
     library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
     printed = subprocess.run([sys.executable, "-B", "-c", _PRINT_IMPORTED, *commands], capture_output=True, check=True)
     for module in map(Path, json.loads(printed.stdout)):

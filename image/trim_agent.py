@@ -1,4 +1,4 @@
-"""Takes the rooms out of an environment that no agent imports, as a test compares: `python trim_agent.py FOLDER`."""
+"""Removes from an environment the rooms that no agent imports, as a test compares: `python trim_agent.py FOLDER`."""
 
 import shutil
 import sys

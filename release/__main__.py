@@ -28,7 +28,7 @@ UNRELEASED = "## Unreleased"
 
 
 def main(arguments: Sequence[str], root: Path, date: str) -> int:
-    """0: done. ValueError says why nothing was changed."""
+    """Makes a release, and returns 0. ValueError says why nothing was changed."""
     parser = argparse.ArgumentParser(prog="python -m release")
     parser.add_argument("version", help="such as 0.2.0")
     parser.add_argument(
@@ -60,13 +60,13 @@ def current_version(root: Path) -> str:
 
 
 def with_version(text: str, old: str, new: str) -> str:
-    """The text with our old version replaced wherever it is ours. The chart's is SemVer: 0.2.0-dev0 for 0.2.0.dev0."""
+    """Replaces our old version in the text wherever it is ours. The chart's is SemVer: 0.2.0-dev0 for 0.2.0.dev0."""
     spelled = re.escape(old).replace(r"\.dev", "[.-]dev")
     return re.sub(rf"({BEFORE_OURS}){spelled}(?![\d.])", rf"\g<1>{new}", text)
 
 
 def notes(changelog: str, heading: str) -> str:
-    """The lines under the heading that begins so. ValueError when there is no such heading."""
+    """Returns the lines under the heading that begins so. ValueError when there is no such heading."""
     match = re.search(rf"(?ms)^{re.escape(heading)}\b[^\n]*\n(.*?)(?=^## |\Z)", changelog)
     if not match:
         raise ValueError(f"CHANGELOG.md has no heading `{heading}`")

@@ -1,1 +1,1 @@
-"""The documentation site: mkdocs' settings, and the pages that are made from the code. `make site` builds it."""
+"""Builds the documentation site from mkdocs' settings and pages that are made from the code: `make site`."""

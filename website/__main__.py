@@ -1,4 +1,4 @@
-"""`python -m website FOLDER`: writes the reference that is made from the code into a folder.
+"""Writes the reference that is made from the code into a folder: `python -m website FOLDER`.
 
 Nothing of it is committed, so it cannot be out of date: `make reference` and `make site` make it.
 """
@@ -15,7 +15,7 @@ from website.taspolicy_page import taspolicy_page
 
 
 def reference() -> Mapping[str, str]:
-    """Path → text. The site shows the pages below reference/."""
+    """Maps each page's path to its text. The site shows the pages below reference/."""
     return {
         "cli.md": commands_page(),
         "metrics.md": metrics_page(),

@@ -1,4 +1,4 @@
-"""The reference of the HTTP API, read from its OpenAPI document."""
+"""Makes the reference of the HTTP API from its OpenAPI document."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The reference of the command line: each command's own help."""
+"""Makes the reference of the command line from each command's own help."""
 
 import argparse
 import os

@@ -1,4 +1,4 @@
-"""mkdocs' hooks: pages from the code and from the root of the repository, and links that leave docs/."""
+"""Hooks into mkdocs: adds pages from the code and from the root of the repository, and mends links that leave docs/."""
 
 import posixpath
 import re
@@ -24,7 +24,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, files: Any, **_: Any) -> str:
-    """Links lead to the site's page where there is one; a link to a file of the repository becomes its name."""
+    """Leads links to the site's page where there is one; a link to a file of the repository becomes its name."""
     served = set(files.src_uris)
 
     def rewritten(found: re.Match[str]) -> str:

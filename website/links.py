@@ -1,4 +1,4 @@
-"""Where the links of our documents lead on the site."""
+"""Finds where the links of our documents lead on the site."""
 
 import posixpath
 

@@ -1,4 +1,4 @@
-"""Markdown from the code's own words."""
+"""Writes Markdown from the code's own words."""
 
 import inspect
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Its lines, and an empty one."""
+    """Returns a table's lines, and an empty one."""
     return [_row(header), _row(["---"] * len(header)), *map(_row, rows), ""]
 
 
@@ -15,10 +15,10 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def code(text: str) -> str:
-    """ "" stays "": an empty cell."""
+    """Marks text as code; "" stays "": an empty cell."""
     return f"`{text}`" if text else ""
 
 
 def paragraphs(text: str | None) -> str:
-    """A docstring; its lines `field: …` stay lines of their own."""
+    """Writes a docstring, whose lines `field: …` stay lines."""
     return re.sub(r"(?<!\n)\n(?=\w[\w, ]*: )", "  \n", inspect.cleandoc(text or "").replace("<", "&lt;"))

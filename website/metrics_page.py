@@ -1,6 +1,5 @@
-"""The reference of metrics, read from the code: from the calls that make a family where they name it, from the families
-themselves where the code makes them from a table. tests/whole compares it with what running processes show.
-"""
+"""Makes the reference of metrics from the code: from the calls that make a family where they name it, from the families
+themselves where the code makes them from a table. tests/whole compares it with what running processes show."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,7 +57,7 @@ _INTRODUCTION = (
 
 
 class Family(Struct, frozen=True, order=True):
-    """One family of metrics.
+    """One family of metrics, and which processes show it.
 
     name: as Prometheus stores it: a counter's ends in _total.
     kind: gauge, counter, histogram or summary.
@@ -72,7 +71,7 @@ class Family(Struct, frozen=True, order=True):
 
     @property
     def unit(self) -> str:
-        """By its name; "" where it counts."""
+        """Returns the unit by the family's name; "" where it counts."""
         words = self.name.removesuffix("_total").split("_")
         if words[-2:] == ["timestamp", "seconds"]:
             return "Unix seconds"
@@ -80,12 +79,12 @@ class Family(Struct, frozen=True, order=True):
 
     @property
     def series(self) -> tuple[str, ...]:
-        """Names that a query may use."""
+        """Returns the names that a query may use."""
         return tuple(self.name + end for end in _SERIES.get(self.kind, ("",)))
 
 
 def metric_families() -> list[Family]:
-    """Every family that a process of ours can show, by name."""
+    """Returns every family that a process of ours can show, by name."""
     return sorted({*_written_out(), *_of_agent(_made_from_tables())})
 
 

@@ -1,4 +1,4 @@
-"""Reference pages read from the code: records in etcd, the policy file, names on Kubernetes objects."""
+"""Makes reference pages from the code: records in etcd, the policy file, names on Kubernetes objects."""
 
 import ast
 import inspect
@@ -44,7 +44,7 @@ def names_page() -> str:
 
 
 def documented_names(module: ModuleType) -> Iterator[tuple[str, str, str]]:
-    """Each constant of text with its docstring; one docstring after several stands for all of them."""
+    """Yields each constant of text with its docstring; one docstring after several stands for all of them."""
     body = ast.parse(inspect.getsource(module)).body
     waiting = list[str]()
     for node in body:

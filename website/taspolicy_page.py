@@ -1,4 +1,4 @@
-"""The reference of TASPolicy, read from the schema of its CustomResourceDefinition."""
+"""Makes the reference of TASPolicy from the schema of its CustomResourceDefinition."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -36,7 +36,7 @@ def taspolicy_page() -> str:
 
 
 def fields(path: str, schema: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each field below, by its path, in the schema's order."""
+    """Yields each field below, by its path, in the schema's order."""
     required = schema.get("required", ())
     for name, field in schema.get("properties", {}).items():
         yield f"{path}.{name}{'*' * (name in required)}", field

@@ -1,4 +1,4 @@
-"""A reward for Leadsman: how long a pod takes to accept a connection, for pods that name their port.
+"""Rewards nodes by how long a pod takes to accept a connection, for pods that name their port.
 
 Install it into an image FROM ours with an entry point, and start agents with `--plugins=connect` (docs/plugins.md):
 
@@ -18,7 +18,7 @@ PORT_ANNOTATION = "example.com/connect-port"
 
 
 class Connect:
-    """Seconds until a TCP connection stands. No answer in 1 s raises, and changes nothing."""
+    """Measures seconds until a TCP connection stands. No answer in 1 s raises, and changes nothing."""
 
     api_version = API_VERSION
 

@@ -1,4 +1,4 @@
-"""A filter for Leadsman: no pod with the label tier=critical on a node whose memory had errors that ECC could not mend.
+"""Keeps pods with the label tier=critical off nodes whose memory had errors that ECC could not mend.
 
 Install it into an image FROM ours with an entry point (docs/plugins.md), and name it in the policy file:
 
@@ -14,7 +14,7 @@ ERRORS = "edac_uncorrectable_errors"
 
 
 class Ecc:
-    """While it gives no answer, all nodes pass."""
+    """Refuses such nodes; while it gives no answer, all nodes pass."""
 
     api_version = API_VERSION
     on_failure = PASS

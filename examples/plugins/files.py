@@ -1,4 +1,4 @@
-"""A metric for Leadsman: the share of the node's file handles that are open.
+"""Measures the share of the node's file handles that are open.
 
 Install it into an image FROM ours with an entry point, and start agents with `--plugins=files` (docs/plugins.md):
 

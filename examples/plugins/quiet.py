@@ -1,4 +1,4 @@
-"""A score for Leadsman: nodes whose network is quiet come first.
+"""Puts nodes first whose network is quiet.
 
 Install it into an image FROM ours with an entry point (docs/plugins.md), and name it in the policy file:
 
@@ -15,7 +15,7 @@ BUSY = 100e6
 
 
 class Quiet:
-    """1 for a node without traffic, 0 from BUSY on; only for pods labelled network=quiet."""
+    """Scores 1 for a node without traffic, 0 from BUSY on; only for pods labelled network=quiet."""
 
     api_version = API_VERSION
 

@@ -1,4 +1,4 @@
-"""The rule of kubernetes-edge-scheduler, written from what it is known to do; memory only, the first bound only.
+"""Places pods by the rule of kubernetes-edge-scheduler, as far as it is known: by memory and the first bound only.
 
 A pod goes to the node with most free memory of those that keep its bound, the first of several; one without a bound
 to such a cloud node.
@@ -33,7 +33,7 @@ NO_ROOM = "no node within the bound has room for a placeholder"
 
 
 class EdgeRule:
-    """A Policy. clustering: ValueError unless the delays are a matrix."""
+    """Places by that rule, as a Policy. clustering: ValueError unless the delays are a matrix."""
 
     def __init__(self, *, clustering: bool) -> None:
         self._clustering = clustering
@@ -62,7 +62,7 @@ class _Clusters:
         raise ValueError("clustering needs a delay matrix: give --delay_matrix, or --generate with peers=0")
 
     def around(self, node: str, limit_ms: float) -> set[str]:
-        """The nodes of the cluster that this one is in."""
+        """Returns the nodes of the cluster that this node is in."""
         if limit_ms not in self._cluster_of:
             layer = build_layers(self._rtt_ms, (limit_ms,))[0]
             self._cluster_of[limit_ms] = dict(zip(self._names, layer.group_of.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""A generated cluster: racks and zones with their delays, workloads, spare capacity, from a specification and a seed.
+"""Generates a cluster from a specification and a seed: racks and zones with their delays, workloads, spare capacity.
 
 A user writes the specification as `zones=2,racks=3,nodes=4,spare=0.3,seed=7`. The same one gives the same bytes.
 """
@@ -31,7 +31,7 @@ MAX_NODES, MAX_PODS = 5_000, 200_000
 
 
 class BadSpec(ValueError):
-    """A specification cannot be used. Names the field, what is given and what is allowed."""
+    """A specification cannot be used; the text names the field, what is given and what is allowed."""
 
 
 Count = Annotated[int, Meta(ge=1, le=1000)]
@@ -39,7 +39,7 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class GeneratorSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """A cluster to be made, in the words of a user; docs/replay.md says what each field means.
+    """Specifies a cluster to be made, in the words of a user; docs/replay.md says what each field means.
 
     peers: 0: every pair's delay is known, as from a file; n: each agent reports the delays to n others.
     pods: how many; 0: as many as leave the share `spare` of all memory free.
@@ -74,7 +74,7 @@ class GeneratorSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def node_count(self) -> int:
-        """All nodes together."""
+        """Counts all nodes together."""
         return self.zones * self.racks * self.nodes
 
     @property
@@ -131,7 +131,7 @@ _JITTER = 0.08
 
 
 class GeneratedNetwork(NamedTuple):
-    """names: of the nodes. rtt_ms: between them. rack, zone: each node's, by number."""
+    """A generated network. names: of the nodes. rtt_ms: between them. rack, zone: each node's, by number."""
 
     names: tuple[str, ...]
     rtt_ms: Floats
@@ -152,7 +152,7 @@ def make_network(spec: GeneratorSpec, measured_ms: Floats | None, rng: np.random
 
 
 def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.random.Generator) -> GeneratedNetwork:
-    """A data centre region: 0.06 to 1.4 ms, set by whether two nodes share a rack, a zone or neither."""
+    """Makes a data centre region: 0.06 to 1.4 ms, set by whether two nodes share a rack, a zone or neither."""
     rack = np.repeat(np.arange(zones * racks_a_zone), nodes_a_rack)
     zone = rack // racks_a_zone
     between_zones = _symmetric(rng.uniform(*OTHER_ZONE_MS, (zones, zones)))
@@ -166,7 +166,7 @@ def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.rando
 
 
 def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Sources and targets when every node measures k random others. ValueError when there are fewer."""
+    """Draws sources and targets when every node measures k random others. ValueError when there are fewer."""
     if not 0 < k < nodes:
         raise ValueError(f"k {k} must be within 1..{nodes - 1} for {nodes} nodes")
     target = np.stack([rng.choice(nodes - 1, k, replace=False) for _ in range(nodes)])
@@ -226,7 +226,7 @@ class _Workload(Struct, frozen=True):
 
 
 def generate(spec: GeneratorSpec, measured_ms: Floats | None = None) -> tuple[Cluster, DecisionInputs]:
-    """The cluster of a specification. measured_ms: the matrix that `network` names. spec.BadSpec."""
+    """Makes the cluster of a specification. measured_ms: the matrix that `network` names. spec.BadSpec."""
     rng = np.random.default_rng(spec.seed)
     network = make_network(spec, measured_ms, rng)
     nodes = _nodes(spec, network, rng)

@@ -1,4 +1,4 @@
-"""What a placement is worth, judged by the code that judges delay bounds and failures."""
+"""Finds what a placement is worth, judged by the code that judges delay bounds and failures."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from leadsman.simulator.placements import Placement, Policy
 
 
 class Outcome(Struct, frozen=True):
-    """One policy's.
+    """What the placement of one policy is worth.
 
     pods: that waited. accepted: those of them on a node that keeps their bounds; the others count as not placed.
     pod_bytes: memory of all accepted pods with a bound; reserved_bytes: memory that nodes hold for failures.
@@ -39,7 +39,7 @@ class Outcome(Struct, frozen=True):
 def compare(
     policies: dict[str, Policy], cluster: Cluster, inputs: DecisionInputs, cpu_seconds: Callable[[], float]
 ) -> dict[str, tuple[Placement, Outcome]]:
-    """Name → what the policy makes of the same cluster, and what that is worth."""
+    """Maps each policy's name to what it makes of the same cluster, and what that is worth."""
     found = {}
     for name, policy in policies.items():
         began = cpu_seconds()
@@ -49,7 +49,7 @@ def compare(
 
 
 def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: float) -> Outcome:
-    """before: the cluster with its pods waiting."""
+    """Returns what a placement is worth. before: the cluster with its pods waiting."""
     waiting = [placement.cluster.pods[pod.uid] for pod in before.unbound_pods]
     kept = keeping_bounds(placement)
     bounded = [placement.cluster.pods[uid] for uid in kept]
@@ -72,14 +72,14 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
 
 
 def keeping_bounds(placement: Placement) -> set[str]:
-    """UIDs of the pods on a node that keeps their bounds."""
+    """Returns the UIDs of the pods on a node that keeps their bounds."""
     pods = [pod for pod in placement.cluster.pods.values() if pod.node]
     situation = Situation(placement.cluster, placement.inputs)
     return {pod.uid for pod in pods if situation.keeps_bounds(pod, pod.node)}
 
 
 def lost_on_failure(placement: Placement, node: str, kept: set[str]) -> set[str]:
-    """UIDs of the pods with a bound, of those in `kept`, that this node's failure leaves without a place."""
+    """Returns the UIDs of those pods with a bound in `kept` that this node's failure leaves without a place."""
     cluster = placement.cluster
     failure = Failure(FailureDomain(BackupScope.NODE, node), frozenset([node]), cluster.pods_on(node))
     falling = {pod.uid for pod in failure.pods if pod.uid in kept and PodInfo.of(pod).has_delay_bounds}

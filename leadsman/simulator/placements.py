@@ -25,7 +25,7 @@ from leadsman.planning.situation import Situation, with_workloads_of
 
 
 class Placement(Struct, frozen=True):
-    """A cluster whose waiting pods were placed.
+    """A cluster whose waiting pods were placed, and what that took.
 
     cluster: without placeholders.
     backups: where bounded pods go when their node fails, and what nodes reserve for that.
@@ -43,7 +43,7 @@ Policy = Callable[[Cluster, DecisionInputs], Placement]
 
 
 def with_placeholders(cluster: Cluster, reserves: Mapping[str, Resources]) -> Cluster:
-    """The cluster with one placeholder on each node that reserves something, in the place of all that were there."""
+    """Returns the cluster with one placeholder on each node that reserves something, replacing all others."""
     held = {
         f"placeholder/{node}": ClusterPod(
             f"placeholder/{node}", "leadsman", node, node=node, labels={PLACEHOLDER_LABEL: node}, requests=reserve
@@ -57,7 +57,7 @@ MAX_NODE_SCORE = 100.0
 
 
 def least_allocated(cluster: Cluster, pod: ClusterPod, node: str) -> float:
-    """0..100: the mean share of CPU and memory that stays free with the pod; of what the node has.
+    """Returns 0..100: the mean share of the node's CPU and memory that stays free with the pod.
 
     pkg/scheduler/framework/plugins/noderesources/least_allocated.go.
     """
@@ -70,7 +70,7 @@ def least_allocated(cluster: Cluster, pod: ClusterPod, node: str) -> float:
 
 
 class Online:
-    """A Policy. batch: pods that arrive between two backup plans of the controller; after a move it plans at once."""
+    """Places as Leadsman does, as a Policy. batch: pods that arrive between backup plans; a move plans at once."""
 
     def __init__(self, settings: BackupSettings, batch: int) -> None:
         self._settings, self._batch = settings, batch
@@ -94,7 +94,7 @@ class _Run:
         self.cluster, self.inputs, self.plan, self.moves = cluster, with_workloads_of(cluster, inputs), BackupPlan(), 0
 
     def place(self, pod: ClusterPod) -> None:
-        """Gives the pod a node, moving another one away where that alone makes room."""
+        """Gives the pod a node, and moves another pod away where that alone makes room."""
         node = self._best(pod)
         if not node:
             search = Search(Situation(self.cluster, self.inputs), lambda owner, node: False)

@@ -1,4 +1,4 @@
-"""The objects of a fake API server: plain dicts by path, the log of their changes, selectors and patches. No I/O."""
+"""Stores the objects of a fake API server: plain dicts by path, a log of changes, selectors and patches. No I/O."""
 
 import copy
 import datetime
@@ -13,7 +13,7 @@ MAX_ANNOTATIONS_BYTES = 256 << 10
 
 
 class ObjectPath(NamedTuple):
-    """The parts of a path such as /apis/apps/v1/namespaces/web/replicasets/front/status.
+    """Splits a path such as /apis/apps/v1/namespaces/web/replicasets/front/status into its parts.
 
     collection: "/apis/apps/v1/replicasets" here.
     namespace: "" for all namespaces, or where objects have none.
@@ -50,7 +50,7 @@ class LoggedChange(NamedTuple):
 
 
 class ApiStatusError(Exception):
-    """A request that the API server refuses: HTTP status, Kubernetes' reason, and the message."""
+    """Refuses a request as the API server does, with HTTP status, Kubernetes' reason and a message."""
 
     def __init__(self, status: int, reason: str, message: str):
         super().__init__(message)
@@ -58,7 +58,7 @@ class ApiStatusError(Exception):
 
 
 def parse_path(path: str) -> ObjectPath:
-    """The parts of a path. ApiStatusError 404 when it is not a path of an API."""
+    """Splits a path into its parts. ApiStatusError 404 when it is not a path of an API."""
     parts = path.strip("/").split("/")
     root = 2 if parts[0] == "api" else 3
     if parts[0] not in ("api", "apis") or len(parts) <= root:
@@ -70,7 +70,7 @@ def parse_path(path: str) -> ObjectPath:
 
 
 class ObjectStore:
-    """Objects and the log of their changes; each change has the next resourceVersion.
+    """Keeps objects and the log of their changes; each change has the next resourceVersion.
 
     compacted: revision before which changes can no longer be watched.
     """
@@ -129,7 +129,7 @@ class ObjectStore:
         return before
 
     def changes_since(self, revision: int) -> Sequence[LoggedChange]:
-        """The changes after a revision. ApiStatusError 410 when some of them were compacted."""
+        """Returns the changes after a revision. ApiStatusError 410 when some of them were compacted."""
         if revision < self.compacted:
             raise ApiStatusError(410, "Expired", f"too old resource version: {revision} ({self.compacted})")
         return [logged for logged in self.log if logged.revision > revision]
@@ -163,7 +163,7 @@ def _check_annotations(place: ObjectPath, body: Object) -> None:
 
 
 def json_merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386: null deletes, a list is replaced."""
+    """Applies a merge patch by RFC 7386: null deletes, a list is replaced."""
     if not isinstance(patch, dict):
         return patch
     old = target if isinstance(target, dict) else {}
@@ -172,7 +172,7 @@ def json_merge_patch(target: Any, patch: Any) -> Any:
 
 
 def object_selector(labels: str, fields: str) -> Callable[[Object], bool]:
-    """Predicate of labelSelector and fieldSelector: key=value, key==value, key!=value, key, !key; joined by commas."""
+    """Returns labelSelector's and fieldSelector's predicate: key=value, key==value, key!=value, key, !key; commas."""
     of_labels = [_parse_requirement(part) for part in labels.split(",") if part]
     of_fields = [_parse_requirement(part) for part in fields.split(",") if part]
 

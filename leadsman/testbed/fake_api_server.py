@@ -1,4 +1,4 @@
-"""A fake Kubernetes API server: it lists, watches and writes.
+"""Fakes a Kubernetes API server, which lists, watches and writes.
 
     with ApiServerThread(FakeApiServer()) as api:
         api.put("/api/v1/namespaces/default/pods/web-0", {"spec": {"nodeName": "n1"}})
@@ -30,7 +30,7 @@ from leadsman.testbed.api_objects import (
 
 
 class WatchStream:
-    """One open watch: the lines of one answer that goes on. sent_revision: up to which changes were sent."""
+    """Sends the lines of one open watch, an answer that goes on. sent_revision: up to which changes were sent."""
 
     def __init__(self, place: ObjectPath, request: web.BaseRequest, sent_revision: int):
         self.request, self.sent_revision = request, sent_revision
@@ -93,7 +93,7 @@ class RecordedRequest(NamedTuple):
 
 
 class FakeApiServer:
-    """A server on a free loopback port, from entry to exit.
+    """Serves on a free loopback port, from entry to exit.
 
     host: address that it listens on.
     group_versions: paths at which discovery finds a version of an API.
@@ -147,7 +147,7 @@ class FakeApiServer:
             return _json(failure_status(refused.status, refused.reason, str(refused)), refused.status)
 
     async def answer(self, asked: RecordedRequest, place: ObjectPath, request: web.BaseRequest) -> web.StreamResponse:
-        """The answer to a request. ApiStatusError refuses it."""
+        """Returns the answer to a request. ApiStatusError refuses it."""
         if asked.verb == "watch":
             return await self._watch(place, request)
         if asked.verb == "list":
@@ -186,7 +186,7 @@ class FakeApiServer:
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 
     def listed(self, place: ObjectPath, query: Mapping[str, str]) -> Object:
-        """All objects there, whole: no page has a limit."""
+        """Returns all objects there, whole: no page has a limit."""
         items, meta = self.objects.all(place, query_selector(query)), {"resourceVersion": str(self.objects.revision)}
         return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items}
 

@@ -1,5 +1,5 @@
-"""`python -m leadsman.testbed.forwarder`: builds the namespaces, carries their packets, and takes them down when its
-input ends.
+"""Runs as `python -m leadsman.testbed.forwarder`: builds the namespaces, carries their packets, and takes them down
+when its input ends.
 
 A process of its own, for precise timing and because it outlives a crash of the one that started it.
 
@@ -38,7 +38,7 @@ _IFF_NO_PI = 0x1000
 
 
 def open_tun(name: str) -> int:
-    """A non-blocking descriptor of a new TUN device in the caller's network namespace. It goes when closed."""
+    """Opens a new TUN device in the caller's network namespace, non-blocking. It is removed when closed."""
     descriptor = os.open(DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
@@ -55,7 +55,7 @@ _IPV6_HEADER = 40
 
 
 class LinkProperties(NamedTuple):
-    """Delay and loss between two hosts.
+    """Sets delay and loss between two hosts.
 
     rtt_ms: half of it is added each way.
     loss_ratio: share of round trips that are lost, 0..1.
@@ -70,11 +70,11 @@ class LinkProperties(NamedTuple):
 
     @property
     def drop_ratio(self) -> float:
-        """Share of packets dropped in each direction, so that a round trip survives both with 1 - loss_ratio."""
+        """Returns the share to drop in each direction, so that a round trip survives with 1 - loss_ratio."""
         return float(1 - (1 - self.loss_ratio) ** 0.5)
 
     def validated(self) -> "LinkProperties":
-        """Returns itself. ValueError when a value is out of its range."""
+        """Returns the link itself. ValueError when a value is out of its range."""
         if not 0 <= self.rtt_ms < float("inf"):
             raise ValueError(f"rtt_ms {self.rtt_ms}: want a finite number of milliseconds, 0 or more")
         if not 0 <= self.loss_ratio <= 1:
@@ -83,7 +83,7 @@ class LinkProperties(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """A packet that leaves to a host at a time."""
+    """A packet that leaves to a host at a given time."""
 
     due: float
     serial: int
@@ -92,7 +92,7 @@ class Departure(NamedTuple):
 
 
 def destination(packet: bytes) -> bytes | None:
-    """The destination address, 4 or 16 bytes; None when that is no IP packet."""
+    """Returns the destination address, 4 or 16 bytes; None when that is no IP packet."""
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= _IPV4_HEADER:
         return packet[16:20]
@@ -100,7 +100,7 @@ def destination(packet: bytes) -> bytes | None:
 
 
 class Links:
-    """The packets under way between numbered hosts.
+    """Holds the packets under way between numbered hosts.
 
     addresses: packed IPv4 or IPv6 address, or the first three bytes of an IPv4 /24 → host.
     """
@@ -126,7 +126,7 @@ class Links:
             heapq.heappush(self._waiting, Departure(now + path.one_way_seconds, self._serial, to, packet))
 
     def leave(self, now: float) -> list[Departure]:
-        """The packets that are due, in order."""
+        """Returns the packets that are due, in order."""
         departures = []
         while self._waiting and self._waiting[0].due <= now:
             departures.append(heapq.heappop(self._waiting))
@@ -275,7 +275,7 @@ class _Lines:
         self._handle, self._rest = handle, b""
 
     def read(self) -> bool:
-        """Handles the lines that have arrived. False at the end of the input."""
+        """Handles the lines that have arrived, and returns False at the end of the input."""
         data = os.read(_STDIN, _LARGEST_PACKET)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:

@@ -1,4 +1,4 @@
-"""Network namespaces whose names say which process made them, so that those of a dead process can be removed.
+"""Names network namespaces by the process that made them, so that those of a dead process can be removed.
 
 Name: leadsman-<pid>-<start of that process in clock ticks since boot>-<host>.
 """
@@ -22,17 +22,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run_prefix(pid: int) -> str:
-    """The prefix of the names that process `pid` gives."""
+    """Returns the prefix of the names that process `pid` gives."""
     return f"{PREFIX}-{pid}-{_started(pid)}-"
 
 
 def existing() -> list[str]:
-    """The names of all our namespaces, of any process. Those that others named `leadsman-…` are not ours."""
+    """Returns the names of all our namespaces, of any process. Those that others named `leadsman-…` are not ours."""
     return sorted(p.name for p in _HOME.iterdir() if _NAME.fullmatch(p.name)) if _HOME.is_dir() else []
 
 
 def stale() -> list[str]:
-    """The names of namespaces whose process no longer runs."""
+    """Returns the names of namespaces whose process no longer runs."""
     return [name for name in existing() if not _maker_runs(name)]
 
 

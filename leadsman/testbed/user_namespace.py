@@ -1,4 +1,4 @@
-"""A user namespace in which a plain user may build network namespaces: user_namespaces(7).
+"""Starts a user namespace in which a plain user may build network namespaces: user_namespaces(7).
 
     if user_namespace.why_unavailable() is None:
         user_namespace.restart_inside([sys.executable, "-m", "package", *arguments])   # does not return
@@ -22,7 +22,7 @@ _PREPARE = 'mount -t tmpfs tmpfs /run && ip link set lo up && exec "$@"'
 
 
 def why_unavailable() -> str | None:
-    """Says why this user cannot build networks in a user namespace; None when it can. It is tried."""
+    """Says why this user cannot build networks in a user namespace; None when a trial succeeds."""
     if is_inside():
         return "the user namespace does not allow it"
     if shutil.which("unshare") is None:

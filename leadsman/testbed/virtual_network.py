@@ -1,4 +1,4 @@
-"""A network on one machine: hosts with their own addresses, and a delay and loss between any two that can be changed.
+"""Builds a network on one machine: hosts with their own addresses, and delays and losses that can be changed.
 
     with VirtualNetwork(["edge-1", "edge-2"]) as net:
         net.set_delay("edge-1", "edge-2", 40, loss_ratio=0.2)
@@ -30,7 +30,7 @@ _NEEDED_CAPABILITIES = 1 << 12 | 1 << 21
 
 
 class NetworkFailed(Exception):
-    """The network could not be built or its forwarder died. The text says which step was refused."""
+    """The network could not be built or its forwarder died; the text says which step was refused."""
 
 
 def why_unavailable() -> str | None:
@@ -114,22 +114,22 @@ class VirtualNetwork:
         return tuple(self._numbers)
 
     def address(self, host: str) -> str:
-        """The host's IPv4 address."""
+        """Returns the host's IPv4 address."""
         return forwarder.ipv4(self._numbers[host])
 
     def address6(self, host: str) -> str:
         return forwarder.ipv6(self._numbers[host])
 
     def block(self, host: str) -> str:
-        """An IPv4 /24 whose addresses are all the host's: for many targets on few hosts."""
+        """Returns an IPv4 /24 whose addresses are all the host's: for many targets on few hosts."""
         return forwarder.ipv4_block(self._numbers[host])
 
     def namespace(self, host: str) -> str:
-        """The host's name in `ip netns`."""
+        """Returns the host's name in `ip netns`."""
         return f"{self._prefix}{host}" if host in self._numbers else self._unknown(host)
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` on the host."""
+        """Returns the command that runs `argv` on the host."""
         return ["ip", "netns", "exec", self.namespace(host), *argv]
 
     def set_delay(self, one: str, other: str, rtt_ms: float, loss_ratio: float = 0.0) -> None:
@@ -139,7 +139,7 @@ class VirtualNetwork:
         self._order({"one": self._numbers[one], "other": self._numbers[other], "path": path})
 
     def cut(self, one: str, other: str) -> None:
-        """Nothing passes between the two until `set_delay`."""
+        """Lets nothing pass between the two until `set_delay`."""
         self.set_delay(one, other, 0.0, loss_ratio=1.0)
 
     def _unknown(self, host: str) -> str:

@@ -14,15 +14,15 @@ from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, s
 
 
 def is_installed() -> bool:
-    """Tells whether the extra `plan` is here. Nothing of it is imported for the answer."""
+    """Tells whether the extra `plan` is installed, without importing any of it."""
     return find_spec("ortools") is not None
 
 
 def optimise(
     problem: Problem, start: Choices, seed: int, work: float, seconds: float, progress: Callable[[Found], None]
 ) -> Found:
-    """Choices never worse than `start`, as `search.search` finds them; the best so far when the seconds are over,
-    whatever it does then. For the main thread alone."""
+    """Returns choices never worse than `start`, as `search.search` finds them; the best so far when the seconds are
+    over, whatever it does then. For the main thread alone."""
     at = score(problem, start)
     if at is None:
         raise ValueError("the first choices do not fit on their nodes")
@@ -50,7 +50,7 @@ def optimise(
 
 
 def packing_solver() -> PackingSolver | None:
-    """The exact solver of `plan fit`; None: the extra `plan` is not installed."""
+    """Returns the exact solver of `plan fit`; None: the extra `plan` is not installed."""
 
     def exactly(
         problem: PackingProblem, least: int, most: int, refused: Sequence[Packing]

@@ -1,4 +1,4 @@
-"""The problems of `plan optimise` and `plan fit` as models of CP-SAT, which reserve for failures by one rule.
+"""Models the problems of `plan optimise` and `plan fit` for CP-SAT; both reserve for failures by one rule.
 
 One worker and a limit on deterministic time make it reproducible:
 https://github.com/google/or-tools/blob/stable/ortools/sat/sat_parameters.proto
@@ -22,7 +22,7 @@ Expression = cp_model.LinearExpr | int
 def reserve(
     model: cp_model.CpModel, free: int, least: int, used: Expression, needs: Iterable[tuple[Expression, int]]
 ) -> cp_model.IntVar:
-    """What a node reserves of one resource: the most that one failure brings there, beside the pods that run.
+    """Adds what a node reserves of one resource: the most that one failure brings there, beside the pods that run.
 
     least: what is reserved already; a node that is overcommitted takes no pod. needs: of each failure what falls there
     by the model's choice, and in any case.
@@ -35,8 +35,9 @@ def reserve(
 
 
 class ObjectiveWeights(NamedTuple):
-    """What a solver minimises, as one number: the reserve times `reserve`, a move, a pod without its backup times
-    `uncovered`, one without a place times `unplaced`. Each is more than all that comes after it can cost together."""
+    """Weighs what a solver minimises, as one number: the reserve times `reserve`, a move, a pod without its backup
+    times `uncovered`, one without a place times `unplaced`. Each is more than all that comes after it can cost
+    together."""
 
     unplaced: int
     uncovered: int
@@ -49,7 +50,7 @@ class ObjectiveWeights(NamedTuple):
 
 
 def objective_weights(problem: Problem) -> ObjectiveWeights:
-    """Those of a problem: no plan reserves more than the nodes have, nor more than all pods ask for together."""
+    """Returns the weights of a problem: no plan reserves more than the nodes have, nor more than all pods ask for."""
     weights, room = np.array(problem.weights, np.int64), problem.room
     asked = sum(int(weights @ np.array(pod.requests, np.int64)) for pod in problem.pods)
     fixed = sum(int(weights @ amounts) for _, _, amounts in room.needs)
@@ -63,7 +64,7 @@ Sized = list[tuple[int, cp_model.IntVar]]
 
 
 class PartModel:
-    """The model of the part in which `pods` choose again and all others stay as `choices` has them.
+    """Models the part of a problem in which `pods` choose again and all others stay as `choices` has them.
 
     It has a binary variable for each pod, place and backup.
 
@@ -102,7 +103,7 @@ class PartModel:
         ) + sum(self._weights.of(problem.pods[number], choices[number]) for number in others)
 
     def chosen(self, is_one: Callable[[cp_model.IntVar], bool]) -> Choices:
-        """The choices of all pods under a solution. is_one: whether a variable is 1 in it."""
+        """Returns the choices of all pods under a solution. is_one: whether a variable is 1 in it."""
         choices = list(self._choices)
         for number, mine in self._options.items():
             choices[number] = next(choice for choice, var in mine if is_one(var))
@@ -173,7 +174,7 @@ class PartModel:
 
 
 class Solved(NamedTuple):
-    """What came of a part.
+    """What came of solving a part.
 
     choices: the best that is known, of all pods. proven: none is better in this part.
     bound: no choice of this part has a smaller objective. work: deterministic time that it took.
@@ -188,7 +189,7 @@ class Solved(NamedTuple):
 def solve_part(
     problem: Problem, choices: Choices, pods: Sequence[int], work: float, seed: int, seconds: float
 ) -> Solved:
-    """Chooses for `pods` again, the others staying, from `choices` on. seconds: a cap on the time of the wall."""
+    """Chooses for `pods` again, from `choices` on, while the others stay. seconds: a cap on wall time."""
     part = PartModel(problem, choices, pods)
     solver = _solver(work)
     solver.parameters.random_seed = seed
@@ -219,7 +220,7 @@ PACKING_WORK = 10.0
 def exact_packing(
     problem: PackingProblem, least: int, most: int, refused: Sequence[Packing] = ()
 ) -> tuple[Packing | None, int]:
-    """A PackingSolver: the packing with the most sets, and how many are proven not to be exceeded."""
+    """Finds the packing with the most sets, and how many are proven not to be exceeded, as a PackingSolver."""
     model = _PackingModel(problem, least, most)
     for each in refused:
         model.refuse(each)
@@ -259,7 +260,7 @@ class _PackingModel:
         self.model.maximize(sets)
 
     def packing(self, solver: cp_model.CpSolver) -> Packing:
-        """The packing of a solution."""
+        """Returns the packing of a solution."""
         runs = np.zeros((len(self._problem.templates), len(self._nodes)), np.int64)
         for at, var in self._runs.items():
             runs[at] = solver.value(var)
@@ -270,7 +271,7 @@ class _PackingModel:
         return Packing(runs, backups)
 
     def refuse(self, packing: Packing) -> None:
-        """Any other packing: at least one of its numbers is another one."""
+        """Demands another packing: at least one of its numbers must differ."""
         differs = []
         for at, var in self._runs.items():
             differs.append(self._differs(var, int(packing.runs[at])))

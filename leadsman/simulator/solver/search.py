@@ -1,4 +1,4 @@
-"""Large-neighbourhood search: a solver chooses again for some pods while all others stay.
+"""Searches large neighbourhoods: a solver chooses again for some pods while all others stay.
 
 A relaxation gives a lower bound first. After that the solver chooses again for the pods around a few nodes at a time,
 and now and then for all pods of a small problem, which answers it or raises the bound.
@@ -41,7 +41,7 @@ NEAREST_NODES = 6
 def search(
     problem: Problem, start: Choices, seed: int, work: float, seconds: float, progress: Callable[[Found], None]
 ) -> Found:
-    """Choices never worse than `start`, which must fit: else ValueError.
+    """Returns choices never worse than `start`, which must fit: else ValueError.
 
     More work never gives worse choices: no step looks at how much there is in all, so a longer search takes the steps
     of a shorter one and then more, and the best is kept.
@@ -98,7 +98,7 @@ def _no_worse(problem: Problem, best: Choices, at: Score, other: Choices) -> tup
 
 
 def reserved_bound(problem: Problem, at: Score, objective: float) -> int:
-    """Returns what of a bound on the objective is a bound on the reserve, when as many pods are placed and covered."""
+    """Turns a bound on the objective into one on the reserve, when as many pods are placed and covered."""
     weights = objective_weights(problem)
     left = objective - at.unplaced * weights.unplaced - at.uncovered * weights.uncovered
     return max(0, math.ceil((left - (weights.reserve - 1)) / weights.reserve - 1e-6))
@@ -118,7 +118,7 @@ class _Neighbourhoods:
         self._near = [[other for other in row if shared[node, other]] for node, row in enumerate(nearest.tolist())]
 
     def draw(self, choices: Choices, size: int, rng: np.random.Generator) -> list[int]:
-        """About `size` pods: around one that lacks its place or backup, or from a node drawn by what it reserves."""
+        """Draws about `size` pods: around one without its place or backup, or from a node by what it reserves."""
         by_node: dict[int | None, list[int]] = {}
         for number, choice in enumerate(choices):
             for node in choice:
@@ -153,8 +153,8 @@ _ROUNDING = 1e-6
 
 
 def relaxed_reserve(problem: Problem, choices: Choices, at: Score, seconds: float) -> int:
-    """No choices that leave at most as many pods unplaced, and without place or backup, as `at` reserve less. 0 when
-    the solver knows too little when the time ends."""
+    """Bounds the reserve from below: no choices that leave at most as many pods unplaced, and without place or backup,
+    as `at` reserve less. 0 when the solver knows too little when the time ends."""
     part = PartModel(problem, choices, range(len(problem.pods)))
     solver = pywraplp.Solver.CreateSolver("SCIP")
     solver.SetTimeLimit(max(int(seconds * 1000), 1))
