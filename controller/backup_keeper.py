@@ -1,4 +1,4 @@
-"""Keeps every bounded pod covered: plans backups, and has placeholders hold the room.
+"""Keeps every bounded pod covered: plans backups, and has placeholders hold the room for them.
 
 What was planned before a node fell silent stands while it is silent: its delays cannot be measured, and now its pods
 need their backups.
@@ -60,7 +60,7 @@ class BackupsStatus(Struct, frozen=True):
 
 
 class BackupKeeper(Keeper):
-    """Plans backups, and has placeholders follow the plan.
+    """Plans backups, and makes placeholders follow the plan.
 
     status: of the last plan.
     lost: placeholders that went away without this controller.
@@ -113,7 +113,7 @@ class BackupKeeper(Keeper):
         await self._save()
 
     async def release(self, action: ReleaseRoom) -> None:
-        """Frees room that placeholders hold on a node. The next plan comes at once, to hold the rest again."""
+        """Frees room that placeholders hold on a node; a new plan, which holds the rest again, is made at once."""
         cluster = self._healed.current
         if cluster is None:
             return
@@ -124,7 +124,7 @@ class BackupKeeper(Keeper):
         self.hurry()
 
     def page(self) -> Mapping[str, Any]:
-        """Says how many pods are covered, and the first ones, those that are not covered before the others."""
+        """Shows how many pods are covered, and the first ones, beginning with those that are not."""
         cluster = self._healed.current
         pods = cluster.pods if cluster else {}
         named = ((pods[uid], each) for uid, each in self.status.coverage.items() if uid in pods)

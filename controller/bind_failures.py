@@ -1,4 +1,4 @@
-"""Counts by cause the binds that kube-scheduler itself failed to make, from its Events. They name no node.
+"""Counts by cause the binds that kube-scheduler itself failed to make, from its Events, which name no node.
 
 Events are read only of pods that kube-scheduler gave up with an error, each at most once a minute. Pods that fit no
 node are not among them, and binds through an extender are reported by that extender.
@@ -32,7 +32,7 @@ _TIMED_OUT = re.compile("deadline exceeded|timed out|timeout", re.IGNORECASE)
 
 
 def bind_failure_cause(message: str) -> IncidentCause | None:
-    """The cause that an Event's message names; None: no bind failed, or one that an extender made and reports."""
+    """Finds the cause that an Event's message names; None: no bind failed, or one that an extender made and reports."""
     plugin = _PLUGIN.match(message)
     if plugin is None:
         return None

@@ -59,8 +59,8 @@ def _tell(tools: Tools, info: PodInfo, reason: str, note: str, name: str, *, war
 
 
 class UncheckedPodReporter(Keeper):
-    """Looks at pods with a delay bound once they are bound. One that was bound against its bound gets an Event; where
-    it is switched on, one that was bound well gets one too, with its delay.
+    """Checks pods with a delay bound once they are bound. One that was bound against its bound gets an Event; where it
+    is switched on, one that was bound well gets one too, with its delay.
 
     tells_placements: whether it is.
     over_bound: pods that missed a bound when all were counted last; None: this replica does not lead.
@@ -132,8 +132,8 @@ class _Report(Struct):
 
 
 class WaitingPodReporter(Keeper):
-    """Reports pods with a delay bound that wait, by one Event for each thing that can be said of a pod, after it has
-    waited for a while, and not again before API servers have forgotten it.
+    """Reports, by an Event for each thing that can be said of a pod, pods with a delay bound that have waited for a
+    while; it does not repeat itself before API servers have forgotten the Event.
 
     rate: of Events.
     waiting: those of the last turn; None: this replica does not lead, or has not looked yet.

@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class DocumentObject(Generic[T]):
-    """One document in its ConfigMap, read before it is written."""
+    """Keeps one document in its ConfigMap, and reads it before it writes."""
 
     def __init__(self, client: ApiClient, namespace: str, document: Document[T]) -> None:
         self._client, self._namespace, self._document = client, namespace, document
@@ -53,7 +53,7 @@ class DocumentObject(Generic[T]):
 
 
 class Memory(Generic[T]):
-    """A document for the next leader: it is read once, and written before what it says is done.
+    """Keeps a document for the next leader: it is read once, and written before what it says is done.
 
     value: None until it is read, and after a write that failed, because another replica may have written.
     """
@@ -81,5 +81,5 @@ class Memory(Generic[T]):
         self.value = value
 
     def forget(self) -> None:
-        """Has it read again."""
+        """Forgets the value, so that it is read again."""
         self.value = None

@@ -95,7 +95,7 @@ class TaintRuleClient:
         return [rule for rule in rules if rule is not None]
 
     async def write(self, action: SetTaint | RemoveTaint) -> bool:
-        """Tells whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
+        """Writes a rule, and tells whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
         rule = action.rule
         try:
             if rule is None:
@@ -111,13 +111,13 @@ class TaintRuleClient:
 
 
 def rule_name(target: DraDevice) -> str:
-    """The same for the same device, so that two controllers cannot write two."""
+    """Names a device's rule, always alike, so that two controllers cannot write two rules for it."""
     text = "\n".join((target.driver, target.pool, target.device))
     return f"leadsman-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
 def rule_body(action: SetTaint) -> dict[str, Any]:
-    """The rule that taints one device. All three parts are set: an empty selector is that of all devices."""
+    """Makes the rule that taints one device. All three parts are set: an empty selector is that of all devices."""
     target, labels = action.target, {UNHEALTHY_DEVICE_LABEL: action.uuid, "app.kubernetes.io/part-of": "leadsman"}
     return {
         "apiVersion": DEVICE_TAINT_RULES.api_version,
@@ -131,7 +131,7 @@ def rule_body(action: SetTaint) -> dict[str, Any]:
 
 
 def effect_patch(rule: TaintRule, effect: TaintEffect) -> dict[str, Any]:
-    """Changes the effect of the very rule that was seen. The API server sets the time of the change."""
+    """Patches the effect of the very rule that was seen. The API server sets the time of the change."""
     return {"metadata": {"resourceVersion": rule.resource_version}, "spec": {"taint": {"effect": effect.value}}}
 
 
@@ -149,7 +149,7 @@ def _rule(each: TaintRuleObject) -> TaintRule | None:
 
 
 class DeviceHealthKeeper(Keeper):
-    """`async with` it while it runs.
+    """Plans and writes taints of devices; `async with` it while it runs.
 
     tools: of a dry run where devices are only to be judged.
     policy: of the moment.
@@ -301,7 +301,7 @@ class DeviceHealthKeeper(Keeper):
 
 
 def describe(action: DeviceAction) -> str:
-    """Says for the log, Events and people what an action does."""
+    """Describes an action for the log, Events and people."""
     if isinstance(action, MarkNode):
         label = f"{UNHEALTHY_DEVICES_KEY}={len(action.uuids)}" if action.uuids else f"no {UNHEALTHY_DEVICES_KEY}"
         return f"node {action.node} labelled {label}: {action.reason}"

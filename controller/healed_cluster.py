@@ -1,4 +1,4 @@
-"""Self-healing's keepers look at this: the cluster, the health of its nodes, and the state that extenders follow."""
+"""Shows self-healing's keepers the cluster, the health of its nodes, and the state that extenders follow."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,7 +16,7 @@ MOVE_HOLD_PREFIX = "move of "
 
 
 class HealedCluster:
-    """The cluster that self-healing keeps.
+    """Holds the cluster that self-healing keeps, and what is published of it.
 
     verdicts: on every node, by name.
     published: the state that extenders follow; recovery writes it.
@@ -36,12 +36,12 @@ class HealedCluster:
 
     @property
     def unhealthy(self) -> frozenset[str]:
-        """Dead and suspect nodes."""
+        """Returns dead and suspect nodes."""
         return frozenset(name for name, verdict in self.verdicts().items() if verdict.state is not NodeHealth.HEALTHY)
 
     @property
     def holds(self) -> tuple[Hold, ...]:
-        """Room that must stay free, as it is published; none before that is read."""
+        """Returns the published room that must stay free; none before the state is read."""
         state = self.published.value
         return state.recovery.holds if state else ()
 
@@ -51,5 +51,5 @@ class HealedCluster:
 
 
 def move_hold_uid(pod_uid: str) -> str:
-    """The `pod_uid` of the holds of a move, by which they are told from those of a failover."""
+    """Returns the `pod_uid` of a move's holds, which tells them from those of a failover."""
     return f"{MOVE_HOLD_PREFIX}{pod_uid}"

@@ -1,4 +1,5 @@
-"""Keepers and the loop that runs them. A keeper keeps one thing as it should be: labels, wake-ups, backups, moves.
+"""Defines keepers, each of which keeps one thing as it should be, such as labels or backups, and the loop that runs
+them.
 
 Each keeper has a turn once a second, in a task of its own, and acts only while this replica leads. A turn may be cut
 short by the end of the lead: the client of the API server asks before the first byte of each write whether this replica
@@ -43,7 +44,7 @@ STALL_TIMEOUT_SECONDS = 120.0
 
 
 class Tools(Struct, frozen=True):
-    """All keepers work with these tools.
+    """Holds what all keepers work with.
 
     client: writes only while this replica leads.
     inputs: of decisions, as the extender has them.
@@ -69,12 +70,12 @@ class Tools(Struct, frozen=True):
         return self.events is None
 
     async def reserved_inputs(self) -> DecisionInputs:
-        """The inputs of now, as an extender has them for its next request."""
+        """Returns the inputs of now, as an extender has them for its next request."""
         inputs = self.inputs()
         return await self.with_reservations(inputs) if self.with_reservations else inputs
 
     async def situation(self, cluster: Cluster, views: Views) -> Situation:
-        """The cluster with all else that an extender decides on. views: the keeper's own, as it plans on a thread."""
+        """Returns the cluster and all else that extenders decide by. views: the keeper's: it plans on a thread."""
         return Situation(cluster, structs.replace(await self.reserved_inputs(), views=views), *self.judges())
 
     def tell(
@@ -94,7 +95,7 @@ class Tools(Struct, frozen=True):
 
 
 class Keeper(ABC):
-    """Keeps one thing as it should be. A subclass says what: `keep`, and what of the rest differs from nothing.
+    """Keeps one thing as it should be. A subclass says what by `keep`, and overrides others as needed.
 
     name: in logs and in /healthz.
     every_seconds: least time between two turns in which it acts; 0: in every turn.
@@ -121,7 +122,7 @@ class Keeper(ABC):
 
     @abstractmethod
     async def keep(self) -> None:
-        """Plans, and does what is due. What raises ApiError or BadDocument is done in a later turn."""
+        """Plans, and does what is due. A turn that raises ApiError or BadDocument is repeated later."""
 
     def fail(self) -> None:  # noqa: B027 -- most keepers have nothing to forget
         """Forgets what may not be true since a turn failed: another replica may have written."""
@@ -130,7 +131,7 @@ class Keeper(ABC):
         """Forgets everything, because another replica leads: what is known is old when this one does again."""
 
     def page(self) -> Mapping[str, Any]:
-        """Returns what /plan shows of it, as JSON values."""
+        """Returns what /plan shows of this keeper, as JSON values."""
         return {}
 
     def families(self) -> Iterator[Metric]:
@@ -138,7 +139,7 @@ class Keeper(ABC):
         return iter(())
 
     def loops(self) -> Mapping[str, Coroutine[Any, Any, None]]:
-        """Returns what runs beside its turns: name and loop of each task."""
+        """Returns what runs beside this keeper's turns: name and loop of each task."""
         return {}
 
     async def turn(self) -> None:
@@ -158,7 +159,7 @@ class Keeper(ABC):
                 self._problem.clear()
 
     def hurry(self) -> None:
-        """Lets it act in its next turn."""
+        """Lets the keeper act in its next turn."""
         self._due_at = float("-inf")
 
     async def make_plan(self, plan: Callable[[], T]) -> T:
@@ -171,19 +172,19 @@ class Keeper(ABC):
 
 
 class KeeperLoops:
-    """Gives each keeper its turns, in a loop of its own, never two at once. What a turn raises ends the process."""
+    """Gives each keeper its turns in its own loop, never two at once. What a turn raises ends the process."""
 
     def __init__(self, keepers: Sequence[Keeper], clock: Callable[[], float] = time.monotonic) -> None:
         self._keepers, self._clock = keepers, clock
         self._began_at: dict[str, float] = {}
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Name and loop of each task: the keepers' turns, and what they run beside."""
+        """Returns the name and loop of each task: the keepers' turns, and what they run beside."""
         turns = {keeper.name: self._repeat(keeper) for keeper in self._keepers}
         return turns | {name: loop for keeper in self._keepers for name, loop in keeper.loops().items()}
 
     def stalled(self) -> list[str]:
-        """Keepers whose turn began long ago and has not ended."""
+        """Returns the keepers whose turn began long ago and has not ended."""
         now = self._clock()
         return [name for name, at in self._began_at.items() if now - at > STALL_TIMEOUT_SECONDS]
 
@@ -206,8 +207,8 @@ class Actions:
         self._problem = ProblemLog(logger, begins, ends)
 
     async def carry_out(self, actions: Iterable[T], act: Callable[[T], Awaitable[str]]) -> None:
-        """Has `act` do each action; it returns the result. What fails is left for the next plan, and so is all the rest
-        when the API server does not answer or this replica does not lead any more."""
+        """Has `act` do each action and return its result. What fails is left for the next plan, and so is all the rest
+        when the API server does not answer or this replica no longer leads."""
         failed = False
         for action in actions:
             kind = type(action).__name__

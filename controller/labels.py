@@ -98,14 +98,14 @@ def _log_capped(level: int, lines: Sequence[str]) -> None:
 
 
 def describe_action(action: LabelAction) -> str:
-    """Says for the log and people what an action does."""
+    """Describes an action for the log and people."""
     if action.value is None:
         return f"remove label {action.label} from node {action.node}"
     return f"set label {action.label}={action.value} on node {action.node}"
 
 
 def event_reason(actions: Sequence[LabelAction]) -> str:
-    """The Event reason of a patch: of its changes, the gravest."""
+    """Returns the Event reason of a patch, by the gravest of its changes."""
     marks = [action for action in actions if not action.label.startswith(LABEL_PREFIX)]
     if any(action.value is not None for action in marks):
         return "NodeMarked"
@@ -113,7 +113,7 @@ def event_reason(actions: Sequence[LabelAction]) -> str:
 
 
 def event_note(actions: Sequence[LabelAction]) -> str:
-    """The Event note of a patch: each change with its policy and reason."""
+    """Returns the Event note of a patch: each change with its policy and reason."""
     return "; ".join(f"{_change(action)} (policy {action.policy}: {action.reason})" for action in actions)
 
 

@@ -52,7 +52,7 @@ RETRY_EVICTION_SECONDS = 5.0
 
 
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
-    """The holding pod to create. Its name is its purpose, so that a second one is never made for it."""
+    """Makes the pod that holds room. Its name is its purpose, so that a second one is never made for it."""
     placeholder = CreatePlaceholder(action.node, action.requests, action.tolerations, action.reason)
     body = placeholder_body(placeholder, settings)
     labels = {HELD_FOR_LABEL: action.for_uid, "app.kubernetes.io/part-of": "leadsman"}
@@ -62,7 +62,7 @@ def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]
 
 
 def eviction_body(action: EvictPod) -> dict[str, Any]:
-    """An eviction of policy/v1. Conflict when the pod of this name is another one by now."""
+    """Makes an eviction of policy/v1. Conflict when the pod of this name is now another one."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -84,7 +84,7 @@ _EVENT_OF = {
 
 
 class Replacement(Keeper):
-    """Plans, writes the state if it changed, and then acts. A dry run only plans.
+    """Plans moves, writes the state if it changed, and then acts. A dry run only plans.
 
     plan: the last one; None before the first.
     ended: result of moves → how many.
@@ -144,8 +144,8 @@ class Replacement(Keeper):
 
     @property
     def holds(self) -> tuple[Hold, ...] | None:
-        """Room that extenders are to keep from others while a pod moves: on its new node until the new pod is there,
-        and on the node that it leaves, for the pending pod that room is made for. None: the moves are not read yet."""
+        """Returns room to keep from others while a pod moves: on its new node until the new pod is there, and on the
+        node that it leaves, for the pending pod that room is made for. None: the moves are not read yet."""
         cluster, memory = self._healed.current, self._memory
         if cluster is None or memory is None:
             return None
@@ -161,7 +161,7 @@ class Replacement(Keeper):
         return tuple(holds)
 
     def page(self) -> Mapping[str, Any]:
-        """Moves under way, pods without a fix and pods that wait."""
+        """Shows moves under way, pods without a fix and pods that wait."""
         if self.plan is None:
             return {"none": "nothing is planned yet"}
         state, reports = self.plan.memory.state, list(self.plan.no_fix.values())
@@ -317,7 +317,7 @@ class Replacement(Keeper):
 
 
 class Rebalancer(Keeper):
-    """Plans, if no plan is being carried out, and hands over what is worth it.
+    """Plans moves if no plan is being carried out, and hands over what is worth it.
 
     replacement: carries plans out, and knows which pods were moved.
     plan: the last one; None before the first.
@@ -355,7 +355,7 @@ class Rebalancer(Keeper):
             await self._object.write(HandedOverPlan(plan))
 
     def page(self) -> Mapping[str, Any]:
-        """The last plan: its moves, and the pods that stay although another node serves them better."""
+        """Shows the last plan: its moves, and the pods that stay although another node serves them better."""
         moves, left_out = (self.plan.moves, self.plan.left_out) if self.plan else ((), ())
         return {
             "moves": {f"{each.namespace}/{each.name}": each.reason for each in moves},

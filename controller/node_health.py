@@ -99,7 +99,7 @@ class NodeLeases:
 
     @property
     def current(self) -> Mapping[str, LeaseView]:
-        """Node → its Lease. A copy."""
+        """Maps each node to its Lease, in a copy."""
         return self._views.copy()
 
     async def confirm(self, nodes: Iterable[str]) -> None:
@@ -133,7 +133,7 @@ class NodeLeases:
 
 
 class NodeHealthReporter(Keeper):
-    """Judges all nodes.
+    """Judges whether each node is healthy, suspect or dead.
 
     verdicts: the last ones, by node; empty before the first.
     """
@@ -150,7 +150,7 @@ class NodeHealthReporter(Keeper):
         self._detected, self._detection_seconds = 0, 0.0
 
     async def keep(self) -> None:
-        """Makes the verdicts, and reads the Leases on which one may turn."""
+        """Makes the verdicts, and reads the Leases that may change one."""
         before, now, snapshot = self.verdicts, self.tools.clock(), self.tools.inputs().snapshot
         locations = {name: _location(node) for name, node in self._nodes.current.items()}
         inputs, memory = HealthInputs(locations, self._leases.current), self._memory
@@ -163,7 +163,7 @@ class NodeHealthReporter(Keeper):
         return {"watch node Leases": self._leases.reflector.run()}
 
     def page(self) -> Mapping[str, Any]:
-        """Returns the verdicts: how many of each and why, and those on nodes that are not healthy."""
+        """Shows the verdicts: how many of each and why, and those on nodes that are not healthy."""
         now = self.tools.clock()
         troubled = [verdict for verdict in self.verdicts.values() if verdict.state is not NodeHealth.HEALTHY]
         return {
@@ -234,7 +234,7 @@ def _shown(verdict: NodeVerdict, now: float) -> dict[str, Any]:
 
 
 class NodeConditions(Keeper):
-    """Writes the condition where it differs from the verdict.
+    """Writes the condition of each node where it differs from the verdict.
 
     uid: of a node by its name; "" when it is gone.
     rate: of patches.

@@ -1,4 +1,4 @@
-"""Holds the cluster's nodes, and patches them. What the API server refuses is tried again ever more rarely."""
+"""Holds the cluster's nodes and patches them. What the API server refuses is tried again at growing intervals."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ _LONGEST_REASON = 200
 
 
 class NodeCache:
-    """The newest version of each node, from the watch or from the response to our patch.
+    """Holds the newest version of each node, from the watch or from the response to our patch.
 
     A patch that names a resourceVersion and succeeds makes the node's next version. So as long as the watch still shows
     the version that was patched, the patch's response is newer.
@@ -50,7 +50,7 @@ class NodeCache:
 
     @property
     def current(self) -> Mapping[str, PartialObjectMetadata]:
-        """Node → its object."""
+        """Maps each node to its object."""
         nodes = {name: node for (_, name), node in self.watched.current.items()}
         for name, (patched_version, response) in list(self._patched.items()):
             watched = nodes.get(name)
@@ -61,7 +61,7 @@ class NodeCache:
         return nodes
 
     def uid(self, name: str) -> str:
-        """The node's UID; "" when there is no such node."""
+        """Returns the node's UID; "" when there is no such node."""
         node = self.watched.current.get(("", name))
         return node.metadata.uid if node is not None else ""
 
@@ -125,7 +125,7 @@ class NodePatcher:
 
     @property
     def refused(self) -> Mapping[tuple[str, PolicyKey], str]:
-        """Node and policy → why its changes there are not due now."""
+        """Maps node and policy to why its changes there are not due now."""
         now = self._clock()
         self._refused = {key: one for key, one in self._refused.items() if now < one.due_at + LONGEST_PAUSE_SECONDS}
         return {key: one.reason for key, one in self._refused.items() if now < one.due_at}

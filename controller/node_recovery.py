@@ -50,7 +50,7 @@ class _Node(IdentifiedObject, frozen=True):
 
 
 class NodeRecovery(Keeper):
-    """Plans, publishes the state if it changed, and then acts.
+    """Plans recovery, publishes the state if it changed, and then acts.
 
     replacement: knows the room that moves of pods keep, which is published with the rest; None: no pod is moved.
     plan: the last one; None before the first.
@@ -101,7 +101,7 @@ class NodeRecovery(Keeper):
         await self.actions.carry_out(plan.actions, self._act)
 
     def page(self) -> Mapping[str, Any]:
-        """Refused nodes, what was done about dead ones, what is withheld."""
+        """Shows refused nodes, what was done about dead ones, and what is withheld."""
         return {**msgspec.to_builtins(self.state, enc_hook=dict), "stays": dict(self.plan.stays) if self.plan else {}}
 
     def families(self) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""A controller's parts are made and wired together here: who watches, who keeps what, who writes."""
+"""Makes and wires a controller's parts: who watches, who keeps what, who writes."""
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
@@ -52,7 +52,8 @@ NODE_HEALTH_DEADLINE_SECONDS = 3.0
 
 
 class SelfHealing:
-    """The keepers of self-healing. One that the settings leave out is None; a dry run plans backups and moves only.
+    """Makes the keepers of self-healing. One that the settings leave out is None; a dry run plans backups and moves
+    only.
 
     verdicts: on every node, by name.
     """
@@ -91,8 +92,8 @@ class SelfHealing:
 
 
 class ControllerParts:
-    """Everything that a controller consists of. A part that the settings leave out is None; a dry run elects no leader
-    and writes no Events."""
+    """Holds everything that a controller consists of. A part that the settings leave out is None; a dry run elects no
+    leader and writes no Events."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
@@ -243,7 +244,7 @@ class ControllerParts:
             yield counter("leadsman_controller_events", "Events that the controller wrote.", events.written)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Name and loop of each task; all run until cancelled."""
+        """Returns the name and loop of each task; all run until cancelled."""
         writers = {"elect a leader": self.leader_elector, "write Events": self.event_writer}
         return {
             **dict(self.followed_sources.tasks()),

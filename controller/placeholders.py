@@ -1,4 +1,4 @@
-"""Pods that do nothing but request room on one node, and who writes them.
+"""Writes pods that do nothing but request room on one node.
 
 Pod Security: restricted.
 """
@@ -39,7 +39,7 @@ NEEDS_LIMITS = ("hugepages-",)
 
 
 class PlaceholderWriter:
-    """Executes actions, one after the other.
+    """Creates, resizes and deletes placeholders, one after the other.
 
     problems: node → why its placeholders could not be created or resized when that was last tried.
     deleted: UIDs of the placeholders that this process deleted: they are not lost.
@@ -101,7 +101,7 @@ def _described(action: PlaceholderAction) -> str:
 
 
 def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -> dict[str, Any]:
-    """The pod to create. kube-scheduler places it: only so it sees that there is room."""
+    """Makes the pod to create. kube-scheduler places it, which is how it sees that there is room."""
     requests = resource_list(action.requests)
     limits = {name: amount for name, amount in requests.items() if "/" in name or name.startswith(NEEDS_LIMITS)}
     name_is_node = {"key": "metadata.name", "operator": "In", "values": [action.node]}
@@ -149,7 +149,7 @@ def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -
 
 
 def resize_body(requests: Resources) -> dict[str, Any]:
-    """A strategic merge patch of pods/resize."""
+    """Makes a strategic merge patch of pods/resize."""
     amounts = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
     return {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": amounts}}]}}
 

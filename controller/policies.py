@@ -54,7 +54,7 @@ class PolicyStatusWriter(Keeper):
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
     async def keep(self) -> None:
-        """Writes one after the other: there are few policies. After one that fails, the others wait a turn."""
+        """Writes one status after another, as policies are few. When one fails, the others wait a turn."""
         if self.tools.is_dry_run:
             return
         policies, inputs = list(self._objects().values()), self.tools.inputs()
@@ -102,7 +102,7 @@ def _unreported_metrics(used: TasPolicy | None, inputs: DecisionInputs) -> list[
 
 
 class PolicyReference(Struct, frozen=True):
-    """A pod and the policy that it names. refused: the policy exists, and no version of it can be used."""
+    """A pod that names a policy. refused: the policy exists, and no version of it can be used."""
 
     namespace: str
     pod: str
@@ -112,7 +112,7 @@ class PolicyReference(Struct, frozen=True):
 
     @property
     def event_name(self) -> str:
-        """The same on every replica: the API server refuses a second Event of this name."""
+        """Names the Event, alike on every replica: the API server refuses a second Event of this name."""
         identity = f"{self.uid} {self.policy}{' refused' * self.refused}"
         digest = blake2b(identity.encode(), digest_size=8).hexdigest()
         return f"{self.pod[:200].rstrip('.-')}.{digest}"

@@ -27,7 +27,7 @@ MAX_PLAN_SECONDS = 5.0
 
 
 class Requeuer(Keeper):
-    """Plans and touches nodes.
+    """Plans which nodes to touch, and touches them.
 
     rate: of touches.
     touched: nodes touched so far.

@@ -1,4 +1,4 @@
-"""The controller's settings, read once from flags and environment and passed down."""
+"""Holds the controller's settings, read once from flags and environment and passed down."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +20,7 @@ DEFAULT_PATCHES_PER_SECOND = 200.0
 
 
 class DeviceHealthMode(StrEnum):
-    """Devices are not judged (off), what would be done is logged and shown at /plan (dry-run), or it is done (act)."""
+    """Says whether devices are judged (not off), and what follows is only logged and shown (dry-run) or done (act)."""
 
     OFF = "off"
     DRY_RUN = "dry-run"
@@ -28,14 +28,14 @@ class DeviceHealthMode(StrEnum):
 
 
 class PlaceholderSettings(Struct, frozen=True):
-    """Placeholders run this image, any that ends on SIGTERM and does nothing, and this scheduler places them."""
+    """Placeholders run this image, which must end on SIGTERM and do nothing, and this scheduler places them."""
 
     image: str = "registry.k8s.io/pause:3.10"
     scheduler: str = "default-scheduler"
 
 
 class SelfHealingSettings(Struct, frozen=True):
-    """An operator chooses this of self-healing.
+    """Holds what an operator chooses of self-healing.
 
     enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
     budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
@@ -54,7 +54,7 @@ class SelfHealingSettings(Struct, frozen=True):
 
 
 class ControllerSettings(Struct, frozen=True):
-    """A controller is started with these settings.
+    """Holds what a controller is started with.
 
     telemetry: the API server, and where metrics come from.
     identity: of this process, in the Lease and in Events.

@@ -1,4 +1,4 @@
-"""Pods as the controller watches them: the cluster model's pod, and what kube-scheduler made of it."""
+"""Decodes pods as the controller watches them: the cluster model's pod, and what kube-scheduler made of it."""
 
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.model import PodInfo
@@ -8,7 +8,7 @@ _NO_POD = ClusterPod("", "", "")
 
 
 class WatchedPod(PodObject):
-    """A pod with the condition PodScheduled.
+    """A pod with what its condition PodScheduled says.
 
     unscheduled_reason: why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "":
         it could, or has not tried.
@@ -27,12 +27,12 @@ class WatchedPod(PodObject):
             self.scheduled_at = scheduled.last_transition_time.timestamp()
 
     def waits_for(self, reason: str) -> bool:
-        """Tells whether kube-scheduler gave up placing it for this reason, and it is still to be placed."""
+        """Tells whether kube-scheduler gave up placing the pod for this reason, and it is still to be placed."""
         return self.unscheduled_reason == reason and not self.model.terminating and not self.model.node
 
 
 class BoundedPod(WatchedPod):
-    """A pod that is kept only if it has a delay bound: of the others, 50,000 perhaps, nothing but the identity is."""
+    """A pod that is kept only if it has a delay bound; of the others, perhaps 50,000, only the identity is."""
 
     def __post_init__(self) -> None:
         WatchedPod.__post_init__(self)

@@ -1,4 +1,5 @@
-"""What a plugin of another package is written against. Stable: a change that breaks a plugin raises API_VERSION.
+"""Defines what a plugin of another package is written against. Stable: a change that breaks a plugin raises
+API_VERSION.
 
 A plugin is a class, made without arguments, that an entry point names in a group below. A score or filter runs in a
 process of the extender's, a metric or reward in a thread of the agent's: see docs/plugins.md. What the agent itself
@@ -20,7 +21,7 @@ PASS, REFUSE = "pass", "refuse"
 
 
 class Pod(Struct, frozen=True, gc=False):
-    """The pod to place.
+    """The pod to place, as a plugin sees it.
 
     requests: resource → amount, `cpu` in cores, memory in bytes; None: not known.
     """
@@ -33,7 +34,7 @@ class Pod(Struct, frozen=True, gc=False):
 
 
 class Node(Struct, frozen=True, gc=False):
-    """A candidate node.
+    """A candidate node, as a plugin sees it.
 
     fresh: whether its agent reports now. hardware: metric → value, empty while it is not fresh.
     zone, rack: as its agent was told; "": not known. labels: None: they are not listed yet.
@@ -53,7 +54,8 @@ class Score(Protocol):
     api_version: int
 
     def score(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, float]:
-        """Node → 0 (worst) .. 1 (best). A node that is absent is unknown; none at all: it does not apply to the pod."""
+        """Maps nodes to 0 (worst) .. 1 (best). An absent node is unknown; none at all: the score does not apply to the
+        pod."""
 
 
 class Filter(Protocol):
@@ -66,11 +68,11 @@ class Filter(Protocol):
     on_failure: str
 
     def refuse(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, str]:
-        """Node → why it is refused, without a value of the node in it; nodes that pass are absent."""
+        """Maps each refused node to why, without a value of the node in it; nodes that pass are absent."""
 
 
 class HostRoots(Struct, frozen=True):
-    """Where the host's /proc, /sys and root filesystem are mounted.
+    """Says where the host's /proc, /sys and root filesystem are mounted.
 
     rootfs: prefix of the host's mount points.
     own_network: the reader has a network namespace of its own, as a pod has without hostNetwork. What the kernel
@@ -99,7 +101,7 @@ class MetricFamily(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """One value. labels: values of the family's labels, in its order."""
+    """One value of a metric. labels: values of the family's labels, in its order."""
 
     family: MetricFamily
     value: float
@@ -107,13 +109,13 @@ class Sample(Struct, frozen=True):
 
 
 class SensorFault(Struct, frozen=True):
-    """A sensor that failed beside others that did not. message: path and error."""
+    """Reports a sensor that failed beside others that did not. message: path and error."""
 
     message: str
 
 
 class NoData(Exception):
-    """This node has no such hardware, driver or kernel feature: an answer, not a fault."""
+    """The node has no such hardware, driver or kernel feature; this is an answer, not a fault."""
 
 
 def gauge(name: str, text: str, *labels: str) -> MetricFamily:
@@ -130,7 +132,7 @@ class Metrics(Protocol):
     api_version: int
 
     def collect(self, roots: HostRoots) -> Iterable[Sample | SensorFault]:
-        """Called every few seconds. NoData: there is nothing of the kind on this node."""
+        """Yields samples; called every few seconds. NoData: there is nothing of the kind on this node."""
 
 
 class RunningPod(Struct, frozen=True, gc=False):
@@ -153,4 +155,4 @@ class Reward(Protocol):
     api_version: int
 
     def costs(self, pod: RunningPod) -> Mapping[str, float]:
-        """Quality → cost, above 0, where lower is better; empty for a pod that it does not observe."""
+        """Maps each quality to its cost, above 0, lower is better; empty for a pod that it does not observe."""

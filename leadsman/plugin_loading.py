@@ -19,18 +19,18 @@ METHOD_OF_GROUP = {SCORES_GROUP: "score", FILTERS_GROUP: "refuse", METRICS_GROUP
 
 
 class BadPlugin(ValueError):
-    """The plugin cannot be used. Says why, and what is allowed."""
+    """The plugin cannot be used; the text says why, and what is allowed."""
 
 
 def installed_plugins(group: str) -> "list[EntryPoint]":
-    """Of all installed packages."""
+    """Returns the entry points of all installed packages."""
     from importlib.metadata import entry_points  # Most agents load no plugin: see leadsman.runtime.version.
 
     return list(entry_points(group=group))
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """The plugin of this name, made. BadPlugin; and whatever its code raises."""
+    """Makes the plugin of this name. BadPlugin; and whatever its code raises."""
     points = [point for point in installed_plugins(group) if point.name == name]
     if len(points) != 1:
         raise BadPlugin(f"{len(points)} installed packages have {name!r} in the group {group}; exactly one must")
