@@ -1,7 +1,7 @@
 import { get } from "./api.js";
 import { nodeInput, pagedList, table } from "./controls.js";
 import { groupMap, MOST_CELLS, nodeMap } from "./delay_maps.js";
-import { anchor, count, element, empty, keepInAddress, link, moment, ms, orUnknown, panel, plural, signedMs } from "./dom.js";
+import { anchor, count, element, empty, inLocalTime, keepInAddress, link, moment, ms, orUnknown, panel, plural, signedMs } from "./dom.js";
 
 /** The heatmap: cells to some 300 nodes, beyond that groups × groups with a zoom. Beside it what stands out, in words. */
 export function delays(root, _parameters, signal) {
@@ -80,7 +80,7 @@ function standsOut({ slow_nodes: slow, outliers }, lost) {
   const slowNodes = slow.slice(0, MOST_NAMED).map((node) =>
     finding(
       link(["nodes", node.node]),
-      slowText(node),
+      inLocalTime(node.text),
       node.since ? "compared with the beginning of the last hour" : "for longer than the history",
     ),
   );
@@ -198,11 +198,6 @@ function lostTable(items, search) {
     stacks: true,
     whenEmpty: search ? `No lost link has “${search}” in a node's name.` : "Every link that is probed answers.",
   });
-}
-
-/** As the server says it, but with the reader's own time of day, as everywhere on the page. */
-function slowText({ node, excess_ms: excess, since, text }) {
-  return since ? `${node} is ${ms(excess)} farther from everybody since ${moment(since)}` : text;
 }
 
 function questions() {

@@ -110,6 +110,14 @@ export function moment(iso, withSeconds = false) {
   return today ? clock : `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
 
+/** A server's sentence with its times of day, as "14:02 UTC", in the reader's own time zone. */
+export function inLocalTime(text) {
+  return text.replace(/\b(\d\d):(\d\d) UTC\b/g, (_, hours, minutes) => {
+    const at = new Date().setUTCHours(hours, minutes, 0, 0);
+    return moment(at > Date.now() ? at - 86_400_000 : at);
+  });
+}
+
 /** `format(value)`, or the word unknown where there is no value: unknown is never drawn as 0. */
 export function orUnknown(value, format = String) {
   if (value === null || value === undefined) return element("span", { class: "unknown" }, "unknown");

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { pagedList, table } from "./controls.js";
-import { count, element, moment, ms, orUnknown, panel } from "./dom.js";
+import { count, element, inLocalTime, moment, ms, orUnknown, panel } from "./dom.js";
 
 const SOON_DAYS = 14;
 
@@ -63,7 +63,7 @@ function checkLine({ name, ok, text, what_to_do: advice }) {
       "div",
       {},
       element("b", {}, name),
-      element("div", {}, text),
+      element("div", {}, inLocalTime(text)),
       advice ? element("div", { class: "advice" }, advice) : null,
     ),
   );

@@ -1,5 +1,5 @@
 import { change, delays, delaysTile, lostLinks } from "./delays.js";
-import { anchor, currentPlace, drawing, element, link, match, moment, panel } from "./dom.js";
+import { anchor, currentPlace, drawing, element, inLocalTime, link, match, moment, panel } from "./dom.js";
 import { emptyStrip, GO_KEYS, helpDialog, otherProblems, searchBox, strip } from "./header.js";
 import { health } from "./health.js";
 import { follow, get } from "./api.js";
@@ -169,7 +169,7 @@ async function showOverview() {
     element(
       "p",
       { class: `problem ${problem.severity}` },
-      element("b", {}, problem.text),
+      element("b", {}, inLocalTime(problem.text)),
       problem.what_to_do ? `: ${problem.what_to_do}` : "",
     ),
   );

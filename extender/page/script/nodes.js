@@ -1,6 +1,6 @@
 import { get, path } from "./api.js";
 import { historyLine, pagedList, table } from "./controls.js";
-import { anchor, duration, element, keepInAddress, link, moment, ms, orUnknown, panel, percent, shortNumber, signedMs } from "./dom.js";
+import { anchor, duration, element, inLocalTime, keepInAddress, link, moment, ms, orUnknown, panel, percent, shortNumber, signedMs } from "./dom.js";
 
 const STATUSES = ["", "fresh", "provisional", "stale", "unknown"];
 const SORTS = [
@@ -60,7 +60,7 @@ function nodeTable(items, asked) {
   const columns = [
     { title: "Node", cell: (node) => element("a", { href: link(["nodes", node.name]), class: "strong" }, node.name) },
     { title: "Status", cell: (node) => statusMark(node.status) },
-    { title: "Problems", class: "wordy", cell: (node) => node.problems.map((problem) => element("div", { class: "bad" }, problem)) },
+    { title: "Problems", class: "wordy", cell: (node) => node.problems.map((problem) => element("div", { class: "bad" }, inLocalTime(problem))) },
     { title: "Median round trip", number: true, class: "wide-only", cell: (node) => orUnknown(node.median_rtt_ms, ms) },
     { title: "Moved in the hour", number: true, class: "wide-only", cell: shift },
     { title: "Peers", number: true, class: "wide-only", cell: peers },
@@ -104,7 +104,7 @@ export function node(root, { name }, signal) {
       panel(
         name,
         { aside: near },
-        answer.problems.map((problem) => element("p", { class: "problem warning" }, problem)),
+        answer.problems.map((problem) => element("p", { class: "problem warning" }, inLocalTime(problem))),
         nodeFacts(answer),
       ),
       ...historyPanels(answer),

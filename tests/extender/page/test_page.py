@@ -161,6 +161,19 @@ async def test_a_dead_link_and_a_slow_node_are_named_in_words_above_the_map_on_a
     assert await tab.evaluate(f"{top.format('.findings')} < {top.format('.heatmap')}")
 
 
+@pytest.mark.parametrize("place", ["#/delays", "#/nodes", "#/health"])
+async def test_a_view_tells_times_in_the_readers_own_zone_as_the_cards_do(
+    tab: Tab, small: PageUrl, shows: Show, place: str
+) -> None:
+    await tab.command("Emulation.setTimezoneOverride", timezoneId="Asia/Kolkata")
+    try:
+        await shows(place)
+        since = "document.getElementById('{}').innerText.match(/since (\\d\\d:\\d\\d.*)/)?.[1]"
+        await tab.wait_for(f"{since.format('strip')} && {since.format('view')} === {since.format('strip')}")
+    finally:
+        await tab.command("Emulation.setTimezoneOverride", timezoneId="")
+
+
 async def test_a_pairs_card_has_its_last_hour_and_leads_to_grafana_for_more(
     tab: Tab, small: PageUrl, shows: Show
 ) -> None:
