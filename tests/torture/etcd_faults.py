@@ -77,6 +77,22 @@ async def etcd_hangs_past_every_lease(stage: Stage) -> AsyncIterator[None]:
         yield
 
 
+@row(20, ETCD)
+async def etcd_slow_disk(stage: Stage) -> AsyncIterator[None]:
+    """All members of etcd stand still for 0.2 s of every 0.5, as while a slow disk writes, for 20 s."""
+    stuttering = asyncio.create_task(_stutter(stage.cluster))
+    yield
+    stuttering.cancel()
+    await asyncio.gather(stuttering, return_exceptions=True)
+
+
+async def _stutter(cluster: Cluster) -> None:
+    while True:
+        async with _frozen_etcd(cluster):
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(0.3)
+
+
 @contextlib.asynccontextmanager
 async def _frozen_etcd(cluster: Cluster) -> AsyncIterator[None]:
     for member in cluster.etcd:
