@@ -1,6 +1,7 @@
 """Nine real agents in network namespaces over three zones, a real etcd, a real controller that judges the nodes.
 
-The API server and what renews the nodes' Leases are a subclass's: `ScriptedCluster`, `ApiServerCluster`.
+A process in each node's namespace renews the node's Lease. The API server is a subclass's: `ScriptedCluster`,
+`ApiServerCluster`.
 """
 
 import base64
@@ -24,6 +25,7 @@ from tests.testbed.wall_clock import WallClocks
 ZONES = {zone: tuple(f"{zone}-{number}" for number in range(3)) for zone in ("a", "b", "c")}
 NODES = tuple(node for nodes in ZONES.values() for node in nodes)
 PORT = 9102
+LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")
 
 
 class Rhythm(NamedTuple):
@@ -34,11 +36,6 @@ class Rhythm(NamedTuple):
     probe: float
     window: float
     lease: int
-
-    @property
-    def detected_within(self) -> float:
-        """Heartbeat and Lease stand still for long enough, and the controller judges once a second."""
-        return max(2 * self.push + self.call, 0.3 * self.lease) + 3.0
 
 
 AS_INSTALLED = Rhythm(5.0, 3.0, 1.0, 30.0, 40)
@@ -58,6 +55,7 @@ class AgentCluster(ABC):
     def __init__(self, folder: Path, rhythm: Rhythm) -> None:
         self.rhythm, self._folder, self._stack = rhythm, folder, contextlib.ExitStack()
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
+        self._kubelets: dict[str, subprocess.Popen[bytes]] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
         self.controllers: dict[str, subprocess.Popen[bytes]] = {}
         self.controller_flags: tuple[str, ...] = ()
@@ -78,6 +76,7 @@ class AgentCluster(ABC):
             self._start_kubernetes(stack)
             stack.callback(self._kill_all)
             for node in NODES:
+                self.start_kubelet(node)
                 self.start_agent(node)
             self.start_controller()
             self._stack = stack.pop_all()
@@ -180,12 +179,17 @@ class AgentCluster(ABC):
         if not self.clocks.missing:
             self.clocks.step("node", offset_seconds)
 
-    @abstractmethod
     def start_kubelet(self, node: str, late_seconds: float = 0.0) -> None:
         """Its Lease is renewed from now on, each time so much later than a kubelet would."""
+        self.stop_kubelet(node)
+        timing = ["--duration-seconds", str(self.rhythm.lease), "--late-seconds", str(late_seconds)]
+        command = [*self._clock_shim(), sys.executable, str(LEASE_RENEWER), node, *self._node_access(node), *timing]
+        self._kubelets[node] = subprocess.Popen(self.net.command(node, command))
 
-    @abstractmethod
-    def stop_kubelet(self, node: str) -> None: ...
+    def stop_kubelet(self, node: str) -> None:
+        if process := self._kubelets.pop(node, None):
+            process.kill()
+            process.wait()
 
     @abstractmethod
     def silence_api(self) -> None:
@@ -230,7 +234,11 @@ class AgentCluster(ABC):
 
     @abstractmethod
     def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
-        """Starts the API server with its nodes, and what renews their Leases. Sets api_flags."""
+        """Starts the API server with its nodes. Sets api_flags."""
+
+    @abstractmethod
+    def _node_access(self, node: str) -> list[str]:
+        """Flags of what renews the node's Lease: where the API server is, and who the node is."""
 
     @abstractmethod
     def _conditions(self, node: str) -> list[dict[str, Any]]:
@@ -241,7 +249,7 @@ class AgentCluster(ABC):
         return ("env", *(f"{name}={value}" for name, value in self.clocks.environ("node").items()))
 
     def _kill_all(self) -> None:
-        for process in (*self._agents.values(), *self._processes):
+        for process in (*self._agents.values(), *self._kubelets.values(), *self._processes):
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGCONT)
                 process.kill()

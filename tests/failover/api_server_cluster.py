@@ -1,14 +1,12 @@
 """The nine agents of `agent_cluster` with a real kube-apiserver.
 
-A process in each node's namespace renews the node's Lease, with the rights of a node. Controllers fail dead nodes over,
-with the rights of their components and no other. Nothing binds pods: `KubernetesCluster` adds that.
+Leases are renewed with the rights of a node. Controllers fail dead nodes over, with the rights of their components and
+no other. Nothing binds pods: `KubernetesCluster` adds that.
 """
 
 import contextlib
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,6 @@ from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.paper_cluster import CONTROLLER, EXTENDER, MANIFESTS, add_node, install
 
-LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")
 COMPONENTS = ("controller", "self-healing")
 AMOUNTS = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 
@@ -32,26 +29,12 @@ class ApiServerCluster(AgentCluster):
     def __init__(self, binaries: Path, folder: Path, rhythm: Rhythm, *controller_flags: str) -> None:
         super().__init__(folder, rhythm)
         self._binaries = binaries
-        self._kubelets: dict[str, subprocess.Popen[bytes]] = {}
         self.controller_flags = ("--backups", "--failover", *controller_flags)
 
     @property
     def living_kubelets(self) -> set[str]:
         """Their nodes. Other threads may ask."""
         return {node for node, process in [*self._kubelets.items()] if process.poll() is None}
-
-    def start_kubelet(self, node: str, late_seconds: float = 0.0) -> None:
-        self.stop_kubelet(node)
-        access = ["--server", self.kubernetes.url, "--ca", str(self.kubernetes.ca_file)]
-        access += ["--token", self.kubernetes.token(_user(node))]
-        timing = ["--duration-seconds", str(self.rhythm.lease), "--late-seconds", str(late_seconds)]
-        command = [*self._clock_shim(), sys.executable, str(LEASE_RENEWER), node, *access, *timing]
-        self._kubelets[node] = subprocess.Popen(self.net.command(node, command))
-
-    def stop_kubelet(self, node: str) -> None:
-        if process := self._kubelets.pop(node, None):
-            process.kill()
-            process.wait()
 
     def silence_api(self) -> None:
         os.kill(self.kubernetes.pid, signal.SIGSTOP)
@@ -76,16 +59,13 @@ class ApiServerCluster(AgentCluster):
             for node in nodes:
                 labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
                 add_node(self.kubernetes, node, AMOUNTS, **labels)
-        stack.callback(self._stop_kubelets)
-        for node in NODES:
-            self.start_kubelet(node)
+
+    def _node_access(self, node: str) -> list[str]:
+        api = self.kubernetes
+        return ["--server", api.url, "--ca", str(api.ca_file), "--token", api.token(_user(node))]
 
     def _conditions(self, node: str) -> list[dict[str, Any]]:
         return list(self.kubernetes.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", ()))
-
-    def _stop_kubelets(self) -> None:
-        for node in NODES:
-            self.stop_kubelet(node)
 
 
 def _user(node: str) -> str:

@@ -1,4 +1,4 @@
-"""Stands for a node's kubelet: renews its Lease in kube-node-lease on a real API server, by the kubelet's rhythm.
+"""Stands for a node's kubelet: renews its Lease in kube-node-lease on an API server, by the kubelet's rhythm.
 
 A process in the node's network namespace, with the node's own credentials: what cuts the node off cuts this off too.
 Needs nothing but Python, because nine of them run on one machine.
@@ -30,8 +30,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("node")
     parser.add_argument("--server", required=True, help="URL")
-    parser.add_argument("--ca", required=True, help="file")
-    parser.add_argument("--token", required=True)
+    parser.add_argument("--ca", help="file; the system's without it")
+    parser.add_argument("--token", default="")
     parser.add_argument("--duration-seconds", type=int, default=40)
     parser.add_argument("--late-seconds", type=float, default=0.0, help="renew so much later each time")
     args = parser.parse_args()
@@ -45,7 +45,7 @@ def main() -> None:
         time.sleep(interval * random.uniform(1.0, 1.0 + JITTER) + args.late_seconds)
 
 
-def caller(server: str, ca: str, token: str) -> Call:
+def caller(server: str, ca: str | None, token: str) -> Call:
     tls = ssl.create_default_context(cafile=ca)
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
 
