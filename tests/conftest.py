@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from hypothesis import HealthCheck, settings
 
 from leadsman.runtime import connections, http_server, server_tls
 from leadsman.runtime.log_limit import LogLimit
+from leadsman.testbed.etcd import Etcd
 from tests.testbed import kube_apiserver
+from tests.testbed.scripted_api_server import FakeApiServer
 
 # Hundreds of processes start, and each would compile what it imports again: half a second of CPU.
 sys.dont_write_bytecode = False
@@ -68,6 +70,19 @@ def log_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _renewed(logger: logging.Logger) -> list[object]:
     return [LogLimit() if isinstance(each, LogLimit) else each for each in logger.filters]
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    """A real one that a file's tests share."""
+    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
+        yield one
 
 
 @pytest.fixture(scope="session")

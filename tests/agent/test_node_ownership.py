@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,12 +21,6 @@ NODE = "edge-1"
 KEY = keys.record_key(NODE, Identity)
 FORGED = encode_record(Identity("uid-forged", 1, "10.9.9.9"))
 JUNK = [FORGED, b"", b"not JSON", b"x" * 100_000]
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
-        yield one
 
 
 @pytest.fixture

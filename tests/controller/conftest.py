@@ -93,12 +93,6 @@ def make() -> Make:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
-
-
-@pytest.fixture
 async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
     async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as one:
         yield one

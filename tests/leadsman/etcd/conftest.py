@@ -1,7 +1,7 @@
 """A real etcd behind its gateway, which knows tokens by a table."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -104,12 +104,6 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> EtcdTls:
     (folder / "ca.crt").write_text(authority.pem)
     certificate, key = authority.issue("127.0.0.1", "localhost").write(folder, "server")
     return EtcdTls(folder / "ca.crt", certificate, key)
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
-        yield one
 
 
 @pytest.fixture

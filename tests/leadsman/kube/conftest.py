@@ -21,12 +21,6 @@ WITHIN_SECONDS = 30.0
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
-
-
-@pytest.fixture
 def web(api: FakeApiServer) -> None:
     """One pod is there from the beginning."""
     api.put(WEB, pod())

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -61,12 +61,6 @@ POLICY: dict[str, Any] = {
         "strategies": {"dontschedule": {"rules": [{"metricname": "cpu_w", "operator": "GreaterThan", "target": 9}]}}
     },
 }
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
-        yield one
 
 
 @pytest.fixture

@@ -24,12 +24,6 @@ BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
 
 
-@pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
-
-
 @asynccontextmanager
 async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
     async with ApiClient(access, deadline_seconds=5.0) as client:

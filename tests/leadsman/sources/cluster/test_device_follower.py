@@ -5,8 +5,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
 from leadsman.cluster.devices.monitored import DraDevice
 from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.access import ApiAccess
@@ -21,12 +19,6 @@ from tests.testbed.scripted_api_server import FakeApiServer
 
 PODS = "/api/v1/namespaces/shop/pods"
 GPU = "nvidia.com/gpu"
-
-
-@pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
 
 
 @asynccontextmanager

@@ -23,12 +23,6 @@ PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
 DEAD = RecoveryState(refused={"edge-1": "4 of 4 peers lost it"})
 
 
-@pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
-
-
 def publish(api: FakeApiServer, state: SelfHealingState) -> None:
     api.put(STATE, {"metadata": {}, "data": {"state.json": SELF_HEALING.encode(state).decode()}})
 

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +11,6 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower, WorkloadTable
-from tests.testbed.scripted_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/namespaces/default/jobs"
@@ -22,12 +20,6 @@ async def until(true):
     async with asyncio.timeout(WITHIN_SECONDS):
         while not true():  # noqa: ASYNC110  what is waited for has no event
             await asyncio.sleep(0.005)
-
-
-@pytest.fixture
-async def api():
-    async with FakeApiServer() as one:
-        yield one
 
 
 @asynccontextmanager

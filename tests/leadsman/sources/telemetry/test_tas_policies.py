@@ -22,12 +22,6 @@ def spec(operator: str = "GreaterThan", metric: str = "m") -> Any:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer() as one:
-        yield one
-
-
-@pytest.fixture
 async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
     settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
     async with TelemetrySources(settings) as one, asyncio.TaskGroup() as group:
