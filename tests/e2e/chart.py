@@ -58,11 +58,12 @@ def _set(values: Sequence[str]) -> list[str]:
 
 
 def remove_chart(rollout: Rollout) -> str:
-    def delete() -> None:
-        _helm(rollout.cluster, "uninstall", *RELEASE, "--ignore-not-found", "--wait", "--timeout=300s")
-        rollout.cluster.kubectl("delete", "namespace", "leadsman", "--ignore-not-found", "--timeout=300s")
+    return rollout.remove_with(lambda: delete_release(rollout.cluster))
 
-    return rollout.remove_with(delete)
+
+def delete_release(cluster: Cluster) -> None:
+    _helm(cluster, "uninstall", *RELEASE, "--ignore-not-found", "--wait", "--timeout=300s")
+    cluster.kubectl("delete", "namespace", "leadsman", "--ignore-not-found", "--timeout=300s")
 
 
 def is_locked(cluster: Cluster, rollout: Rollout) -> str:

@@ -107,7 +107,7 @@ def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]
     def all_bound() -> bool:
         passed = time.monotonic() - began
         living = _living(cluster)
-        status = _condition(cluster, node.name)
+        status = _condition(cluster, node.name).get("status")
         steps = {
             "suspect": status == "Unknown",
             "dead": status == "True",
@@ -119,7 +119,12 @@ def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]
             seen.setdefault(step, passed)
         return steps["bound"]
 
-    cluster.until(all_bound, f"{len(lost)} pods of {node.name} are bound elsewhere, after {seen}", 90)
+    try:
+        cluster.until(all_bound, f"{len(lost)} pods of {node.name} are bound elsewhere", 90)
+    except TimeoutError as late:
+        raise TimeoutError(
+            f"{late}; seen: {seen}; condition of {node.name}: {_condition(cluster, node.name)}"
+        ) from late
     node.start(cluster.images)
     cluster.until(lambda: cluster.is_ready(node.name), f"{node.name} is Ready")
     rollout.wait_for_all()
@@ -185,9 +190,10 @@ def _is_elsewhere(pod: Mapping[str, Any], node: str) -> bool:
     return pod["spec"].get("nodeName", node) != node
 
 
-def _condition(cluster: Cluster, node: str) -> str:
+def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:
+    """What the controller says of the node; nothing before it has found something."""
     conditions = cluster.api.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", [])
-    return next((each["status"] for each in conditions if each["type"] == UNREACHABLE_CONDITION), "")
+    return next((each for each in conditions if each["type"] == UNREACHABLE_CONDITION), {})
 
 
 def _is_tainted(cluster: Cluster, node: str) -> bool:

@@ -69,7 +69,10 @@ class Images:
         self._sandbox()
         self._base()
         self._build_ours()
-        archives = [self._push([self._project, self._etcd], "leadsman"), self._push([self._agent], "leadsman-agent")]
+        archives = [
+            self._push([self._project, self._etcd, _as_loaded_by_kind(self._project)], "leadsman"),
+            self._push([self._agent, _as_loaded_by_kind(self._agent)], "leadsman-agent"),
+        ]
         return [*archives, self._folder / "sandbox.tar"]
 
     @contextlib.contextmanager
@@ -165,6 +168,11 @@ class Images:
             "CONTAINERS_REGISTRIES_CONF": f"{self._build}/registries.conf",
             "BUILDAH_ISOLATION": "chroot",
         }
+
+
+def _as_loaded_by_kind(tag: str) -> str:
+    """The name under which a node finds `name:tag`, which has no registry: docs/tutorial.md."""
+    return f"docker.io/library/{tag.rpartition('/')[2]}"
 
 
 def _volumes() -> list[str]:

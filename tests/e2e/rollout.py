@@ -142,6 +142,10 @@ class Rollout:
         self.leadsman("configure-scheduler", config, "--undo", "--backups", f"{self.folder}/backups")
         self.cluster.restart_scheduler()
         delete()
+        return self.uninstall()
+
+    def uninstall(self) -> str:
+        """Says what `leadsman uninstall` had to delete, by kind."""
         access = ("uninstall", "--kubeconfig", str(self.cluster.api.kubeconfig()))
         table = self.leadsman(*access, "--delete").splitlines()
         kinds = Counter(line.split()[0] for line in table[1:])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances, healing
+from tests.e2e import demos, disturbances, healing, tutorial
 from tests.e2e.chart import install_chart, install_healing, is_locked, remove_chart, upgrade_and_back
 from tests.e2e.cluster import Cluster
 from tests.e2e.page import page_is_reached
@@ -130,6 +130,12 @@ INSTALLATIONS = (
             Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
             Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
         ),
+    ),
+    Installation(
+        "Helm, as the tutorial has it",
+        tutorial.install,
+        tutorial.remove,
+        (Demo("tutorial", "the tutorial, from its third step", tutorial.walk),),
     ),
     Installation(
         "Helm, profile self-healing, with the second scheduler",
