@@ -80,14 +80,17 @@ async def etcd_hangs_past_every_lease(stage: Stage) -> AsyncIterator[None]:
 @row(20, ETCD)
 async def etcd_slow_disk(stage: Stage) -> AsyncIterator[None]:
     """All members of etcd stand still for 0.2 s of every 0.5, as while a slow disk writes, for 20 s."""
-    stuttering = asyncio.create_task(_stutter(stage.cluster))
-    yield
-    stuttering.cancel()
-    await asyncio.gather(stuttering, return_exceptions=True)
+    healed = asyncio.Event()
+    stuttering = asyncio.create_task(_stutter(stage.cluster, healed))
+    try:
+        yield
+    finally:
+        healed.set()
+        await stuttering
 
 
-async def _stutter(cluster: Cluster) -> None:
-    while True:
+async def _stutter(cluster: Cluster, healed: asyncio.Event) -> None:
+    while not healed.is_set():
         async with _frozen_etcd(cluster):
             await asyncio.sleep(0.2)
         await asyncio.sleep(0.3)
@@ -95,8 +98,9 @@ async def _stutter(cluster: Cluster) -> None:
 
 @contextlib.asynccontextmanager
 async def _frozen_etcd(cluster: Cluster) -> AsyncIterator[None]:
+    """Beside the loop: a member that writes to the disk stops only when the disk is through."""
     for member in cluster.etcd:
-        member.freeze()
+        await asyncio.to_thread(member.freeze)
     try:
         yield
     finally:
