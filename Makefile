@@ -124,13 +124,17 @@ release-images:  ## both images as OCI archives, and IMAGES with their digests, 
 		echo "$$image@$$(cat build/images/digest)" >>build/release/IMAGES || exit 1; done
 	@cat build/release/IMAGES
 
-# What a release's page has, the same bytes each time.
+# What a release's page has, the same bytes each time. The chart names the images by digest: as these archives have them, or as a registry
+# does that has them for several architectures, in lines like those of IMAGES.
+REGISTRY = registry.example.com
+PUBLISHED = build/release/IMAGES
 release-files: .venv/.release sbom  ## images, wheel, chart, SBOMs, notes and checksums of this version, into build/release; needs helm, buildah
 	rm -rf build/release && mkdir -p build/release
 	$(MAKE) release-images
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/pip wheel --quiet --no-deps --wheel-dir build/release .
 	helm package --destination build/images charts/leadsman >/dev/null 2>&1
 	mkdir build/images/chart && tar --directory build/images/chart --extract --file build/images/leadsman-*.tgz
+	$(BIN)/python -m release $(VERSION_NOW) --chart build/images/chart/leadsman/values.yaml --images $(PUBLISHED) --registry $(REGISTRY)
 	$(ARCHIVE) --mode=u=rwX,go=rX --directory build/images/chart --create leadsman \
 		| gzip --no-name >build/release/$$(basename build/images/leadsman-*.tgz)
 	for lock in leadsman agent; do cp build/sbom/$$lock.cdx.json build/release/$$lock-$(VERSION_NOW).cdx.json; done

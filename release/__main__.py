@@ -1,5 +1,5 @@
 """`make release VERSION=0.2.0`: sets the version wherever it stands, gives the changelog's unreleased lines its
-heading, commits and tags. Pushes nothing.
+heading, commits and tags. Pushes nothing. With --chart it names the release's images in a packaged chart.
 """
 
 import argparse
@@ -34,7 +34,13 @@ def main(arguments: Sequence[str], root: Path, date: str) -> int:
     parser.add_argument(
         "--notes", action="store_true", help="print this release's lines of CHANGELOG.md, change nothing"
     )
+    parser.add_argument("--chart", type=Path, help="name the release's images in this values.yaml, change nothing else")
+    parser.add_argument("--images", type=Path, help="with --chart: lines as leadsman@sha256:…")
+    parser.add_argument("--registry", default="registry.example.com", help="with --chart (default %(default)s)")
     args = parser.parse_args(arguments)
+    if args.chart:
+        args.chart.write_text(with_images(args.chart.read_text(), args.registry, args.images.read_text()))
+        return 0
     changelog = root / "CHANGELOG.md"
     if args.notes:
         print(notes(changelog.read_text(), UNRELEASED if ".dev" in args.version else f"## {args.version}"))
@@ -63,6 +69,19 @@ def with_version(text: str, old: str, new: str) -> str:
     """Replaces our old version in the text wherever it is ours. The chart's is SemVer: 0.2.0-dev0 for 0.2.0.dev0."""
     spelled = re.escape(old).replace(r"\.dev", "[.-]dev")
     return re.sub(rf"({BEFORE_OURS}){spelled}(?![\d.])", rf"\g<1>{new}", text)
+
+
+def with_images(values: str, registry: str, images: str) -> str:
+    """Writes the registry and each image's digest into the chart's values. ValueError when one is not named there."""
+    lines = values.splitlines(keepends=True)
+    for image in images.split():
+        name, _, digest = image.partition("@")
+        places = [place for place, line in enumerate(lines) if line.strip() == f"repository: {name}"]
+        if len(places) != 1:
+            raise ValueError(f"the chart's values name the image {name} {len(places)} times; want once")
+        place = next(place for place in range(places[0], len(lines)) if lines[place].strip().startswith("digest:"))
+        lines[place] = re.sub('".*"', f'"{digest}"', lines[place])
+    return re.sub(r"(?m)^(image:\n  registry: ).*", rf"\g<1>{registry}", "".join(lines))
 
 
 def notes(changelog: str, heading: str) -> str:

@@ -114,11 +114,14 @@ def _inside(root: Path, *command: str) -> list[str]:
 
 
 def _renders_the_chart() -> None:
-    """Repacked for the same bytes each time, and still a chart."""
+    """Repacked for the same bytes each time, still a chart, and its images are those of the release."""
     (chart,) = RELEASE.glob("leadsman-*.tgz")
     done = subprocess.run(["helm", "template", chart], capture_output=True, text=True, check=False)
     if "kind: DaemonSet" not in done.stdout:
         raise NotAsInAPod(f"helm template {chart}: {done.stderr}")
+    for image in (RELEASE / "IMAGES").read_text().split():
+        if f"/{image}\n" not in done.stdout:
+            raise NotAsInAPod(f"helm template {chart}: no object has the image {image}")
 
 
 def _refuses_writes(root: Path) -> None:

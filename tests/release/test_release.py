@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from release.__main__ import current_version, main, notes
 
@@ -60,6 +61,24 @@ def test_it_sets_the_version_wherever_it_stands_and_nothing_else(checkout: Path)
         assert old not in text
     pages = {page.name: page.read_text() for page in (checkout / "docs").glob("*.md")}
     assert [name for name, text in pages.items() if re.search(rf"leadsman(-agent)?:{re.escape(old)}", text)] == []
+
+
+def test_a_released_chart_names_the_images_of_the_release_by_digest(checkout: Path) -> None:
+    images, chart = checkout / "IMAGES", checkout / "charts/leadsman/values.yaml"
+    images.write_text("leadsman@sha256:aa\nleadsman-agent@sha256:bb\n")
+    before = yaml.safe_load(chart.read_text())
+    main([NEXT, "--chart", str(chart), "--images", str(images), "--registry", "registry.example.org/us"], checkout, "")
+    after = yaml.safe_load(chart.read_text())
+    assert after["image"] == before["image"] | {"registry": "registry.example.org/us", "digest": "sha256:aa"}
+    assert after["agent"].pop("image") == before["agent"].pop("image") | {"digest": "sha256:bb"}
+    assert after | {"image": None} == before | {"image": None}
+
+
+def test_an_image_that_the_chart_does_not_name_is_no_release(checkout: Path) -> None:
+    images, chart = checkout / "IMAGES", checkout / "charts/leadsman/values.yaml"
+    images.write_text("leadsmann@sha256:aa\n")
+    with pytest.raises(ValueError, match="leadsmann"):
+        main([NEXT, "--chart", str(chart), "--images", str(images)], checkout, "")
 
 
 def test_unreleased_lines_get_the_heading_and_are_the_notes(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
