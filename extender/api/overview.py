@@ -103,13 +103,17 @@ def _check(name: str, severity: str, good: str, problem: str, what_to_do: str) -
     return Check(name, not problem, severity, problem or good, what_to_do if problem else "")
 
 
+def _nodes(number: int) -> str:
+    return f"{number:,} node{'s' * (number != 1)}"
+
+
 def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     fresh, stale = counts[Freshness.FRESH], counts[Freshness.STALE] + counts[Freshness.SILENT]
     yield _check(
         "agents report",
         ERROR,
-        f"{fresh} nodes have fresh data",
+        f"fresh data of {_nodes(fresh)}",
         "" if fresh else "no node has fresh data: every delay is unknown",
         "see that agents run and that they and this process reach etcd",
     )
@@ -117,7 +121,7 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
         "no agent stopped",
         WARNING,
         "every agent that reported still does",
-        f"{stale} nodes stopped reporting" if stale else "",
+        f"{_nodes(stale)} stopped reporting" if stale else "",
         "list the nodes with status stale, and look at the agent's pod on each",
     )
     dead = view.dead_links
@@ -125,7 +129,7 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
         "every link answers",
         ERROR,
         "every node that probes another gets replies",
-        dead[0].text + (f", and {len(dead) - 1} more links" if len(dead) > 1 else "") if dead else "",
+        dead[0].text + (f", and {len(dead) - 1:,} more" if len(dead) > 1 else "") if dead else "",
         "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP",
     )
     waiting = live.waiting()
@@ -133,7 +137,7 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
         "pods with bounds find nodes",
         WARNING,
         "none waits",
-        f"{waiting.bounded_pods} find none, {waiting.pod} for {waiting.longest_seconds:.0f} s" if waiting.pod else "",
+        f"{waiting.bounded_pods:,} waiting, {waiting.pod} for {waiting.longest_seconds:.0f} s" if waiting.pod else "",
         f"leadsman explain {waiting.pod} says what would help",
     )
     yield _check(
