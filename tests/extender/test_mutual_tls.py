@@ -132,7 +132,7 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(
 async def test_connections_count_from_accept_and_silent_ones_cost_the_scheduler_nothing(
     starts: Starter, tls, scheduler
 ) -> None:
-    limits = ServerLimits(max_unproven_connections=3, max_proven_connections=1)
+    limits = ServerLimits(max_unproven_connections=3, max_proven_connections=1, header_timeout_seconds=3600.0)
     async with (
         starts(tls=tls, limits=limits) as extender,
         connected(extender.port, scheduler) as open_before,
