@@ -2,8 +2,8 @@
 
 A pod is looked at from when it is first seen on its node, with the extender's own evaluation. Once it keeps its bounds
 it was bound well: what its delay does later is for re-placement (`leadsman.planning.replacement_plan`). One that misses
-a bound at the first look and HOLD_SECONDS later still was bound unchecked. The extender and the controller may see a
-change some seconds apart, so a single look says nothing.
+a bound for HOLD_SECONDS was bound unchecked. The extender and the controller may see a change some seconds apart, so a
+single look says nothing.
 """
 
 from collections import Counter
@@ -62,12 +62,12 @@ class SweepMemory(Struct, frozen=True):
     """What the next sweep begins with.
 
     began: whether there was a sweep before.
-    since: UID → monotonic seconds since which a pod has not kept its bounds.
+    since: UID → monotonic seconds of the first look at a pod, and since when it is known to miss its bounds, or None.
     done: UIDs of pods that are looked at no more.
     """
 
     began: bool = False
-    since: Mapping[str, float] = MappingProxyType({})
+    since: Mapping[str, tuple[float, float | None]] = MappingProxyType({})
     done: frozenset[str] = frozenset()
 
 
@@ -92,7 +92,7 @@ def sweep_bound_pods(
     if not inputs.workloads.loaded or not (inputs.snapshot.nodes or inputs.delay_views):
         return BoundSweep((), (), {}, memory)
     current = {pod.info.uid: pod for pod in pods}
-    done, since = memory.done & current.keys(), dict[str, float]()
+    done, since = memory.done & current.keys(), dict[str, tuple[float, float | None]]()
     unchecked, kept, ended = list[UncheckedPod](), list[BoundPod](), Counter[BoundResult]()
     for uid, pod in current.items():
         if uid in done:
@@ -100,10 +100,12 @@ def sweep_bound_pods(
         if not memory.began and _was_bound_before(pod, unix - RECENT_SECONDS):
             done |= {uid}
             continue
-        first_seen = memory.since.get(uid, now)
-        result, why = _look(pod, inputs, now - first_seen)
+        first_look, missed_since = memory.since.get(uid, (now, None))
+        why, unknown = _missed(pod, inputs)
+        missed_since = (now if missed_since is None else missed_since) if why else None
+        result = _result(unknown, now - first_look, None if missed_since is None else now - missed_since)
         if result is None:
-            since[uid] = first_seen
+            since[uid] = first_look, missed_since
             continue
         done |= {uid}
         ended[result] += 1
@@ -129,14 +131,16 @@ def _was_bound_before(pod: BoundPod, unix: float) -> bool:
     return pod.bound_at is not None and pod.bound_at < unix
 
 
-def _look(pod: BoundPod, inputs: DecisionInputs, seconds: float) -> tuple[BoundResult | None, str]:
-    """The result, and why it was not kept; None: it is looked at again. seconds: since the first look."""
-    why, unknown = _missed(pod, inputs)
-    if not why and not unknown:
-        return BoundResult.KEPT, ""
-    if why and seconds >= HOLD_SECONDS:
-        return BoundResult.UNCHECKED, why
-    return (BoundResult.UNKNOWN if unknown and seconds >= UNKNOWN_AFTER_SECONDS else None), why
+def _result(unknown: bool, seconds: float, missed_seconds: float | None) -> BoundResult | None:
+    """Returns what became of a pod; None: it is looked at again.
+
+    seconds: since the first look. missed_seconds: for which it is known to miss a bound; None: it is not.
+    """
+    if missed_seconds is None and not unknown:
+        return BoundResult.KEPT
+    if missed_seconds is not None and missed_seconds >= HOLD_SECONDS:
+        return BoundResult.UNCHECKED
+    return BoundResult.UNKNOWN if seconds >= UNKNOWN_AFTER_SECONDS else None
 
 
 def _missed(pod: BoundPod, inputs: DecisionInputs) -> tuple[str, bool]:

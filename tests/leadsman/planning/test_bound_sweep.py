@@ -72,6 +72,15 @@ def test_a_delay_that_is_unknown_proves_nothing_and_is_counted_as_unknown() -> N
     assert (sweep.unchecked, sweep.ended) == ((), {BoundResult.UNKNOWN: 1})
 
 
+def test_a_delay_that_becomes_known_late_must_be_over_for_the_hold_time_too() -> None:
+    soon, late = Sweeps(pod()), Sweeps(pod())
+    for sweeps, known_at in ((soon, 20.0), (late, UNKNOWN_AFTER_SECONDS - 5.0)):
+        sweeps.at(0.0)
+        assert sweeps.at(known_at, b=80.0).ended == {}
+    assert soon.at(20.0 + HOLD_SECONDS, b=80.0).ended == {BoundResult.UNCHECKED: 1}
+    assert late.at(UNKNOWN_AFTER_SECONDS, b=80.0).ended == {BoundResult.UNKNOWN: 1}
+
+
 @pytest.mark.parametrize(
     ("labels", "why"),
     [
