@@ -37,7 +37,8 @@ class DelayFilter:
         if not resolved:
             return {}
         # Pods of one workload come one after another, with the same bounds and the same nodes.
-        return inputs.view().once((NAME, *identity_of(resolved)), lambda: _refusals(resolved, nodes, inputs), nodes)
+        same = (NAME, *identity_of(resolved))
+        return inputs.view().once(same, lambda: _refusals(resolved, nodes, inputs), nodes)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         return explain_delay.delay_evidence(pod, nodes, inputs)
