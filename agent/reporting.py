@@ -13,7 +13,10 @@ from typing import Protocol, TypeVar
 
 from msgspec import Struct, structs
 
+from agent.hardware.monitor import HardwareMonitor
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
+from agent.peering.peer_refresh import PeerRefresher
+from agent.rtt.peer_stats import PeerStats
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
@@ -167,6 +170,23 @@ def _moved(before: float | None, after: float | None, band: float, band_ratio: f
     return not isclose(before, after, abs_tol=band, rel_tol=band_ratio)
 
 
+NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
+"""What to write now. None: nothing is known, and the record written before must be deleted."""
+
+
+def current_records(
+    stats: PeerStats, hardware: HardwareMonitor, peers: PeerRefresher, address: str, clock: Callable[[], float]
+) -> NodeRecords:
+    """Makes all records of the node from what its loops know now. clock: monotonic seconds."""
+    now = clock()
+    return {
+        Latency: build_latency_record(stats.latencies(now), peers.selection.requested),
+        Reachability: build_reachability_record(stats.reachability(now)),
+        Hardware: hardware.record(now),
+        RingEntry: peers.ring_entry(address),
+    }
+
+
 def build_reachability_record(found: Reachability) -> Reachability:
     """The record, which must fit into one value of etcd: of very long names, silent peers are left out first.
 
@@ -203,8 +223,6 @@ FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
 """The agent reports within 8 s once the store answers again: this wait, then a claim and a report. Past 1,000 nodes the
 wait stretches with the push interval."""
-NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
-"""What to write now. None: nothing is known, and the record written before must be deleted."""
 
 
 class Reporter:

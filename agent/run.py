@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,7 +25,7 @@ from agent.peering.peer_refresh import PROBE_BUDGET, PeeringSettings, PeerRefres
 from agent.peering.probe_requests import ProbeRequestHandler, peering_metrics
 from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
-from agent.reporting import Loop, LoopLiveness, NodeRecords, Reporter, build_latency_record, build_reachability_record
+from agent.reporting import Loop, LoopLiveness, Reporter, current_records
 from agent.rtt.metrics import rtt_metrics
 from agent.rtt.peer import ProbeSettings
 from agent.rtt.prober import Prober
@@ -41,7 +42,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.keys import check_node_name
-from leadsman.state.records import Hardware, Identity, Latency, Reachability, RingEntry
+from leadsman.state.records import Identity
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import StoreError
 
@@ -249,7 +250,7 @@ class AgentComponents:
             settings.node,
             identity,
             self.peer_refresher.timing,
-            self.records,
+            partial(current_records, self.prober.stats, self.hardware, self.peer_refresher, settings.address, clock),
             self.liveness,
             Random(),
             pause=self.wakeup.sleep,
@@ -269,16 +270,6 @@ class AgentComponents:
     def on_silence(self) -> None:
         self.urgent_reports.request()
         self.refresh_wakeup.wake()
-
-    def records(self) -> NodeRecords:
-        now, settings = self.clock(), self.settings
-        first = self.peer_refresher.selection.requested
-        return {
-            Latency: build_latency_record(self.prober.stats.latencies(now), first),
-            Reachability: build_reachability_record(self.prober.stats.reachability(now)),
-            Hardware: self.hardware.record(now),
-            RingEntry: self.peer_refresher.ring_entry(settings.address),
-        }
 
     def _pods(self) -> PodMonitor | None:
         settings = self.settings

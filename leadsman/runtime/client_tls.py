@@ -7,6 +7,7 @@ counts. A socket with keep-alive notices a peer that vanished without closing it
 """
 
 import logging
+import math
 import socket
 import ssl
 import time
@@ -150,7 +151,7 @@ class ClientTls:
         """server: its name, for the log. first: in use until a file changes. renew: made of the files as they are then;
         ValueError when no connection could be made with it. clock: monotonic seconds."""
         self._first, self._renew, self._clock = [first], renew, clock
-        self._next_poll = clock() + POLL_SECONDS
+        self._next_poll = clock() + POLL_SECONDS if files else math.inf
         self.problem = ProblemLog(
             _log,
             f"cannot use the TLS files of connections to {server}; those loaded before stay in use",
