@@ -161,7 +161,8 @@ class View:
         """before: a view whose columns are brought up to date; its index is the beginning of this one."""
         self.snapshot, self.sources, self.index, self.since, self.lasting = snapshot, sources, index, now, lasting
         self._number: int = before._number + 1 if before else 0
-        self._memo, self._columns = Memo(MAX_OF_VIEW), dict[Hashable, _Column]()
+        self._memo: Memo | None = Memo(MAX_OF_VIEW)
+        self._columns = dict[Hashable, _Column]()
         if before:
             self._advance(before)
         fresh_until = self.column("fresh_until", lambda states: [each.fresh_until for each in states], -np.inf)
@@ -177,7 +178,13 @@ class View:
     def once(self, key: Hashable, make: Callable[[], V], *objects: object) -> V:
         """Returns make(), called once while the view holds. It depends on the view, `key` and the immutable `objects`
         only, and is never None."""
-        return self._memo.once(key, make, *objects)
+        memo = self._memo
+        return make() if memo is None else memo.once(key, make, *objects)
+
+    def leave(self) -> None:
+        """Keeps nothing any more that was made of the view. What was refers to it, and only a collection of garbage
+        would end such a circle: dozens of views later, of half a megabyte each at 5,000 nodes."""
+        self._memo = None
 
     def column(self, key: Hashable, of: ValuesOf, absent: Any) -> NDArray[Any]:
         """Returns the value of each node of the index; `absent` where there is no state. Floats when `absent` is one,
@@ -237,8 +244,12 @@ class Views:
         if before and index is not before.index and len(index) > most:
             index, before = NodeIndex(chain(snapshot.nodes, *names)), None
         view = View(snapshot, now, sources, until, index, before, self.lasting)
-        recent = [each for each in self._views if now - each.since < VIEW_REUSE_SECONDS]
-        self._views = (view, *recent[: MAX_VIEWS - 1])
+        views = self._views
+        recent = [each for each in views if now - each.since < VIEW_REUSE_SECONDS][: MAX_VIEWS - 1]
+        self._views = (view, *recent)
+        for each in views:
+            if each not in recent:
+                each.leave()
         return view
 
 

@@ -1,6 +1,8 @@
 """What holds for every decision, whatever is asked and whatever is known."""
 
+import gc
 import random
+import weakref
 from typing import Any
 
 import pytest
@@ -12,7 +14,7 @@ from leadsman.decision.decide import NEUTRAL_SCORE, decide, filter_nodes, score_
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
-from leadsman.decision.view import Views
+from leadsman.decision.view import MAX_VIEWS, View, Views
 from leadsman.state import keys
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Latency, PeerLatency, encode_record
@@ -166,6 +168,21 @@ def test_decisions_while_nodes_report_are_those_made_from_the_start(
         snapshots.append(newest)
         kept = DecisionInputs(snapshots[-1 - min(steps_back, len(snapshots) - 1)], Policy(), now, views)
         assert decide(POD, NODES, kept) == decide(POD, NODES, structs.replace(kept, views=Views()))
+
+
+def test_a_view_that_no_decision_needs_any_more_is_gone_without_a_collection_of_garbage(make: Make) -> None:
+    """A view of 5,000 nodes has half a megabyte, and such a collection comes after dozens of pods."""
+    views, left = Views(), list[weakref.ref[View]]()
+    gc.disable()
+    try:
+        for turn in range(9):
+            facts = make.facts({"a": make.state({"n": 1.0})}, now=NOW + turn / 100, views=views)
+            filter_nodes(make.pod(delay_a="5"), ["n", "m"], facts)
+            left.append(weakref.ref(facts.view()))
+            del facts
+        assert [view() is not None for view in left] == [*[False] * (9 - MAX_VIEWS), *[True] * MAX_VIEWS]
+    finally:
+        gc.enable()
 
 
 # What kubernetes-edge-scheduler got wrong about constraints; each test fails on its behaviour.
