@@ -1,8 +1,8 @@
 """Measures a start of the extender with the state of 5,000 nodes in etcd. `python -m benchmarks.start`
 
 A real etcd holds what agents write: identity, heartbeat, delays to 17 peers, hardware and ten rewards of each node. The
-extender is started again and again as a process; the time runs from exec. Seconds until /readyz says yes, until the
-first answer to filter and prioritize that is made on what etcd holds; CPU and RSS by then.
+extender is started again and again as a process; the time runs from exec. Seconds until the first answer to filter and
+prioritize that is made on what etcd holds; CPU and RSS by then. /readyz also waits for each node's next report.
 """
 
 import argparse
@@ -38,7 +38,6 @@ REFERENCE = "node-00000"
 
 
 class Start(Struct, frozen=True):
-    ready_seconds: float
     answered_seconds: float
     cpu_seconds: float
     rss_mib: float
@@ -86,8 +85,8 @@ METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names
 
 
 @contextmanager
-def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
-    """Runs the extender as a process; yields it, its URL, and the operators'."""
+def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str]]:
+    """Runs the extender as a process; yields it and its URL."""
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
@@ -97,7 +96,7 @@ def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        yield process, f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{ops}"
+        yield process, f"http://127.0.0.1:{listen}"
     finally:
         process.kill()  # It would drain.
         process.wait()
@@ -105,31 +104,25 @@ def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
 
 def start_once(etcd_url: str, names: Sequence[str]) -> Start:
     began = time.perf_counter()
-    with running_extender(etcd_url) as (process, url, ops_url):
-        wait_for(lambda: is_ready(f"{ops_url}/readyz"), process)
-        ready = time.perf_counter()
+    with running_extender(etcd_url) as (process, url):
         pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
         body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
         wait_for(lambda: knows_the_state(url, body), process)
         answered = time.perf_counter()
         used = process.cpu_times()
-        return Start(ready - began, answered - began, used.user + used.system, process.memory_info().rss / 2**20)
-
-
-def is_ready(url: str) -> bool:
-    with suppress(OSError), urlopen(url) as answer:
-        return bool(answer.status == 200)
-    return False
+        return Start(answered - began, used.user + used.system, process.memory_info().rss / 2**20)
 
 
 def knows_the_state(url: str, body: bytes) -> bool:
     """Tells whether filter answers by what etcd holds; prioritize is asked too. Of a node it has not read, filter says
     that its delay is not measured; of one read at the start, that no new report has confirmed it."""
-    with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
-        refused = json.load(answer)["FailedAndUnresolvableNodes"]
-    with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:
-        answer.read()
-    return not any("not measured" in reason for reason in refused.values())
+    with suppress(OSError):
+        with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
+            refused = json.load(answer)["FailedAndUnresolvableNodes"]
+        with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:
+            answer.read()
+        return not any("not measured" in reason for reason in refused.values())
+    return False
 
 
 def wait_for(condition: Callable[[], bool], process: psutil.Popen) -> None:
@@ -143,8 +136,8 @@ def wait_for(condition: Callable[[], bool], process: psutil.Popen) -> None:
 
 def report(starts: Sequence[Start]) -> None:
     columns = zip(*map(structs.astuple, starts), strict=True)
-    ready, answered, cpu, rss = (statistics.median(values) for values in columns)
-    print(f"ready {ready:.2f} s  answered {answered:.2f} s  CPU {cpu:.2f} s  {rss:.0f} MiB")
+    answered, cpu, rss = (statistics.median(values) for values in columns)
+    print(f"answered {answered:.2f} s  CPU {cpu:.2f} s  {rss:.0f} MiB")
 
 
 if __name__ == "__main__":

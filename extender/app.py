@@ -160,18 +160,25 @@ SLOW_LISTING_GRACE_SECONDS = 120.0
 progress for 600 s has failed (progressDeadlineSeconds)."""
 
 
+REPORTS_GRACE_SECONDS = 15.0
+"""From start, after which no node's report is waited for: intervals of large clusters are longer."""
+
+
 class Readiness:
     """Decides whether this replica is ready, for /readyz.
 
     sources: what is shown of it → the source.
     started_at: monotonic seconds.
+    unconfirmed: says at a time how many nodes are to report once more before what was listed of them counts.
 
     A replica that has become ready stays ready: without a source its answers are neutral, not wrong, and if all
     replicas lost etcd and were not ready, kube-scheduler would have nobody to ask.
     """
 
-    def __init__(self, sources: Mapping[str, ListedSource], started_at: float) -> None:
-        self._sources, self._started_at = sources, started_at
+    def __init__(
+        self, sources: Mapping[str, ListedSource], started_at: float, unconfirmed: Callable[[float], int] = lambda _: 0
+    ) -> None:
+        self._sources, self._started_at, self._unconfirmed = sources, started_at, unconfirmed
         self._is_ready = False
 
     def check(self, now: float) -> Health:
@@ -181,6 +188,8 @@ class Readiness:
         listed = "; ".join(f"{name} ({problem or 'no error so far'})" for name, problem in missing.items())
         if waits and not self._is_ready:
             return Health(False, f"waits for the first listing of {listed}")
+        if not self._is_ready and now - self._started_at < REPORTS_GRACE_SECONDS and (nodes := self._unconfirmed(now)):
+            return Health(False, f"waits for each node's next report ({nodes} missing)")
         if missing and not self._is_ready:
             _log.warning("this replica is ready and decides without what could not be listed yet: %s", listed)
         self._is_ready = True

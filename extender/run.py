@@ -142,7 +142,7 @@ class ExtenderParts:
         self.reservations = DeviceReservations(self.store, devices) if devices else None
         self.live = LiveState(self._api_sources())
         self.drain = Drain(settings.drain_seconds)
-        self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
+        self._readiness = Readiness(self.followed.listed_sources, time.monotonic(), self.followed.state.unconfirmed)
         shown = (
             self.followed,
             self.probe_requests,

@@ -57,6 +57,9 @@ RESUME_WITHIN_SECONDS = 60.0
 RELIST_DROPPED_SECONDS = 300.0
 """While records are dropped, the store is listed again this often: what was dropped may have room by now."""
 
+REPORTED_INTERVALS = 1.5
+"""Push intervals within which an agent reports again: 1.1 at most, and the call."""
+
 SLICE_CHANGES = 250
 """Applied without a turn for others on the event loop, some 2 ms; a transaction is never split."""
 
@@ -98,6 +101,13 @@ class Follower:
     def age_seconds(self, now: float) -> float:
         """Since the store last answered with changes, progress or a listing. Infinite before the first."""
         return now - self._last_response_at
+
+    def unconfirmed(self, now: float) -> int:
+        """Counts the nodes whose next report is due since the last listing: what that shows may be of any age. One that
+        is late is no longer waited for."""
+        since = now - self._listed_at
+        beats = (each.heartbeat for each in self.current.nodes.values() if each.changed_at is None)
+        return sum(beat is not None and since < REPORTED_INTERVALS * beat.push_interval_seconds for beat in beats)
 
     async def run(self) -> None:
         """Follows until cancelled. A StoreError is logged and retried, anything else is raised."""

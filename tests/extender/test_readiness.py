@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.app import FAILED_LISTING_GRACE_SECONDS, SLOW_LISTING_GRACE_SECONDS, Readiness
+from extender.app import FAILED_LISTING_GRACE_SECONDS, REPORTS_GRACE_SECONDS, SLOW_LISTING_GRACE_SECONDS, Readiness
 from leadsman.runtime.problem_log import ProblemLog
 
 
@@ -39,6 +39,14 @@ def test_a_source_that_lists_without_an_error_is_waited_for_longer() -> None:
     assert not ready(sources, FAILED_LISTING_GRACE_SECONDS)
     assert not ready(sources, SLOW_LISTING_GRACE_SECONDS - 0.1)
     assert ready(sources, SLOW_LISTING_GRACE_SECONDS)
+
+
+def test_each_node_s_next_report_is_waited_for_and_no_longer_than_reports_count() -> None:
+    missing = iter([2, 0])
+    readiness = Readiness({}, 0.0, lambda _: next(missing))
+    assert readiness.check(1.0) == (False, "waits for each node's next report (2 missing)")
+    assert readiness.check(2.0).is_good
+    assert Readiness({}, 0.0, lambda _: 1).check(REPORTS_GRACE_SECONDS).is_good
 
 
 def test_ready_without_a_source_it_names_it_and_why_on_the_page_and_once_in_the_log(

@@ -1,10 +1,16 @@
-"""A new replica of the extender beside an etcd that does not answer."""
+"""When a new replica of the extender takes its share of the requests."""
 
+import asyncio
 import time
 
 import pytest
 
 from extender.app import FAILED_LISTING_GRACE_SECONDS
+from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, encode_record
+from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.whole.conftest import Start, Until
 
@@ -36,3 +42,27 @@ def test_a_frozen_etcd_is_waited_for_and_then_decided_without_until_it_answers_a
     etcd.thaw()
     until(lambda: extender.get("/readyz") == (200, "ok\n"), "the state read")
     until(lambda: list(extender.nodes()) == ["edge-1"], "edge-1, whose lease may have ended meanwhile")
+
+
+def test_a_new_replica_is_ready_once_each_node_has_reported_since_it_was_listed(
+    start: Start, etcd: Etcd, until: Until
+) -> None:
+    """What a listing shows may be of any age. A pod that takes any unknown delay would be bound at once, although the
+    records say that its bound is broken."""
+    asyncio.run(report(etcd, 1))
+    extender = start("extender")
+    until(lambda: extender.get("/readyz") == (503, "waits for each node's next report (2 missing)\n"), "it waits")
+    asyncio.run(report(etcd, 2))
+    until(lambda: extender.get("/readyz")[0] == 200, "ready")
+    pod = {"metadata": {"name": "p", "annotations": {"leadsman.dev/delay": "node/b: 5 all accept"}}, "spec": {}}
+    assert extender.post("filter", {"Pod": pod, "NodeNames": ["a"]})["NodeNames"] == []
+
+
+async def report(etcd: Etcd, sequence: int) -> None:
+    """As two agents that are 9 ms apart, and report each 9 s."""
+    window = PeerLatency(30, 30, p50_ms=9.0, p95_ms=9.0, min_ms=9.0, jitter_ms=0.1)
+    store = EtcdStore(EtcdAccess((etcd.client_url,)))
+    for node, peer in (("a", "b"), ("b", "a")):
+        records = Identity("pod", 1, "10.0.0.1"), Latency({peer: window}), Heartbeat(1, sequence, 9.0)
+        await store.write([Put(keys.record_key(node, type(each)), encode_record(each)) for each in records])
+    await store.close()
