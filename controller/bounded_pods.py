@@ -38,14 +38,15 @@ from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 PATIENCE_SECONDS = 15.0
 """A pod that waits for less is not reported: a pair that was unknown is measured by then."""
 RECHECK_SECONDS = 300.0
-"""Between two looks at a pod. Another nearest node is reported then, the same not again before REPEAT_SECONDS."""
+"""A pod is looked at once in this time. Another nearest node is reported then, the same not again before
+REPEAT_SECONDS."""
 REPEAT_SECONDS = 3700.0
 """API servers keep an Event for an hour."""
 MAX_LOOKS = 10
-"""In one turn; the others come in the next ones."""
+"""One turn looks at this many pods; the others come in the next turns."""
 
 COUNT_INTERVAL_SECONDS = 30.0
-"""Between two counts of all pods over their bounds: each asks for an evaluation of every one."""
+"""All pods over their bounds are counted once in this time: a count asks for an evaluation of every one."""
 
 BOUND_PODS = f"spec.nodeName!=,{UNFINISHED_PODS}"
 

@@ -44,7 +44,7 @@ from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 log = logging.getLogger(__name__)
 
 MAX_WRITES = 10
-"""In one turn, a second: a policy that changes the effect changes many rules."""
+"""One turn, of a second, writes this many rules: a policy that changes the effect changes many rules."""
 
 
 class _Taint(Struct, frozen=True):

@@ -40,7 +40,8 @@ TURN_SECONDS = 1.0
 """A changed policy takes effect within this. A turn that finds nothing to do makes no call."""
 
 STALL_TIMEOUT_SECONDS = 120.0
-"""More than a plan's patches take when the API server throttles them."""
+"""A keeper whose turn lasts longer is stalled. That is more than a plan's patches take when the API server throttles
+them."""
 
 
 class Tools(Struct, frozen=True):

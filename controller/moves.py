@@ -48,7 +48,7 @@ HOLD_LASTS_SECONDS = 600
 """A holding pod ends by itself after this, also when no controller is left that would release it."""
 
 RETRY_EVICTION_SECONDS = 5.0
-"""After an eviction that a budget refused, when the API server names no other time."""
+"""An eviction that a budget refused is tried again after this time, unless the API server names another."""
 
 
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:

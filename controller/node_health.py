@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 LEASES_NAMESPACE = "kube-node-lease"
 
 ZONE_LABEL, RACK_LABEL = "topology.kubernetes.io/zone", "topology.kubernetes.io/rack"
-"""Of nodes. The second is widely used, and no standard. What a node's agent says goes before both."""
+"""Labels that tell a node's zone and rack. That of the rack is widely used, and no standard. What a node's agent says
+goes before both."""
 
 MAX_NODES_SHOWN = 100
 MAX_CALLS_AT_ONCE = 16

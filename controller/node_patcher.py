@@ -28,7 +28,7 @@ _refusals_log.addFilter(LogLimit())
 MAX_CONCURRENT_PATCHES = 16
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
-"""Between two attempts, doubled each time."""
+"""The pause after a failed attempt begins with the first and doubles up to the longest."""
 
 MAX_REFUSED = 20_000
 """Remembered; the oldest goes, and its change is tried at once. 4 MB."""

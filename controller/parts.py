@@ -48,7 +48,7 @@ EVENT_READS_PER_SECOND, EVENT_READS_BURST = 5.0, 10
 LEASE_READS_PER_SECOND, LEASE_READS_BURST = 10.0, 50
 CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST = 10.0, 50
 NODE_HEALTH_DEADLINE_SECONDS = 3.0
-"""Of a call about a node's health: a later answer is worth less than the next judgement."""
+"""A call about a node's health ends after this time: a later answer is worth less than the next judgement."""
 
 
 class SelfHealing:

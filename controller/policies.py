@@ -33,7 +33,7 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyObject
 
 REWRITE_INTERVAL_SECONDS = 60.0
-"""Between two writes of the same status: a CRD may prune it, or another controller may overwrite it."""
+"""The same status is written once in this time: a CRD may prune it, or another controller may overwrite it."""
 
 GRACE_SECONDS = 5.0
 """One `kubectl apply` may bring a pod before its policy."""

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 MAX_PLAN_SECONDS = 5.0
-"""Of one plan, on a thread; kinds of pods that it does not reach come first in the next."""
+"""One plan may compute for this long, on a thread; kinds of pods that it does not reach come first in the next."""
 
 
 class Requeuer(Keeper):

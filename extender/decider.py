@@ -47,10 +47,11 @@ from leadsman.state.snapshot import Snapshot
 # worker and a deadline (docs/decisions/0061).
 
 MAX_BRIEF_NODES = 5_000
-"""Of the request, and of the state."""
+"""A decision is brief when neither the request nor the state has more nodes."""
 
 MAX_BRIEF_BOUNDS = 2
-"""Of a pod. Each is to 16 nodes at most, and each of those costs 0.2 ms at 5,000 nodes, once for all pods."""
+"""A decision is brief when the pod has no more bounds. Each is to 16 nodes at most, and each of those costs 0.2 ms at
+5,000 nodes, once for all pods."""
 
 
 def is_brief(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> bool:
@@ -71,10 +72,11 @@ RequestProbes = Callable[[Sequence[tuple[str, str]]], None]
 """Takes node pairs that should be measured soon, the most useful first: (who measures, whom). Must not block."""
 
 MIN_INTERVAL_SECONDS = 0.5
-"""Between two requests for pods that got nodes, so that a busy scheduler is not slowed."""
+"""Probes for pods that got nodes are requested once in this time, so that a busy scheduler is not slowed."""
 
 MIN_INTERVAL_UNPLACED_SECONDS = 0.1
-"""Between two requests for pods of one namespace that got none: each costs about as much as its filter call."""
+"""Probes for pods of one namespace that got no node are requested once in this time: each costs about as much as its
+filter call."""
 
 MAX_NAMESPACES = 64
 """Of which the last request is remembered."""

@@ -95,7 +95,7 @@ def _chunks(items: Sequence[Raw | bytes]) -> Iterator[bytes]:
 
 
 _CHUNK_BYTES = 200 << 10
-"""About what a socket takes at once, or one item where that is larger."""
+"""An answer is written in parts of this size: about what a socket takes at once, or one item where that is larger."""
 
 _NULL = Raw(b"null")
 _PLACEHOLDER_BYTES = b'"here the nodes"'

@@ -12,25 +12,27 @@ from leadsman.state.snapshot import NodeState, Snapshot, changed_nodes
 
 MAX_PODS = 256
 MAX_BYTES = 48 << 20
-"""Beside the newest snapshot, see Journal.held_bytes."""
+"""The journal keeps this much beside the newest snapshot: see Journal.held_bytes."""
 
 CANDIDATE_BYTES = 150
-"""Of each candidate node: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
+"""Memory that one candidate node takes in a decision: its name, refusal, values and score. Measured at 5,000 nodes with
+a delay bound."""
 
 NODE_STATE_BYTES = 1_500
-"""Of a node's records with 7 metrics, without what stands in them by peer; measured."""
+"""Memory that a node's records with 7 metrics take, without what stands in them by peer; measured."""
 
 WINDOW_BYTES = 300
-"""Of a window with all its fields and the peer's name, measured. The store admits 4 KiB of windows a node."""
+"""Memory that a window takes with all its fields and the peer's name, measured. The store admits 4 KiB of windows a
+node."""
 
 LOSSES_BYTES = 100
-"""Of a peer in a node's reachability, measured: a name and a slot of a table."""
+"""Memory that one peer takes in a node's reachability, measured: a name and a slot of a table."""
 
 PAIR_BYTES = 250
 """Of each label and annotation that is kept of a pod, beside its text: two strings and a slot of a table."""
 
 TABLE_SLOT_BYTES = 60
-"""Of each node in a snapshot's table of states, measured. Its table of usage is mostly shared."""
+"""Memory that each node takes in a snapshot's table of states, measured. Its table of usage is mostly shared."""
 
 
 class JournalEntry(Struct, frozen=True):

@@ -15,11 +15,13 @@ from leadsman.runtime.scrape import FamiliesCollector, FamilySource, create_regi
 from leadsman.state.snapshot import AgedReward, Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
-"""From a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
+"""Buckets of durations reach from a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's
+longest timeouts."""
 
 
 MINUTE_SECONDS, MOST_RECENT = 60.0, 10_000
-"""Of filter calls, whose durations the API shows: more than a busy scheduler makes in a minute."""
+"""The API shows the durations of the last minute's filter calls, and of no more than this many: more than a busy
+scheduler makes in a minute."""
 
 SCHEDULER_VERBS = ("filter", "prioritize", "preempt", "bind")
 """What kube-scheduler asks for; other paths are read by people."""

@@ -24,11 +24,11 @@ from leadsman.state.store import Put, Store, StoreError
 log = logging.getLogger(__name__)
 
 REQUESTS_PER_SECOND = 20
-"""At 5 probes a request, 100 probes a second: a 200th of the agents' probe budget."""
+"""Requests written a second: at 5 probes each they are 100 probes, a 200th of the agents' probe budget."""
 
 MAX_PENDING = 200
-"""Of each queue, 10 s of writing. kube-scheduler tries a pod again whose pairs were dropped, and where so many binds
-fail, a few more change no reward."""
+"""A queue holds this many records: 10 s of writing. kube-scheduler tries a pod again whose pairs were dropped, and
+where so many binds fail, a few more change no reward."""
 
 REQUEST_TTL_SECONDS = 30
 """A request lives this long, and its pair is not requested again before. The agent goes on measuring for 300 s."""

@@ -30,7 +30,7 @@ PAUSE_SECONDS = 0.0005
 """After each further message of one request, so that answers get the interpreter in between."""
 
 BLOCK_BYTES = 64 << 10
-"""Of messages, compressed together. zlib looks 32 KiB back, so larger ones save little more."""
+"""Messages of this size are compressed together. zlib looks 32 KiB back, so larger ones save little more."""
 
 FLUSH_SECONDS = 1.0
 """What was decided longer ago than this is written, whatever happens to the process."""

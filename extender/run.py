@@ -43,8 +43,8 @@ from leadsman.state.etcd_store import EtcdStore
 log = logging.getLogger(__name__)
 
 SWITCH_INTERVAL_SECONDS = 0.001
-"""For which a thread keeps the interpreter. With Python's 5 ms, the event loop waits 10 ms for each of its turns while
-two decisions are computed."""
+"""A thread keeps the interpreter for this long. With Python's 5 ms, the event loop waits 10 ms for each of its turns
+while two decisions are computed."""
 
 
 class ExtenderSettings(Struct, frozen=True):

@@ -16,12 +16,12 @@ from leadsman.plugin import METRICS_GROUP, HostRoots, MetricFamily, Metrics, Sam
 from leadsman.plugin_loading import BadPlugin, load_plugin
 
 MAX_SERIES = 256
-"""Of one plugin."""
+"""One plugin may have this many series."""
 
 MAX_LABEL_VALUE = 128
 
 _PLUGIN_NAME = re.compile(r"[a-z][a-z0-9]{0,31}")
-"""Without _, so that `custom_<plugin>_<metric>` names one plugin's metric only."""
+"""A plugin's name has no _, so that `custom_<plugin>_<metric>` names one plugin's metric only."""
 
 _METRIC_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LABEL_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")

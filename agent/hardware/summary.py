@@ -16,7 +16,7 @@ from leadsman.state import metric_names
 Values = Mapping[Labels, float]
 
 CUSTOM_PREFIX = "custom_"
-"""Of the names of plugins' metrics."""
+"""Names of plugins' metrics begin with this."""
 
 MAX_CUSTOM = 16
 

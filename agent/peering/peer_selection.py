@@ -254,7 +254,7 @@ gap on the ring, and they would be probed by more."""
 NEAR_CANDIDATES = 4
 """Nearest nodes that are no near peers yet. They may have left, so their entries are read before they become peers."""
 MAX_REFERRALS = 4
-"""Nodes that near peers name, whose entries are read at a time."""
+"""At most so many of the nodes that near peers name have their entries read at a time."""
 RANDOM_REPLACE_SECONDS = 60.0
 """The time between two replacements of a random peer."""
 MAX_REQUESTED = 8

@@ -31,7 +31,7 @@ BURST_PROBES = 5
 """Probes of a burst: with two of them lost there is still a median."""
 BURST_INTERVAL_SECONDS = 0.05
 ANSWER_MARGIN_SECONDS = 0.2
-"""Beyond the timeout of a probe, for the turn of the prober that ends it."""
+"""An answer may come this long after the timeout of a probe: the prober's turn that ends it takes time."""
 MAX_BACKOFF_SECONDS = 5.0
 MAX_LISTED = 64
 """Requests that stand when the agent begins to watch."""

@@ -27,7 +27,7 @@ from leadsman.runtime.scrape import counter, gauge
 _log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.2
-"""Between two looks at the policy and at processes that ended."""
+"""The policy, and whether a process ended, are looked at once in this time."""
 
 Filter = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 Score = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]

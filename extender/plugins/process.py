@@ -30,10 +30,10 @@ from leadsman.plugin import FILTERS_GROUP, Node, Pod
 from leadsman.state.snapshot import NodeState
 
 START_SECONDS = 30.0
-"""For the plugin's imports and the first table of nodes."""
+"""A plugin has this long for its imports and the first table of nodes."""
 
 ALL_PLUGINS_SECONDS = 0.1
-"""Of one decision's 200 ms, for all plugins together, from the request on; the rest is for our own."""
+"""All plugins together have this part of one decision's 200 ms, from the request on; the rest is for our own."""
 
 MAX_REPLY_BYTES = 1 << 20
 """20,000 values of 8 bytes, and as many reasons as are allowed."""
@@ -47,7 +47,8 @@ class Unanswered(Exception):
 
 
 Answer = tuple[FloatArray, Sequence[str]]
-"""Of each candidate its score, or the place of the reason why it is refused, NaN where there is none; the reasons."""
+"""Holds each candidate's score, or the place of the reason why it is refused, NaN where there is none; and the
+reasons."""
 
 _REPLY = msgspec.msgpack.Decoder(Reply)
 

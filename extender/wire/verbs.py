@@ -186,7 +186,7 @@ CACHED_LISTS = 4
 """Kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
 
 MAX_CACHED_BYTES = 1 << 20
-"""Of a list of names or a body; a body of 5,000 names has 67 KB."""
+"""A larger list of names or body is not kept; a body of 5,000 names has 67 KB."""
 
 
 class CachedArgsReader:
@@ -241,7 +241,8 @@ def most_preemption_bytes(body: bytes | bytearray) -> int:
 
 
 _VICTIM_BYTES = 320
-"""Of an object of preempt's body: a victim, its UID and its entry in a list; or a node's name and its table slot."""
+"""Memory that an object of preempt's body takes: a victim, its UID and its entry in a list; or a node's name and its
+table slot."""
 
 
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:

@@ -138,7 +138,7 @@ def _usage(signs_certificates: bool) -> x509.KeyUsage:
 
 
 MOST_MEMBERS = 5
-"""As many as the chart allows."""
+"""A certificate may name this many members: as many as the chart allows."""
 
 MEMBER_NAMES = (
     *(f"leadsman-etcd-{number}.leadsman-etcd-peers" for number in range(MOST_MEMBERS)),

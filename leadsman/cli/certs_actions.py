@@ -34,7 +34,7 @@ CA_OF = {"ca": "ca", "server": "ca", "client": "ca", "etcd-ca": "etcd-ca", "etcd
 ETCD_CA_SECRET = "leadsman-etcd-ca"
 
 Pairs = Mapping[str, CertificatePair]
-"""By the names of CA_OF."""
+"""Certificates with their keys, by the names of CA_OF."""
 
 
 class CertsError(CommandFailed):

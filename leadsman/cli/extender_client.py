@@ -22,7 +22,7 @@ from leadsman.cli.flags.values import THROUGH_KUBECTL, checked
 from leadsman.cli.kubectl import Kubectl, KubectlError, is_ready
 
 API_PORT = 9008
-"""Of the extender's API and page, on its pod's loopback address."""
+"""The extender's API and page listen here, on its pod's loopback address."""
 
 SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
 

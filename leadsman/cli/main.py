@@ -62,7 +62,7 @@ EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-"""As a shell reports a program that SIGPIPE ended."""
+"""The exit code when nobody reads the output any more, as a shell reports a program that SIGPIPE ended."""
 
 
 def build_parser(

@@ -52,7 +52,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 PROGRESS_SECONDS = 1.0
-"""Between two looks at what a command does; one that is done sooner says nothing."""
+"""What a command does is told once in this time; one that is done sooner says nothing."""
 
 
 @contextmanager

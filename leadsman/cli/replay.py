@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.2
 PROGRESS_SECONDS = 5.0
 
 NICENESS = 19
-"""Beside a live extender, answers come first where CPU is short."""
+"""A replay is this much nicer than a live extender beside it, whose answers come first where CPU is short."""
 
 
 def options(add: Options) -> None:

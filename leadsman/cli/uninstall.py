@@ -112,7 +112,7 @@ PAGE_OBJECTS = "500"
 NODES = "/api/v1/nodes"
 
 PART_OF_LABEL, PART_OF = "app.kubernetes.io/part-of", "leadsman"
-"""On every object of the manifests, of the chart and of `leadsman certs`."""
+"""This label is on every object of the manifests, of the chart and of `leadsman certs`."""
 
 MANAGER_LABEL, KUSTOMIZE = "app.kubernetes.io/managed-by", "kustomize"
 

@@ -72,7 +72,7 @@ def everywhere(candidate: Candidate, reason: str) -> Check:
 # What a pod requires of the node itself: cordon, taints, labels, host ports, and room.
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-"""Who tolerates this may go to a cordoned node: DaemonSet pods do."""
+"""The taint that stands for a cordon: who tolerates this may go to a cordoned node: DaemonSet pods do."""
 
 _REPELLING = ("NoSchedule", "NoExecute")
 

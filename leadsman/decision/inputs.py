@@ -203,7 +203,7 @@ def never_withheld(pod: PodInfo) -> bool:
 # The telemetry inputs of a decision: the policies, and tables of metrics.
 
 DEFAULT_MAX_AGE_SECONDS = 15.0
-"""As for the agents' reports: no decision uses a value that was last read longer ago."""
+"""No decision uses a value that was last read longer ago; agents' reports have the same limit."""
 
 
 class RefusedPolicy(Struct, frozen=True):

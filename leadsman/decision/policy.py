@@ -111,9 +111,9 @@ class RewardRule(StrEnum):
     """Says how a node's past with a pod type becomes a value."""
 
     COMPARED = "compared"
-    """By its recent successes and failures, compared with the other nodes. docs/rewards.md"""
+    """A node is scored by its recent successes and failures, compared with the other nodes. docs/rewards.md"""
     KUBERL = "kuberl"
-    """By kubeRL's moving average, as its document states it."""
+    """A node is scored by kubeRL's moving average, as its document states it."""
 
 
 class RewardsPolicy(PolicySection, frozen=True):

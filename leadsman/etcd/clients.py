@@ -21,10 +21,10 @@ from leadsman.state import keys
 _PATH = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 AUDIENCE = "leadsman-etcd"
-"""Of tokens for etcd. A token for the API server has another one, and is refused."""
+"""Tokens for etcd have this audience. A token for the API server has another one, and is refused."""
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
-"""In a bound token of a pod, from Kubernetes 1.30 on. KEP-4193."""
+"""The claim that names the node in a pod's bound token, from Kubernetes 1.30 on (KEP-4193)."""
 
 
 class TokenUser(Struct, frozen=True):
@@ -89,20 +89,22 @@ TRUSTED_WITHOUT_REVIEW_SECONDS = 3600.0
 """As long as the manifests' tokens are valid."""
 
 REVIEWS_PER_SECOND, REVIEWS_AT_ONCE = 1.0, 20
-"""Of one address: a node's agent starts now and then; who shows ever new tokens must not keep the API server busy."""
+"""Tokens of one address are reviewed this often: a node's agent starts now and then; who shows ever new tokens must not
+keep the API server busy."""
 
 REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 10.0, 200
-"""Of one agent. It sends one or two a second; a start takes some dozens."""
+"""One agent may send this many requests. It sends one or two a second; a start takes some dozens."""
 
 BYTES_PER_SECOND, BYTES_AT_ONCE = 8192.0, 1 << 20
-"""Of one agent's requests. Its largest report, 11 KiB in base64, goes every 5 s; 512 rewards take 360 KiB."""
+"""One agent's requests may have this size. Its largest report, 11 KiB in base64, goes every 5 s; 512 rewards take 360
+KiB."""
 
 LEASES_PER_SECOND, LEASES_AT_ONCE = 0.1, 10
 """Of one agent, which has one lease, and takes another only when it lost that."""
 
 MOST_KEYS = 1100
-"""That one agent may have written and not deleted since: its node's few records, rewards of 512 pod types, 16 shards of
-what was counted, and as many again that came while others went."""
+"""One agent may have written this many keys and not deleted them since: its node's few records, rewards of 512 pod
+types, 16 shards of what was counted, and as many again that came while others went."""
 
 STREAMS_AT_ONCE = 8
 _MOST_TOKENS, _MOST_ADDRESSES = 20_000, 10_000

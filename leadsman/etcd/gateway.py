@@ -111,7 +111,8 @@ def create_app(gateway: Gateway) -> web.Application:
 
 
 def create_session() -> aiohttp.ClientSession:
-    """For calls of the member beside us. No total time limit: a watch lasts; clients have limits of their own."""
+    """Makes the session for calls of the member beside us. It has no total time limit: a watch lasts; clients have
+    limits of their own."""
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         cookie_jar=aiohttp.DummyCookieJar(),

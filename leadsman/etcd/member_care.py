@@ -35,7 +35,8 @@ SILENT_SECONDS = 180.0
 """etcd's own start, with an election and a snapshot from the others, takes seconds."""
 
 ROOM_RATIO = 0.8
-"""Of the quota. An alarm that is disarmed with less room comes back within seconds."""
+"""An alarm is disarmed when this share of the quota is free. An alarm that is disarmed with less room comes back within
+seconds."""
 
 
 class Header(Struct, frozen=True):

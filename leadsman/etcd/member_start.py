@@ -53,7 +53,7 @@ class Statement(Struct, frozen=True):
 
 
 class Assembly:
-    """Who has no data, as one member without data has heard it.
+    """Holds which members have no data, as one member without data has heard it.
 
     heard: others that said so themselves. ready: others that heard it of every member, and need this one no more.
     """

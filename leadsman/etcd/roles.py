@@ -34,7 +34,7 @@ MEMBER_PATHS = frozenset(
 
 
 _ALL_THAT_FOLLOW = b"\0"
-"""As the end of a range. Source: etcdserverpb.RangeRequest."""
+"""The end of a range that has all keys that follow. Source: etcdserverpb.RangeRequest."""
 
 
 class Permission(Struct, frozen=True, order=True):
@@ -93,7 +93,8 @@ MEMBER = Role("member", paths=MEMBER_PATHS)
 
 LONGEST_LEASE_SECONDS = 1800
 _RANDOM_BITS = 24
-"""Of 63; a role has a few dozen leases at once, and a number that is taken is refused and asked for again."""
+"""So many of a lease number's 63 bits are random; a role has a few dozen leases at once, and a number that is taken is
+refused and asked for again."""
 
 
 class Refused(Exception):

@@ -23,7 +23,7 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 
 MAX_EVENTS_READ = 500
-"""More than one in 10 s for the hour that they are kept."""
+"""One listing reads this many Events: more than one in 10 s for the hour that they are kept."""
 
 LONGEST_NOTE_BYTES = 1024
 """The API server refuses more."""

@@ -7,22 +7,22 @@ The labels that the controller writes are next to the code that does: those of T
 DOMAIN = "leadsman.dev"
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
-"""Of Kubernetes, on a node."""
+"""Kubernetes' label for a node's zone."""
 
 DELAY_ANNOTATION = f"{DOMAIN}/delay"
-"""On a pod, a bound a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`; empty lines and `# ...` are
-ignored."""
+"""A pod's delay bounds, one a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`; empty lines and `# ...`
+are ignored."""
 
 REPLICAS_ANNOTATION = f"{DOMAIN}/delay-replicas"
 ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
-"""On a pod, its own defaults, for its labels and lines."""
+"""What a pod's bounds do with estimates unless their lines say it."""
 
 BACKUP_ANNOTATION = f"{DOMAIN}/backup"
 """On a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""
 
 FAILOVER_ANNOTATION = f"{DOMAIN}/failover"
-"""On a node or a pod, `off`: its pods are left to Kubernetes whatever happens to the node. On a Job's pod, `on`: it is
-failed over."""
+"""Whether pods are failed over. `off` on a node or a pod: they are left to Kubernetes whatever happens to the node. On
+a Job's pod, `on`: it is failed over."""
 
 PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
 """On a pod that only holds room on its node for backups; the value is the node's name, or its hash."""
@@ -31,7 +31,8 @@ PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
 """Where placeholders are, and nothing else. Elsewhere the label means nothing."""
 
 PLACEHOLDER_PRIORITY_CLASS = "leadsman-placeholder"
-"""Of the component self-healing: below ordinary pods, and below -10, under which cluster-autoscaler adds no nodes."""
+"""The PriorityClass of placeholders, in the component self-healing: below ordinary pods, and below -10, under which
+cluster-autoscaler adds no nodes."""
 
 HELD_FOR_LABEL = f"{DOMAIN}/held-for"
 """On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
@@ -47,23 +48,23 @@ DEVICE_MEMORY_ANNOTATION = f"{DOMAIN}/device-memory"
 """On a pod, the memory that it asks of each single device, as `5Gi`."""
 
 ACCELERATOR_ANNOTATION = f"{DOMAIN}/accelerator"
-"""On a pod, `optional`: it runs without an accelerator too."""
+"""`optional` on a pod says that it runs without an accelerator too."""
 
 GAS_CARDS_KEY = "gas-container-cards"
-"""On a pod, the cards of its containers, by GPU Aware Scheduling: `card0,card1|card2`."""
+"""GPU Aware Scheduling writes here which cards a pod's containers have: `card0,card1|card2`."""
 
 DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.")
 """On a node, what its devices are."""
 
 UNHEALTHY_DEVICES_KEY = f"{DOMAIN}/unhealthy-devices"
-"""On a node, a label: how many of its devices are unhealthy; and an annotation: their UUIDs, with commas. Only of
+"""A node's label says how many of its devices are unhealthy, its annotation their UUIDs, with commas. They count only
 devices that no DeviceTaintRule can taint."""
 
 UNHEALTHY_TAINT_KEY = f"{DOMAIN}/unhealthy"
-"""Of the taint on an unhealthy device of a DRA driver; the value is the fault."""
+"""The key of the taint on an unhealthy device of a DRA driver; the value is the fault."""
 
 UNHEALTHY_DEVICE_LABEL = f"{DOMAIN}/unhealthy-device"
-"""On a DeviceTaintRule of ours, the UUID of the device."""
+"""A DeviceTaintRule of ours has the UUID of its device here."""
 
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
@@ -72,13 +73,14 @@ DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
 """On a pod, where its own metric is: `agent.pods.quality_observer`."""
 
 OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
-"""On a node, which of its labels the controller owns: `leadsman.planning.labels.label_plan`."""
+"""Records which of a node's labels the controller owns: `leadsman.planning.labels.label_plan`."""
 
 CHANGES_ANNOTATION = f"{DOMAIN}/label-changes"
-"""On a node, when the controller changed which label within the last hour: `leadsman.planning.labels.label_plan`."""
+"""Records when the controller changed which label of a node within the last hour:
+`leadsman.planning.labels.label_plan`."""
 
 RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
-"""On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
+"""Records on a node when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
 
 UNREACHABLE_CONDITION = "LeadsmanUnreachable"
 """The type of a condition on nodes, without a domain, as Ready has none: `controller.node_health`."""
@@ -90,13 +92,13 @@ REPORTING_EXTENDER = f"{DOMAIN}/extender"
 """The extender's."""
 
 DELAY_LABEL_PREFIX = "delay_"
-"""On a pod, a bound a label: `delay_<from>: "<ms>"`."""
+"""A pod's label that begins so is a delay bound: `delay_<from>: "<ms>"`."""
 
 POLICY_LABEL = "telemetry-policy"
-"""On a pod, the name of its TASPolicy."""
+"""A pod's label that names its TASPolicy."""
 
 TYPE_LABELS = ("podtype", "app", "name")
-"""On a pod, its type for rewards; the first that has a value."""
+"""The first of these labels that has a value is a pod's type for rewards."""
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 """What a Deployment's ReplicaSet appends to its name and writes on its pods."""
@@ -118,4 +120,4 @@ FOREIGN_ANNOTATIONS = (
 """Annotations of others that decide something here, by how their names begin."""
 
 ANNOTATION_PREFIXES = (f"{DOMAIN}/", *FOREIGN_ANNOTATIONS)
-"""Which labels and annotations are read by name: what is kept of an object that has too many (`bounded_metadata`)."""
+"""Labels and annotations that are read by name: what is kept of an object that has too many (`bounded_metadata`)."""

@@ -14,7 +14,7 @@ from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 
 Time = Annotated[datetime, Meta(tz=True)]
-"""With its zone, or two of them could not be compared."""
+"""A time with its zone, without which two of them could not be compared."""
 
 Name = Annotated[str, Meta(max_length=253)]
 """No longer than the API server allows: it becomes part of keys and records."""
@@ -72,7 +72,8 @@ def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:
 
 
 LONGEST_NAME = 253
-"""Of any object. The API server does not check the names in owner references; a longer one is no object's."""
+"""No object has a longer name. The API server does not check the names in owner references; a longer one is no
+object's."""
 
 
 class ControllerReferences(tuple[OwnerReference, ...]):

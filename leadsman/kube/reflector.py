@@ -34,7 +34,8 @@ SILENCE_SECONDS = 75.0
 """The API server sends a bookmark about once a minute."""
 
 LONGEST_PAUSE_SECONDS = 30.0
-"""Between attempts, for many followers that lose the API server together. The few that must be quick pass less."""
+"""The pause between attempts grows up to this, for many followers that lose the API server together. The few that must
+be quick pass less."""
 
 RESUME_WITHIN_SECONDS = 60.0
 """A watch that was lost for longer begins with a list, and so does one that was silent twice in a row: an API server

@@ -47,4 +47,4 @@ RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims")
 RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io/v1", "resourceclaimtemplates")
 DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses")
 DEVICE_TAINT_RULES = Resource("resource.k8s.io/v1beta2", "devicetaintrules")
-"""From Kubernetes 1.36 on, behind a feature gate (KEP-5055)."""
+"""DeviceTaintRules are served from Kubernetes 1.36 on, behind a feature gate (KEP-5055)."""

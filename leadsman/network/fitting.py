@@ -99,9 +99,9 @@ _LANDMARK_PAIRS = 6_000_000
 """Product of landmarks and measured pairs at most, but 64 landmarks at least."""
 _MIN_LANDMARKS = 64
 _REGRESSION_STEPS = 12
-"""With more steps the estimates of measured networks change by less than 0.1 %."""
+"""Steps of the regression: with more, the estimates of measured networks change by less than 0.1 %."""
 _HOLDOUT_FOLDS = 8
-"""One pair in so many is left out at a time, for calibration."""
+"""For calibration, one pair in so many is left out at a time."""
 _HELD_OUT_PAIRS_WANTED = 3_000
 _MAX_DRIFT = 0.1
 """Share of pairs that came, went or moved since the calibration, above which a warm start recalibrates."""

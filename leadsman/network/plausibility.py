@@ -20,14 +20,15 @@ from leadsman.network.embedding import DescentSchedule, EnsembleMember, descend,
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
 
 MIN_REPORTERS = 3
-"""That must have measured a node, so that one of them cannot place it alone."""
+"""This many reporters must have measured a node, so that one of them cannot place it alone."""
 ENOUGH_TO_JUDGE = 8
 """Reporters of both ends of a pair, for a report on it to be left out of estimates. With fewer, places of honest nodes
 are off by 1.3 to 1.9 times the honest spread (9 in 10 links), with one liar among them by up to 3.8 times."""
 WITHIN_LIMITS_SHARE = 0.9
-"""Of the reporters; they have no report beyond a limit. More than a tenth of all nodes in collusion move the limits."""
+"""This share of the reporters has no report beyond a limit. More than a tenth of all nodes in collusion move the
+limits."""
 _MIN_LIMIT, _LIMIT_OF_FEW = np.log(1.25), np.log(2.0)
-"""Of log(report / estimate): the least, and the one while fewer than _ENOUGH_REPORTERS reported a pair alone."""
+"""Limits of log(report / estimate): the least, and the one while fewer than _ENOUGH_REPORTERS reported a pair alone."""
 _ENOUGH_REPORTERS = 10
 _MEMBERS = 4
 _PLACING = DescentSchedule(80, 0.2, 0.5)

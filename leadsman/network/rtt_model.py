@@ -27,7 +27,8 @@ _NOISE = 0.2
 _SMALLEST_EIGENVALUE = 1e-4
 _TOLERANCE = 1e-9
 MAX_DENSE_NODES = 1024
-"""Up to so many nodes one product of matrices is faster than a pass over the pairs for each landmark."""
+"""For networks of up to this many nodes one product of matrices is faster than a pass over the pairs for each
+landmark."""
 MAX_SHARED_ERROR = 0.2
 """Errors are cut to this before they are shared: a wrong measurement shifts other pairs by no more."""
 

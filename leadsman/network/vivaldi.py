@@ -31,7 +31,7 @@ WINDOW = 20
 MAX_PULL_RATIO = 2.0
 """A pull is at most so many times the median residual of the window [5]."""
 MIN_PULL_MS = 0.1
-"""That limit is at least this, so that a node at rest can still be moved."""
+"""The limit of a pull is at least this, so that a node at rest can still be moved."""
 GRAVITY_MS = 4_000.0
 """Distance of a point from the origin at which gravity pulls 1 ms a round trip [2, section 5.2]."""
 MAX_ERROR = 1.5

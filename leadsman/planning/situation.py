@@ -49,7 +49,7 @@ def workload_key(pod: ClusterPod) -> WorkloadKey:
 
 
 class Verdict:
-    """Which nodes may have one pod, and why the others may not."""
+    """Says which nodes may have one pod, and why the others may not."""
 
     def __init__(self, feasibility: Feasibility, refused: Mapping[str, Refusal]) -> None:
         self._feasibility, self._refused = feasibility, refused
@@ -191,8 +191,8 @@ class Situation:
         return refused[pod.node].reason if pod.node in refused else ""
 
     def lost_bound(self, places: Mapping[str, str]) -> str:
-        """Which pod would not keep its bounds with these pods, by UID, on these nodes; "": none. Those must keep all of
-        theirs, the others the ones that they keep now."""
+        """Tells which pod would not keep its bounds with these pods, by UID, on these nodes; "": none. Those must keep
+        all of theirs, the others the ones that they keep now."""
         pods = {uid: self.cluster.pods[uid] for uid in places}
         after = self.changed({uid: replace(pods[uid], node=node) for uid, node in places.items()})
         for uid, node in places.items():
@@ -352,7 +352,7 @@ class _SupposedWorkloads(Mapping[WorkloadKey, Mapping[str, PlacedPods]]):
         return by_name if isinstance(by_name, cls) else cls(by_name, Overlay({}), Overlay({}))
 
     def with_places(self, places: Iterable[tuple[ClusterPod, str]]) -> "_SupposedWorkloads":
-        """With each pod on its node; "": it has none."""
+        """Returns the situation with each pod on its node; "": it has none."""
         by_pod, joining = dict[tuple[str, str], str](), dict[WorkloadKey, tuple[tuple[str, str], ...]]()
         for pod, node in places:
             by_pod[pod.namespace, pod.name] = node

@@ -18,8 +18,8 @@ from leadsman.rewards.incident_causes import IncidentCause, is_evidence
 from leadsman.state.records import Quality, Reward
 
 HALF_LIFE_SECONDS = 3_600.0
-"""After this, evidence weighs half: long enough to avoid a bad node for hours, short enough to find out the same day
-that it was repaired."""
+"""Evidence weighs half after this time: long enough to avoid a bad node for hours, short enough to find out the same
+day that it was repaired."""
 
 STRETCH_SECONDS = kuberl.MTTF_SECONDS
 
@@ -27,7 +27,7 @@ MAX_RECENT_TRIALS = 12.0
 """Recent trials above this are not kept, so that few failures count against a node that was good for months."""
 
 PROOF_TRIALS = 0.2
-"""So much health since the last failure shows that pods run here: four of them past 10 s, or one past a minute."""
+"""This much health since the last failure shows that pods run here: four of them past 10 s, or one past a minute."""
 
 MAX_SETBACKS = 3
 

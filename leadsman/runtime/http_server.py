@@ -32,7 +32,8 @@ LISTEN_BACKLOG = 1024
 """A flood that fills the backlog makes a new client wait for its second SYN, which is a second later."""
 
 ACCEPTS_AT_ONCE = 16
-"""So that a flood of connections leaves the event loop time for requests."""
+"""This many connections are accepted in one turn, so that a flood of connections leaves the event loop time for
+requests."""
 
 ACCEPT_RETRY_SECONDS = 1.0
 
@@ -163,8 +164,8 @@ STARTUP_SECONDS = 25.0
 
 STARTUP_POLL_SECONDS = 0.1
 MOST_WAITING = 8
-"""For the end of a start at once. Others get their response without a wait: a client that waits keeps its connection,
-and the kubelet needs one of them for /healthz."""
+"""This many requests may wait for the end of a start at once. Others get their response without a wait: a client that
+waits keeps its connection, and the kubelet needs one of them for /healthz."""
 
 
 class Health(NamedTuple):

@@ -8,7 +8,7 @@ import os
 from importlib import import_module
 
 WHILE_IMPORTING = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull, "FROZENLIST_NO_EXTENSIONS": "1"}
-"""Where OpenSSL looks for CAs; frozenlist's own switch."""
+"""Environment while aiohttp is imported: where OpenSSL looks for CAs, and frozenlist's own switch."""
 
 
 def import_aiohttp() -> None:

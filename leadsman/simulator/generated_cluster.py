@@ -25,7 +25,7 @@ from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 MADE_UP = "racks"
-"""As network: the delays of a data centre region, 0.06 to 1.4 ms."""
+"""The name of an invented network, with the delays of a data centre region, 0.06 to 1.4 ms."""
 
 MAX_NODES, MAX_PODS = 5_000, 200_000
 

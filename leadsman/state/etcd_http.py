@@ -22,8 +22,8 @@ from leadsman.state.store import Compacted, Denied, StoreError, Unavailable
 # Reads the lines of a streaming call to etcd.
 
 LONGEST_LINE_BYTES = 16 << 20
-"""Of a watch. etcd divides its messages at its own limit of a request, 2 MiB and 2.8 MB in JSON unless an operator
-raised it. A listing, which comes in pages, replaces a larger message."""
+"""A line of a watch may have this size. etcd divides its messages at its own limit of a request, 2 MiB and 2.8 MB in
+JSON unless an operator raised it. A listing, which comes in pages, replaces a larger message."""
 
 
 class LineReader:
@@ -64,7 +64,8 @@ _IDLE_CONNECTION_SECONDS = 60.0
 """aiohttp's own 15 s are an agent's interval between two calls in a large cluster, so it connected for nearly each."""
 _READ_BUFFER_BYTES = 1 << 20
 LARGEST_RESPONSE_BYTES = 16 << 20
-"""Of a unary call. A page of 500 records of 4 KiB takes 2.7 MB, and a stranger may write 1.5 MiB under each key."""
+"""The response to a unary call may have this size. A page of 500 records of 4 KiB takes 2.7 MB, and a stranger may
+write 1.5 MiB under each key."""
 _OK = 200
 # Ends a watch whose member lost its leader; otherwise it would stay silent. WithRequireLeader in etcd's Go client.
 _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}

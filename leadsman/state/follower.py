@@ -99,7 +99,8 @@ class Follower:
         self._began_at = float("inf")
 
     def age_seconds(self, now: float) -> float:
-        """Since the store last answered with changes, progress or a listing. Infinite before the first."""
+        """Returns the time since the store last answered with changes, progress or a listing. Infinite before the
+        first."""
         return now - self._last_response_at
 
     def unconfirmed(self, now: float) -> int:

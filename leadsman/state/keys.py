@@ -148,7 +148,8 @@ def parse(raw: str) -> NodeKey | None:
 
 
 _CACHED_NAMES = 1024
-"""Of nodes and of pod types. In a listing a node's keys come one after another, and all nodes have the same types."""
+"""This many names of nodes, and of pod types, are kept decoded. In a listing a node's keys come one after another, and
+all nodes have the same types."""
 
 
 @lru_cache(_CACHED_NAMES)

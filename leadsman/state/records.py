@@ -46,7 +46,7 @@ class Record(Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True, gc=F
 
 
 class Identity(Record, frozen=True):
-    """Who writes under this node's prefix. Constant from the claim until the lease ends.
+    """Tells who writes under this node's prefix. It is constant from the claim until the lease ends.
 
     owner: the agent's pod UID.
     epoch: the store's revision before the claim, so that it grows with each start.
@@ -125,7 +125,8 @@ class PeerSilence(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Reachability(Record, frozen=True):
-    """Which peers answer a node's probes. Written as soon as one stops or begins to answer, and not again before that.
+    """Tells which peers answer a node's probes. It is written as soon as one stops or begins to answer, and not again
+    before that.
 
     losses: peer's node name → probes lost in a row; fewer than LOSSES_OF_A_SILENT_PEER: it answers.
     silences: of the peers that do not answer.

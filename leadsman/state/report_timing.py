@@ -28,7 +28,8 @@ _LEASE_INTERVALS, _STRETCHED_LEASE_INTERVALS = 4, 6
 
 _REPORTS_PER_SECOND = 200.0
 LONGEST_INTERVAL_SECONDS = 120.0
-"""Of P. A heartbeat that states more is refused: a reader would trust its sender's data for as long as it says."""
+"""The report interval P is at most this. A heartbeat that states more is refused: a reader would trust its sender's
+data for as long as it says."""
 
 
 class ReportTiming(Struct, frozen=True):

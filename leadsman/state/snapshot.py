@@ -123,7 +123,8 @@ def dropped_nodes(limits: NodeLimits) -> str:
 
 
 class LogPosition:
-    """Where a table stands in a log. How a table came about is no part of what it says, so all positions are equal."""
+    """Tells where a table stands in a log. How a table came about is no part of what it says, so all positions are
+    equal."""
 
     __slots__ = ("_end", "_log", "_table")
 

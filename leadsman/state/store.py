@@ -109,8 +109,8 @@ class Precondition(Struct, frozen=True):
 
 
 PAGE_KEYS = 2000
-"""Of a listing. With values of 4 KiB a page is at most 11 MB of JSON. etcd counts all keys of the range for each page:
-70,000 keys in pages of 500 take it half as long again."""
+"""A listing reads this many keys a page. With values of 4 KiB a page is at most 11 MB of JSON. etcd counts all keys of
+the range for each page: 70,000 keys in pages of 500 take it half as long again."""
 
 LARGEST_TRANSACTION_OPS = 128
 """etcd's own default limit, --max-txn-ops."""

@@ -48,7 +48,7 @@ class ReplicaMode(StrEnum):
     ALL = "all"
     """Each: a Service may send a request to any of them."""
     NEAREST = "nearest"
-    """At least one: for clients that choose the nearest themselves."""
+    """One target within the bound is enough: for clients that choose the nearest themselves."""
 
 
 class DelayBound(Struct, frozen=True):
@@ -158,7 +158,7 @@ def _shown(value: str) -> str:
 # https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/#inter-pod-affinity-and-anti-affinity
 
 MAX_TARGET_NODES = 16
-"""That the pods of one workload may stand on: each costs a row of delays to all nodes."""
+"""The pods of one workload that a bound is to may stand on this many nodes: each costs a row of delays to all nodes."""
 
 NODE_KIND = "node"
 

@@ -101,7 +101,7 @@ class NearestScore:
 
 
 _LONE = len(Outcome)
-"""Beside the Outcomes, why a round trip is not taken."""
+"""The reason, beside the Outcomes, why a round trip is not taken."""
 
 
 def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBound]) -> PluginScore:

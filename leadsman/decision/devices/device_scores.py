@@ -145,11 +145,11 @@ def _after_cards(node: NodeDevices, demand: DeviceDemand, extended: Mapping[str,
 # differ.
 
 RUN_SECONDS_QUALITY = "run_seconds"
-"""As agent.pods.incident_ledger names it."""
+"""The quality that holds how long pods ran, by the name that agent.pods.incident_ledger gives it."""
 
 _Z_90 = 1.645
 _LEAST_SPREAD = 0.1
-"""Of ln(run time): two nodes that agree by chance prove no more."""
+"""The spread of ln(run time) is taken to be at least this: two nodes that agree by chance prove no more."""
 
 
 class Gain(Struct, frozen=True):

@@ -6,8 +6,8 @@ from leadsman.rewards.shared_faults import SharedDoubt
 from leadsman.state.snapshot import AgedReward
 
 RETRY_HALF_LIVES = (0.6, 2.0, 4.25)
-"""So long after its last failure a node is tried again, by how many there were in a row. Sooner costs failures on nodes
-that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
+"""A node is tried again so many half-lives after its last failure, by how many failures there were in a row. Sooner
+costs failures on nodes that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
 
 _RETRIED_TRIALS = 0.03
 """What is left of the failures then: no doubt, but few pods see the node until one did well."""

@@ -32,7 +32,7 @@ from leadsman.decision.telemetry.taspolicy import (
 MAX_AGE_SECONDS = 86_400
 
 MAX_SPEC_BYTES = 64 << 10
-"""Of a spec in JSON: fifty times that of the largest example of Telemetry Aware Scheduling."""
+"""A spec may have this size in JSON: fifty times that of the largest example of Telemetry Aware Scheduling."""
 
 MAX_LABELS = 64
 """Labels in all rules of a labeling strategy. Each is 100 bytes in an annotation of every node, which the API server

@@ -250,7 +250,7 @@ MIN_MEASURED_SCORE = 0.1
 """The least value of a measured node: one point of ten."""
 
 MIN_CURRENT_RATIO = 0.5
-"""Of the candidates that report the metric. With fewer, those few would attract all pods."""
+"""A metric is scored when this share of the candidates report it. With fewer, those few would attract all pods."""
 
 
 class TelemetryScore:

@@ -25,7 +25,8 @@ RESIZABLE = frozenset({"cpu", "memory"})
 LONGEST_LABEL_VALUE = 63
 
 LEAST_MEMORY_BYTES = 1 << 20
-"""Of each placeholder. One that requests nothing is BestEffort, and its class can never change (KEP-1287)."""
+"""Each placeholder requests at least this. One that requests nothing is BestEffort, and its class can never change
+(KEP-1287)."""
 
 SHRINK_SHARE = 0.1
 """A placeholder is made smaller when at least this share of the node's reserve is held for nothing: less is not worth

@@ -122,7 +122,7 @@ MOST_COPIES = 1000
 
 
 class Addition(Struct, frozen=True):
-    """So many sets fit with `copies` of `node`. like: other nodes of which as many copies do."""
+    """Says how many sets fit with `copies` of `node`. like: other nodes of which as many copies do."""
 
     copies: int
     node: str

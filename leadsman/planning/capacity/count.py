@@ -138,8 +138,8 @@ MOST_REFUSED = 20
 Judge = Callable[[Packing], bool]
 
 PackingSolver = Callable[[Problem, int, int, Sequence[Packing]], tuple[Packing | None, int]]
-"""Of a problem, from least to most sets: the packing with the most sets that is none of those given, None where there
-is none or none was found; and more sets than this are proven not to fit."""
+"""Solves a problem for a number of sets from least to most. It returns the packing with the most sets that is none of
+those given, None where there is none or none was found; and more sets than this are proven not to fit."""
 
 NO_DIVISION = "no division over nodes and backups has room for one more"
 

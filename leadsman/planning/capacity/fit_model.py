@@ -94,7 +94,7 @@ def _asks_for(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
 
 
 _UNLIMITED = 1 << 40
-"""More pods than any cluster has."""
+"""Stands for no limit: more pods than any cluster has."""
 
 
 class PodTemplate(Struct, frozen=True):

@@ -18,7 +18,7 @@ from leadsman.planning.capacity.fit_problem import Mask, Packing, Problem, Templ
 Floats = NDArray[np.float64]
 
 _STEPS = 40
-"""Of the search for a weight."""
+"""The search for a weight takes this many steps."""
 
 _NEAR = 1e-6
 

@@ -122,7 +122,7 @@ class VerdictReason(StrEnum):
 
 
 class Timeline(Struct, frozen=True):
-    """When it happened; None: it did not.
+    """Holds when each step of a node's failure happened; None: it did not.
 
     first_lost_at: the first of the probes that its peers lost was sent.
     suspect_at, dead_at: the first verdict of that kind.

@@ -1,4 +1,4 @@
-"""Which node is dead, and which is only suspect: a plan without actions, made each second of all that was seen.
+"""Decides which nodes are dead and which only suspect: a plan without actions, made each second from all that was seen.
 
 snapshot, Leases ─▶ observations ─▶ votes ─▶ signals ─▶ partition? ─▶ verdict
 """

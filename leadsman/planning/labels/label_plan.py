@@ -74,10 +74,10 @@ def writable_by(policy: PolicyKey, key: str) -> bool:
 
 
 MAX_LABELS = 64
-"""Of a node, in its record: some 10 KB at most."""
+"""A node's record names this many labels: some 10 KB at most."""
 
 MAX_TIMES = 16
-"""Of a label, the newest; more than the limit of an hour lets through."""
+"""A record keeps this many times of a label, the newest; more than the limit of an hour lets through."""
 
 _decode_changes = msgspec.json.Decoder(dict[str, list[float]]).decode
 

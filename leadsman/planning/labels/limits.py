@@ -53,8 +53,8 @@ class LimitedChanges(Struct, frozen=True):
 
 
 MAX_RECORD_BYTES = 48 << 10
-"""Of the annotation that records a node's owned labels: 400 of them. It is read up to 64 KiB (`bounded_metadata`), and
-a node of which it could not be read would keep its labels as they are, of all policies."""
+"""The annotation that records a node's owned labels may have this size: 400 labels. It is read up to 64 KiB
+(`bounded_metadata`), and a node of which it could not be read would keep its labels as they are, of all policies."""
 
 RefusedReasons = Mapping[tuple[str, PolicyKey], str]
 """Node and policy → why the policy's changes of the node are not due: the API server refused them lately."""

@@ -25,7 +25,7 @@ MAX_GAIN = 10.0
 """Points of the best gain that there is."""
 
 ALONE_COST = 1.0
-"""More, where no other pod of the owner is ready meanwhile."""
+"""A move costs this much more where no other pod of the owner is ready meanwhile."""
 
 NO_BACKUP_LEFT = "another pod would have no backup"
 

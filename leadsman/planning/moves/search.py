@@ -58,7 +58,8 @@ def why_not_evictable(pod: ClusterPod, cluster: Cluster) -> str:
 
 
 def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
-    """Which ResourceQuota would refuse the pod that holds its room, or the one that takes its place; "": none would.
+    """Tells which ResourceQuota would refuse the pod that holds its room, or the one that takes its place; "": none
+    would.
 
     The new pod is made while the old one ends, and both count until that is gone; of a StatefulSet it comes after it.
     """

@@ -31,7 +31,8 @@ _WEIGHT_PRECISION = 1_000
 """Of the cheapest resource's unit, when several resources are reserved."""
 
 MAX_OPTIONS = 40_000
-"""Of all pods together: a variable each. The relaxation of twice as many took half a minute of CPU."""
+"""All pods together may have this many options, a variable each. The relaxation of twice as many took half a minute of
+CPU."""
 
 LEAST_NODES = 8
 """Places and backups that each pod has left, however many pods there are."""

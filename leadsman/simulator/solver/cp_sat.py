@@ -214,7 +214,7 @@ def _solver(work: float) -> cp_model.CpSolver:
 
 
 PACKING_WORK = 10.0
-"""For one question. Without a limit by the wall the same question has the same answer."""
+"""One question may take this much work. Without a limit by the wall the same question has the same answer."""
 
 
 def exact_packing(

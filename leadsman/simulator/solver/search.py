@@ -20,13 +20,13 @@ JOINT_SHARE, JOINT_PODS = 0.2, 300
 in minutes that the relaxation and the neighbourhoods had not in seconds."""
 
 FIRST_JOINT_WORK = 0.25
-"""For all pods at once the first time, twice as much each time after."""
+"""Work for all pods at once the first time; each later time has twice as much."""
 
 MIN_PODS, FIRST_PODS = 10, 40
-"""In one neighbourhood: at least, and at first."""
+"""Pods in one neighbourhood: at least, and at first."""
 
 NEIGHBOURHOOD_SHARE, LEAST_WORK = 1 / 80, 0.05
-"""Of the work so far, for one neighbourhood at most; and what it may use however little that is."""
+"""One neighbourhood may use this share of the work so far, and the least work however little that is."""
 
 STEP_WORK = 0.001
 """What a step counts for at least, so that a search ends whose steps cost nothing."""
@@ -149,7 +149,7 @@ class _Neighbourhoods:
 _ONE_NODE = "limits/nodes = 1\nseparating/maxroundsroot = 10\npresolving/maxrestarts = 0\n"
 
 _ROUNDING = 1e-6
-"""Of the bound and of 1: SCIP's tolerance."""
+"""The tolerance of a bound and of 1, which is SCIP's."""
 
 
 def relaxed_reserve(problem: Problem, choices: Choices, at: Score, seconds: float) -> int:

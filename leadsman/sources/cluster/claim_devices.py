@@ -27,7 +27,7 @@ from leadsman.sources.cluster.device_objects import (
 from leadsman.sources.cluster.device_selectors import BadSelector, Selector
 
 MAX_SELECTIONS = 64
-"""So many selections are counted at a time: a new one is evaluated for every device."""
+"""At most this many selections are counted at a time: a new one is evaluated for every device."""
 
 PoolId = tuple[str, str]
 """Driver and pool."""

@@ -43,7 +43,7 @@ from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.source import follow, run_all
 
 DISCOVERY_SECONDS = 300.0
-"""Between two looks whether the API server has resource.k8s.io/v1 by now."""
+"""Once in this time the API server is asked whether it has resource.k8s.io/v1 by now."""
 
 MAX_DEPARTED = 10_000
 """Pods that ended lately, whose reservations are released."""

@@ -153,7 +153,7 @@ log = logging.getLogger(__name__)
 
 
 MIN_PAUSE_SECONDS = 10.0
-"""Between two rounds, at least."""
+"""Two rounds are at least this far apart."""
 
 PAUSE_RATIO = 10.0
 """The pause is at least this many times as long as the last round took."""

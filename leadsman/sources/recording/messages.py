@@ -58,7 +58,7 @@ MAX_LISTS = 8
 """Lists of candidates that are kept as they were written: kube-scheduler asks with the same names again."""
 
 MAX_NAMES = 200_000
-"""After which everything begins again: names that requests once brought do not pile up."""
+"""After this many names everything begins again: names that requests once brought do not pile up."""
 
 Key = str | tuple[str, str]
 """A row is known by a name, or by namespace and name."""

@@ -33,7 +33,7 @@ from leadsman.sources.telemetry.polling import (
 # (MIG) `parentUUID`.
 
 UUID_ATTRIBUTES = ("uuid", "parentUUID")
-"""Without a domain, or with that of the driver."""
+"""Names of the attribute that holds a device's UUID, without a domain or with that of the driver."""
 
 
 def devices_by_uuid(slices: Iterable[ResourceSliceObject]) -> Mapping[str, Sequence[DraDevice]]:
