@@ -110,7 +110,7 @@ class NodeIndex:
         """Returns the values as an array over the index, `absent` elsewhere. A node that it does not have
         is left out."""
         placed = np.full(len(self) + 1, absent)
-        placed[self._find(nodes)] = values
+        placed[self.positions(nodes)] = values
         placed[ABSENT] = absent
         return placed
 
@@ -195,6 +195,8 @@ class View:
             values = np.full(len(self.index) + 1, absent, np.float64 if isinstance(absent, float) else object)
             column = _Column(of, absent, values, -1)
             column.place(self.index, self.snapshot.nodes, self.snapshot.nodes)
+            if len(self._columns) >= MAX_COLUMNS:  # planners ask one view about thousands of references
+                del self._columns[next(iter(self._columns))]
         if column.asked != self._number:
             self._columns[key] = column._replace(asked=self._number)
         return column.values

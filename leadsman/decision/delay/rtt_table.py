@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
 from leadsman.decision.policy import Statistic
-from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, View, peer_windows
+from leadsman.decision.view import BoolArray, CodeArray, Column, FloatArray, NodeIndex, View, peer_windows
 from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState
 
@@ -240,13 +240,14 @@ def _view_row(other: DelayView, reference: str, view: View) -> ViewRow:
         row, index = other.row(reference), view.index
         reading, is_backward = _larger(_place(row.forward, index), _place(row.backward, index))
         reading[index.mask(row.no_reply)] = NO_REPLY
-        return ViewRow(reading, is_backward, index.without([*row.forward, *row.backward, *row.no_reply]))
+        return ViewRow(reading, is_backward, index.without(chain(row.forward, row.backward, row.no_reply)))
 
     return view.lasting.once(reference, place, other, view.index)
 
 
 def _place(readings: Mapping[str, float], index: NodeIndex) -> Readings:
-    return index.place(readings.keys(), list(readings.values()), UNMEASURED)
+    column = Column.of(readings)
+    return index.place(column.nodes, column.numbers, UNMEASURED)
 
 
 def estimate_row(estimates: EstimateView, reference: str, view: View) -> EstimateRow:

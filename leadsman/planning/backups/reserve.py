@@ -74,15 +74,18 @@ class ReserveLedger:
 
     def fall(self, domains: Iterable[FailureDomain], node: int, amounts: Ints) -> None:
         """Counts what falls on the node when any of the domains fails; a negative amount takes it back."""
-        there = self._failures_at[node]
+        there, taken_back = self._failures_at[node], bool((amounts < 0).any())
         for domain in domains:
             needed = self.needs[domain]
             needed[node] = needed[node] + amounts if node in needed else amounts
             there.add(domain)
-            if not needed[node].any():
+            if taken_back and not needed[node].any():
                 del needed[node]
                 there.discard(domain)
-        self.reserved[node] = np.max([self.needs[domain][node] for domain in there], axis=0) if there else 0
+            elif not taken_back:
+                np.maximum(self.reserved[node], needed[node], out=self.reserved[node])
+        if taken_back:
+            self.reserved[node] = np.max([self.needs[domain][node] for domain in there], axis=0) if there else 0
 
     def reserved_with(self, domains: Iterable[FailureDomain], amounts: Ints) -> Ints:
         """(nodes, resources): what each node would reserve if a pod fell there when any of the domains fails."""

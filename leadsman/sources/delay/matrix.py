@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.inputs import SourceRow
+from leadsman.decision.view import Column
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog
@@ -51,12 +52,10 @@ class DelayMatrix(Struct, frozen=True, eq=False):
         at = self.rows.get(reference)
         if at is None:
             return SourceRow()
-        return SourceRow(self._named(self.rtt_ms[at], reference), self._named(self.rtt_ms[:, at], reference))
-
-    def _named(self, values: Floats, reference: str) -> dict[str, float]:
-        others = dict(zip(self.rows, values[list(self.rows.values())].tolist(), strict=True))
-        others.pop(reference)
-        return others
+        names, rows = tuple(self.rows), list(self.rows.values())
+        own = rows.index(at)
+        others, their_rows = names[:own] + names[own + 1 :], np.array(rows[:own] + rows[own + 1 :], np.intp)
+        return SourceRow(Column(others, self.rtt_ms[at, their_rows]), Column(others, self.rtt_ms[their_rows, at]))
 
 
 def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
