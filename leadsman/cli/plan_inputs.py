@@ -106,10 +106,12 @@ def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
     """Reads what the flags name, with the policy's filters and scores of other packages, which run until `args.closing`
     is closed. ValueError."""
     given = read_plan_input(args)
-    return replace(given, judges=_judges(given.inputs, args.closing))
+    return replace(given, judges=judges_of_policy(given.inputs, args.closing))
 
 
-def _judges(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judge, Scorer]:
+def judges_of_policy(inputs: DecisionInputs, closing: contextlib.ExitStack) -> tuple[Judge, Scorer]:
+    """Returns the filter and the score of an extender with the plugins that the policy names, which run until `closing`
+    is closed."""
     plugins = [Plugin(*each) for each in named_plugins(inputs.policy)]
     for plugin, starting in [(plugin, plugin.start(inputs)) for plugin in plugins]:
         closing.callback(plugin.stop)

@@ -1,6 +1,7 @@
 """`leadsman simulate placement`: the same waiting pods placed by several policies, on a cluster that is only read."""
 
 import argparse
+import contextlib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from msgspec.structs import asdict, replace
 from leadsman.cli import output
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import one_of
-from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.search import why_never_moved
@@ -54,7 +55,6 @@ def main(args: argparse.Namespace) -> int:
     """Runs the command. ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
     known: dict[str, Policy] = {
-        "online": Online(settings, args.batch),
         "edge": EdgeRule(clustering=False),
         "edge-clusters": EdgeRule(clustering=True),
     }
@@ -65,7 +65,8 @@ def main(args: argparse.Namespace) -> int:
             cluster = _emptied(given.cluster) if args.from_scratch else given.cluster
             if not cluster.unbound_pods:
                 raise ValueError(f"{given.source}: no pod waits for a node; --from-scratch takes all off their nodes")
-            policies = {name: known[name] for name in args.policies}
+            online = Online(settings, args.batch, given.judges)
+            policies = {name: known.get(name, online) for name in args.policies}
             found = compare(policies, cluster, given.inputs, _cpu_seconds)
             for name, (_, outcome) in found.items():
                 outcomes[name].append(outcome)
@@ -82,7 +83,8 @@ def main(args: argparse.Namespace) -> int:
 
 def _inputs(args: argparse.Namespace) -> Iterator[PlanInput]:
     if args.runs == 1:
-        yield read_plan_input(args)
+        with contextlib.ExitStack() as args.closing:
+            yield read_input_with_plugins(args)
         return
     if args.generate is None:
         raise ValueError(f"--runs {args.runs} needs --generate: files are the same in each run")
@@ -93,7 +95,8 @@ def _inputs(args: argparse.Namespace) -> Iterator[PlanInput]:
     fields = [field for field in args.generate.split(",") if not field.strip().startswith("seed=")]
     for seed in range(first, first + args.runs):
         args.generate = ",".join([*fields, f"seed={seed}"])
-        yield read_plan_input(args)
+        with contextlib.ExitStack() as args.closing:
+            yield read_input_with_plugins(args)
 
 
 def _emptied(cluster: Cluster) -> Cluster:

@@ -108,6 +108,10 @@ class Situation:
         found = ((uid, self.cluster.pods.get(uid)) for uid in self._bounds.pods)
         return {uid: pod for uid, pod in found if pod is not None}
 
+    def on(self, cluster: Cluster, inputs: DecisionInputs | None = None) -> "Situation":
+        """The same judges, asked about this cluster. inputs: None: as here."""
+        return Situation(cluster, self.inputs if inputs is None else inputs, self.judge, self._scorer)
+
     def changed(
         self, pods: Mapping[str, ClusterPod | None], nodes: Mapping[str, ClusterNode | None] | None = None
     ) -> "Situation":
@@ -173,6 +177,10 @@ class Situation:
     def scores(self, pod: ClusterPod, nodes: Sequence[str]) -> Sequence[PluginScore]:
         """Returns what each score that counts says of the nodes."""
         return counted_scores(self._scorer(PodInfo.of(pod), nodes, self.inputs).plugin_scores)
+
+    def totals(self, pod: ClusterPod, nodes: Sequence[str]) -> Mapping[str, int]:
+        """Returns what the extender answers for each of the nodes, 0..10."""
+        return self._scorer(PodInfo.of(pod), nodes, self.inputs).scores
 
     def bound_refusals(self, pod: ClusterPod) -> Mapping[str, Refusal]:
         """Node → which of the pod's delay bounds it would not keep."""

@@ -11,15 +11,13 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.scheduling import Feasibility
-from leadsman.decision.decide import MAX_SCORE, decide
+from leadsman.decision.decide import MAX_SCORE, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import PodInfo
 from leadsman.kube.names import PLACEHOLDER_LABEL, ROLE_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import NO_BACKUPS, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved
-from leadsman.planning.situation import Situation, with_workloads_of
+from leadsman.planning.situation import Judge, Scorer, Situation, with_devices_of, with_workloads_of
 
 # What a policy makes of a cluster.
 
@@ -70,34 +68,38 @@ def least_allocated(cluster: Cluster, pod: ClusterPod, node: str) -> float:
 
 
 class Online:
-    """Places as Leadsman does, as a Policy. batch: pods that arrive between backup plans; a move plans at once."""
+    """Places as Leadsman does, as a Policy. batch: pods that arrive between backup plans; a move plans at once.
+    judges: filter and score nodes as the extender does."""
 
-    def __init__(self, settings: BackupSettings, batch: int) -> None:
-        self._settings, self._batch = settings, batch
+    def __init__(
+        self, settings: BackupSettings, batch: int, judges: tuple[Judge, Scorer] = (filter_nodes, score_nodes)
+    ) -> None:
+        self._settings, self._batch, self._judges = settings, batch, judges
 
     def __call__(self, cluster: Cluster, inputs: DecisionInputs) -> Placement:
         roles = {name: node.labels.get(ROLE_LABEL, "") for name, node in cluster.nodes.items()}
-        run = _Run(cluster, replace(inputs, node_roles=roles), self._settings)
+        inputs = with_devices_of(cluster, with_workloads_of(cluster, replace(inputs, node_roles=roles)))
+        run = _Run(Situation(cluster, inputs, *self._judges), self._settings)
         for number, pod in enumerate(cluster.unbound_pods):
             if number % self._batch == 0:
                 run.plan_backups()
             run.place(pod)
         run.plan_backups()
-        return Placement(without_placeholders(run.cluster), run.inputs, run.plan, run.moves)
+        after = run.situation
+        return Placement(without_placeholders(after.cluster), after.inputs, run.plan, run.moves)
 
 
 class _Run:
-    """cluster: with a placeholder on each node that reserves something."""
+    """situation: with a placeholder on each node that reserves something."""
 
-    def __init__(self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings) -> None:
-        self._settings = settings
-        self.cluster, self.inputs, self.plan, self.moves = cluster, with_workloads_of(cluster, inputs), BackupPlan(), 0
+    def __init__(self, situation: Situation, settings: BackupSettings) -> None:
+        self.situation, self._settings, self.plan, self.moves = situation, settings, BackupPlan(), 0
 
     def place(self, pod: ClusterPod) -> None:
         """Gives the pod a node, and moves another pod away where that alone makes room."""
         node = self._best(pod)
         if not node:
-            search = Search(Situation(self.cluster, self.inputs), lambda owner, node: False)
+            search = Search(self.situation, lambda owner, node: False)
             if move := search.room_for(pod, why_never_moved):
                 node = move.moved.node
                 self._bind(move.moved, move.to_node)
@@ -111,19 +113,18 @@ class _Run:
     def plan_backups(self) -> None:
         """Plans with the backups so far and holds the room of each node by a placeholder."""
         before = {uid: backup.node for uid, backup in self.plan.backups.items()} or NO_BACKUPS
-        self.plan = plan_backups(Situation(self.cluster, self.inputs), self._settings, before)
-        self.cluster = with_placeholders(self.cluster, self.plan.reserves)
+        self.plan = plan_backups(self.situation, self._settings, before)
+        self.situation = self.situation.on(with_placeholders(self.situation.cluster, self.plan.reserves))
 
     def _best(self, pod: ClusterPod) -> str:
         """As kube-scheduler adds up: an extender's 0..10 of weight 1 beside its own 0..100; "": no node takes it."""
-        decision = decide(PodInfo.of(pod), Feasibility(self.cluster, pod).nodes, self.inputs)
-        scores: Mapping[str, int] = decision.scores
+        kept, cluster = self.situation.verdict(pod).nodes, self.situation.cluster
+        scores = self.situation.totals(pod, kept) if kept else {}
 
         def total(node: str) -> float:
-            return scores.get(node, 0) * MAX_NODE_SCORE / MAX_SCORE + least_allocated(self.cluster, pod, node)
+            return scores[node] * MAX_NODE_SCORE / MAX_SCORE + least_allocated(cluster, pod, node)
 
-        return max(sorted(decision.kept), key=total, default="")
+        return max(sorted(kept), key=total, default="")
 
     def _bind(self, pod: ClusterPod, node: str) -> None:
-        self.cluster = self.cluster.with_pod(pod, node)
-        self.inputs = with_workloads_of(self.cluster, self.inputs)
+        self.situation = self.situation.with_pod(pod, node)

@@ -133,7 +133,7 @@ def model_capacity(
 ) -> CapacityModel:
     """previous: a plan of the pods that run, in place of a new one. backups: False: nothing is reserved for failures,
     and no pod wants a backup."""
-    situation = Situation(without_placeholders(situation.cluster), situation.inputs, situation.judge)
+    situation = situation.on(without_placeholders(situation.cluster))
     plan = previous or (plan_backups(situation, settings) if backups else BackupPlan())
     return _Modelling(situation, tuple(templates), settings, plan, backups).model()
 

@@ -92,7 +92,7 @@ class Ordering:
     def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
         self._before, self._settings, self._avoid = situation.cluster, settings, avoid
         cluster = without_placeholders(situation.cluster) if settings else situation.cluster
-        self.situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
+        self.situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
         self.moves: list[PlannedMove] = []
         self.left_out: list[LeftOut] = []
         self.plans = [plan_backups(self.situation, settings) if settings else BackupPlan()]

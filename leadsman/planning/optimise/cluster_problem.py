@@ -61,7 +61,7 @@ class ClusterProblem(Struct, frozen=True):
 def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProblem:
     """The problem of a cluster, in which the room of placeholders is free and workloads are where its pods are."""
     cluster = without_placeholders(situation.cluster)
-    situation = Situation(cluster, with_workloads_of(cluster, situation.inputs), situation.judge)
+    situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
     choosing = _choosing(situation)
     situation = _settled(situation, choosing)
     cluster = situation.cluster

@@ -10,6 +10,7 @@ from leadsman.cli.pod_templates import BadPodTemplate, read_templates
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
+from tests.installed_package import install_picky
 from tests.leadsman.cli.conftest import Called, Started
 
 POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: cart, labels: {delay_node-1: "12"}}\nspec: {containers: []}\n'
@@ -57,6 +58,24 @@ def test_what_kube_scheduler_refuses_is_said_too(
     page = capsys.readouterr().out
     assert "none of 3 nodes passes: 3 too little memory is free" in page
     assert "what would help" not in page, "no other bound would"
+
+
+def test_a_plugin_of_the_snapshot_s_policy_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "policy.yaml").write_text(install_picky(tmp_path, monkeypatch))
+    (tmp_path / "m.txt").write_text("0 10\n10 0\n")
+    (tmp_path / "m.json").write_text('{"a": 0, "b": 1}')
+    nodes = [{"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}} for name in "ab"]
+    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    file = str(tmp_path / "snapshot.json")
+    named = {"-d": "m.txt", "-m": "m.json", "--cluster": "c.json", "--policy": "policy.yaml"}
+    read = [each for flag, name in named.items() for each in (flag, str(tmp_path / name))]
+    assert main(["snapshot", *read, "-o", file]) == 0
+    (tmp_path / "pod.yaml").write_text("kind: Pod\nmetadata: {name: cart}\nspec: {containers: []}\n")
+    assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", file, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)["explanation"]["nodes"]
+    assert {each["node"]: each["verdict"] for each in found} == {"a": "kept", "b": "refused"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -18,6 +19,7 @@ from leadsman.simulator.placements import Online, Placement
 from leadsman.simulator.placements import Policy as PlacementPolicy
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
+from tests.leadsman.planning.random_worlds import GPU
 
 GIB = 1 << 30
 NAMES, LINE_MS = ("a", "b", "c"), np.array([[0.0, 5.0, 9.0], [5.0, 0.0, 5.0], [9.0, 5.0, 0.0]])
@@ -47,6 +49,16 @@ def test_one_pod_is_moved_to_make_room_and_a_placeholder_is_shared(policy: Place
     cluster, inputs = line(waiting("left", 6, "a", "5"), waiting("right", 6, "c", "5"))
     outcome = outcome_of("", policy(cluster, inputs), cluster, 0.0)
     assert (outcome.accepted, outcome.reserved_bytes, outcome.falling, outcome.lost) == (2, 6 * GIB, 2, 0)
+
+
+def test_no_card_is_given_to_more_pods_than_it_has_memory_for() -> None:
+    labels, size = {f"{GPU}.count": "1", f"{GPU}.memory": "8192"}, Resources(8000, 64 * GIB, 110, {GPU: 4})
+    nodes = [ClusterNode(name, allocatable=size, ready=True, labels=labels) for name in "ab"]
+    demand = DeviceDemand(({GPU: 1},), memory_bytes=5 * GIB)
+    requests = Resources(100, GIB, 1, {GPU: 1})
+    pods = [ClusterPod(name, "default", name, requests=requests, devices=demand) for name in ("x", "y", "z")]
+    placement = Online(BackupSettings(), batch=9)(cluster_of(nodes, pods), DecisionInputs(Snapshot(), Policy(), 0.0))
+    assert sorted(pod.node for pod in placement.cluster.pods.values()) == ["", "a", "b"]
 
 
 def test_clusters_leave_out_a_node_within_the_bound_that_is_far_from_another_one() -> None:
