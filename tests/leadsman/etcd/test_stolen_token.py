@@ -114,11 +114,11 @@ def manifest_flags() -> list[str]:
 
 async def test_no_report_of_another_node_is_late_while_one_token_does_all_it_can(tmp_path: Path) -> None:
     async with locked_members(tmp_path, manifest_flags()) as members:
-        honest, thieves = await attack(members, 15.0)
+        honest, thieves = await attack(members, 8.0)
         size = max(int(each.post("/v3/maintenance/status", {})["dbSize"]) for each in members.all)
         leases = len(members.all[0].post("/v3/lease/leases", {}).get("leases", []))
     assert [each.missed for each in honest] == [0] * len(honest)
-    assert all(each.written > 5 for each in honest)
+    assert all(each.written > 2 for each in honest)
     assert sum(each.refused for each in thieves) > 100
     assert leases < 100
     assert size < 64 << 20
