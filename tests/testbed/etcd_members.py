@@ -13,3 +13,10 @@ def create_members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> lis
     for member in cluster:
         member.initial_cluster = ",".join(f"{other.name}={other.peer_url}" for other in cluster)
     return cluster
+
+
+def lacks_hashkv(member: Etcd) -> str:
+    """Says what to do where data of members cannot be compared; "" where they can."""
+    if member.version >= (3, 5, 16):
+        return ""
+    return "this etcd's gateway has no hashkv: put a newer one on PATH (python -m tests.newer_etcd FOLDER)"

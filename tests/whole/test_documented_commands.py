@@ -173,7 +173,10 @@ class Reader:
 
 
 def make_programs(folder: Path) -> None:
-    """AWAY, a kubectl that needs no kubelets, and a python3 that makes an environment without installing into it."""
+    """AWAY, a kubectl that needs no kubelets, and a python3 that makes an environment without installing into it.
+
+    kubectl may end by SIGPIPE, 141: `head -1` has read enough.
+    """
     real = shutil.which("kubectl")
     kubectl = f'''
         case " $* " in
@@ -182,7 +185,7 @@ def make_programs(folder: Path) -> None:
           *" debug "*) set -- "$1" "$2" "${{@:4}}" ;;  # without -it, which waits for a kubelet
         esac
         said=$(mktemp); timeout 30 {real} "$@" 2> $said; code=$?; cat $said >&2
-        [ $code = 0 ] || grep -qE "{"|".join(NO_KUBELET)}" $said
+        [ $code = 0 ] || [ $code = 141 ] || grep -qE "{"|".join(NO_KUBELET)}" $said
     '''
     python3 = "mkdir -p .venv/bin && : > .venv/bin/activate && ln -sf /bin/true .venv/bin/pip"
     folder.mkdir()

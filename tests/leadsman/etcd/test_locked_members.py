@@ -27,6 +27,7 @@ from leadsman.state.store import Put
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.conftest import Reviewer, ended, status
 from tests.leadsman.etcd.locked_members import LockedMembers, write_until_done
+from tests.testbed.etcd_members import lacks_hashkv
 
 pytestmark = pytest.mark.slow
 log = logging.getLogger(__name__)
@@ -131,8 +132,8 @@ async def equal_states(members: LockedMembers) -> Any:
 async def test_members_are_equal_and_no_report_is_lost_while_they_are_killed_replaced_and_rolled(
     members: LockedMembers,
 ) -> None:
-    if members.all[0].version < (3, 5, 16):
-        pytest.skip("this etcd's gateway has no hashkv: put a newer one on PATH (python -m tests.newer_etcd FOLDER)")
+    if lacking := lacks_hashkv(members.all[0]):
+        pytest.skip(lacking)
     agents = await torture(members, 2, random.Random(7))
     assert agents.longest_gap < FAILOVER_SECONDS
 
@@ -156,6 +157,8 @@ def _members_seen_by(member: Etcd, certs: Path, pair: str | None) -> bytes:
 async def _torture_alone(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with locked_members(Path(folder)) as members:
+            if lacking := lacks_hashkv(members.all[0]):
+                sys.exit(lacking)
             agents = await torture(members, rounds, random.Random(1))
     log.info("%d rounds, equal each time; %d writes, the slowest %.1f s", rounds, agents.writes, agents.longest_gap)
 

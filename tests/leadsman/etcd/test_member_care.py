@@ -16,6 +16,7 @@ from leadsman.etcd.member_start import EtcdFlags
 from leadsman.testbed.etcd import Etcd
 from tests.leadsman.etcd.conftest import until
 from tests.leadsman.etcd.test_member_start import WITHIN_SECONDS, Members, members
+from tests.testbed.etcd_members import lacks_hashkv
 
 __all__ = ["members"]
 pytestmark = pytest.mark.slow
@@ -66,8 +67,8 @@ async def values(member: Etcd) -> list[str]:
 
 async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(cared: Cared) -> None:
     first, odd = cared.of.all[0], cared.of.all[2]
-    if first.version < (3, 5, 16):
-        pytest.skip("this etcd's gateway has no hashkv: put a newer one on PATH (python -m tests.newer_etcd FOLDER)")
+    if lacking := lacks_hashkv(first):
+        pytest.skip(lacking)
     await asyncio.to_thread(first.post, "/v3/kv/put", {"key": KEY, "value": MINE})
     async with asyncio.timeout(WITHIN_SECONDS):
         while await values(odd) != [MINE]:  # noqa: ASYNC110 -- what is waited for has no event

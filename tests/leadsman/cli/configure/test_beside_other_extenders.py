@@ -133,7 +133,7 @@ def kube_scheduler_says(kubernetes_binaries: Path, tmp_path: Path):
 
 
 def test_tas_is_replaced_as_its_own_script_set_it_up(configure, tmp_path: Path) -> None:
-    """docs/telemetry-policies.md, step 3: the manifest and the configuration that configure-scheduler.sh leaves."""
+    """docs/telemetry-policies.md, step 2: the manifest and the configuration that configure-scheduler.sh leaves."""
     config, manifest = tmp_path / "scheduler-config.yaml", tmp_path / "kube-scheduler.yaml"
     config.write_text(TAS)
     manifest.write_text(MANIFEST.replace("FILE", str(config)))
