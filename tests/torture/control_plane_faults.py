@@ -23,14 +23,21 @@ async def api_server_silent(stage: Stage) -> AsyncIterator[None]:
 @row(6, "api")
 async def api_server_throttles(stage: Stage) -> AsyncIterator[None]:
     """The API server ends all watches and answers 429 with Retry-After."""
-    for verb in ("list", "watch", "get", "update", "patch"):
-        stage.cluster.api.call(partial(_throttle, verb=verb))
-    stage.cluster.api.call(lambda server: server.end_watches())
+    stage.cluster.api.call(partial(_refuse_all, status=429))
     yield
 
 
-def _throttle(server: FakeApiServer, verb: str) -> None:
-    server.fail(verb, 429, times=10, retry_after_seconds=1)
+@row(6, "api")
+async def api_server_fails(stage: Stage) -> AsyncIterator[None]:
+    """The API server ends all watches and answers 500."""
+    stage.cluster.api.call(partial(_refuse_all, status=500))
+    yield
+
+
+def _refuse_all(server: FakeApiServer, status: int) -> None:
+    for verb in ("list", "watch", "get", "update", "patch"):
+        server.fail(verb, status, times=10, retry_after_seconds=1 if status == 429 else None)
+    server.end_watches()
 
 
 @row(3, "api")

@@ -12,6 +12,8 @@ from tests.torture.cluster import AGENT_PORT, Cluster
 from tests.torture.rows import DEAD_NODE_SECONDS, Stage, row
 from tests.torture.shape import AGENTS, CONTROLLERS, EXTENDER_A, LAST_AGENT, LAST_NODE, NODES
 
+TWO_AGENTS = ("agent-edge-7", LAST_AGENT)
+
 
 def _no_nft(_: Cluster) -> str:
     return "" if shutil.which("nft") else "no `nft`: apt-get install nftables"
@@ -26,8 +28,8 @@ async def node_cut_from_etcd(stage: Stage) -> AsyncIterator[None]:
         yield
 
 
-def _is_gone(stage: Stage, since: float) -> bool:
-    return stage.recorder.is_gone(LAST_NODE, since)
+def _is_gone(stage: Stage, since: float, node: str = LAST_NODE) -> bool:
+    return stage.recorder.is_gone(node, since)
 
 
 @contextlib.contextmanager
@@ -49,6 +51,18 @@ async def agent_killed(stage: Stage) -> AsyncIterator[None]:
     await stage.measure("dead node gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, time.monotonic()))
     yield
     await stage.cluster.restart(LAST_AGENT)
+
+
+@row(1, *TWO_AGENTS)
+async def two_nodes_at_once(stage: Stage) -> AsyncIterator[None]:
+    """Two of eight agents are killed at one moment, and start once both nodes are gone."""
+    stage.cluster.kill(*TWO_AGENTS)
+    killed_at = time.monotonic()
+    for name in TWO_AGENTS:
+        node = name.removeprefix("agent-")
+        await stage.measure(f"{node} gone", DEAD_NODE_SECONDS, partial(_is_gone, stage, killed_at, node), killed_at)
+    yield
+    await stage.cluster.restart(*TWO_AGENTS)
 
 
 @row(1, LAST_AGENT)

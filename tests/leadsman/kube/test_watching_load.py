@@ -14,6 +14,7 @@ from leadsman.kube.object_changes import ChangeType
 from tests.conftest import Until
 from tests.leadsman.kube.conftest import Follow
 from tests.leadsman.kube.watched_pods import PODS_OF_DEFAULT, pod
+from tests.testbed.dns_names import Names
 from tests.testbed.scripted_api_server import FakeApiServer
 
 pytestmark = pytest.mark.usefixtures("web")
@@ -109,22 +110,6 @@ async def test_a_storm_of_refusals_loses_no_change_and_makes_none_up(
         assert not {"web-0", *kept} & set(gone)
 
 
-class Names:
-    """A cluster's DNS, for one name. addresses: what it resolves to, as (family, address); (): it fails."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, port: int) -> None:
-        self.addresses: tuple[tuple[socket.AddressFamily, str], ...] = ()
-        self._port, self._others = port, socket.getaddrinfo
-        monkeypatch.setattr(socket, "getaddrinfo", self.resolve)
-
-    def resolve(self, host, *arguments, **settings):
-        if host != "kubernetes.test":
-            return self._others(host, *arguments, **settings)
-        if not self.addresses:
-            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
-        return [(family, socket.SOCK_STREAM, 6, "", (address, self._port)) for family, address in self.addresses]
-
-
 async def test_dns_that_fails_is_named_and_a_name_of_two_families_is_reached_by_the_one_that_answers(
     api: FakeApiServer, following: Follow, until: Until, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,11 +117,11 @@ async def test_dns_that_fails_is_named_and_a_name_of_two_families_is_reached_by_
     assert port
     names = Names(monkeypatch, port)
     async with (
-        ApiClient(ApiAccess(f"http://kubernetes.test:{port}")) as client,
+        ApiClient(ApiAccess(f"http://{names.name}:{port}")) as client,
         following(client=client, loaded=False) as pods,
     ):
         await until(lambda: pods.errors["Unavailable"] > 1)
-        assert "kubernetes.test" in pods.problem.text
+        assert names.name in pods.problem.text
         assert not pods.loaded.is_set()
         names.addresses = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))  # nobody listens on ::1
         await until(lambda: pods.names == {"web-0"})

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
@@ -17,6 +18,7 @@ from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd
+from tests.testbed.dns_names import Names
 from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
 
@@ -207,6 +209,19 @@ class TestMembers:
             assert follower.relists == 1
         await store.close()
         await left.close()
+
+    async def test_a_name_that_does_not_resolve_is_passed_over_and_one_of_two_families_is_reached(
+        self, own_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        names = Names(monkeypatch, own_etcd.port)
+        alone, beside = opened(url := f"http://{names.name}:{own_etcd.port}"), opened(url, own_etcd.client_url)
+        await beat(beside, 1)
+        with pytest.raises(Unavailable, match=names.name):
+            await alone.read_prefix("/")
+        names.addresses = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))  # nobody listens on ::1
+        await beat(alone, 2)
+        await alone.close()
+        await beside.close()
 
     async def test_a_frozen_endpoint_costs_the_calls_under_way_and_no_more(
         self, own_etcd: Etcd, tmp_path: Path
