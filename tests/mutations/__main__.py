@@ -48,6 +48,8 @@ def run_tests(tree: Path, tests: Sequence[str], end_seconds: float) -> str:
         done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, timeout=end_seconds)
     except subprocess.TimeoutExpired:
         return "red (no end)"
+    if done.returncode == 0 and " passed" not in done.stdout:
+        return f"ERROR skipped: {done.stdout[-300:]}"
     if done.returncode in (0, FAILED):
         return "red" if done.returncode else "GREEN"
     return f"ERROR {done.returncode}: {done.stdout[-300:]}"

@@ -11,7 +11,7 @@ import msgspec
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.store import Compacted, Deleted, StoredItem, StoreError, Updated
+from leadsman.state.store import Compacted, Deleted, Store, StoredItem, StoreError, Updated
 from tests.torture.cluster import Cluster
 from tests.torture.log import Ended, Pushed, Scraped, Stalled, Viewed, ViewedNode
 from tests.torture.pushes import REWARD_KIND
@@ -33,6 +33,7 @@ class Recorder:
         self._cluster, self._log = cluster, cluster.log
         self.last_push: dict[str, float] = {}
         self.present: set[str] = set()
+        self._recorded: dict[str, tuple[int, int]] = {}
         self.views: dict[str, Viewed] = {}
         self._resume = 1
 
@@ -54,7 +55,7 @@ class Recorder:
                 try:
                     await self._follow(store)
                 except Compacted:
-                    await self._begin_era(store)
+                    await self.list_all(store)
                 except StoreError:
                     await asyncio.sleep(0.1)
         finally:
@@ -67,7 +68,7 @@ class Recorder:
                     self._record(change)
                 self._resume = batch.resume_revision
 
-    async def _begin_era(self, store: EtcdStore) -> None:
+    async def list_all(self, store: Store) -> None:
         """Another store, or our revision was compacted: what it holds now, then the changes."""
         try:
             listing = await store.read_prefix(keys.NODES_PREFIX)
@@ -85,10 +86,13 @@ class Recorder:
         now, value = time.monotonic(), None if isinstance(change, Deleted) else _decoded(change.value)
         if kind not in ("identity", "heartbeat", "latency", "hardware", REWARD_KIND):
             return
-        self._log.append(Pushed(now, self._cluster.era, change.mod_revision, node, kind, value))
-        if kind == "heartbeat" and value is not None:
-            self.last_push[node] = now
-        elif kind == "identity":
+        pushed = (self._cluster.era, change.mod_revision)
+        if self._recorded.get(change.key) != pushed:  # Otherwise it is listed again as it was.
+            self._recorded[change.key] = pushed
+            self._log.append(Pushed(now, *pushed, node, kind, value))
+            if kind == "heartbeat" and value is not None:
+                self.last_push[node] = now
+        if kind == "identity":
             (self.present.discard if value is None else self.present.add)(node)
 
     async def _watch_view(self, name: str) -> None:

@@ -1,11 +1,15 @@
-"""What the recorder says of the views, by which a run knows that all is well again."""
+"""What the recorder says of views and pushes, by which a run knows that all is well, and was."""
 
 from pathlib import Path
 
 import pytest
 
+from leadsman.state import keys
+from leadsman.state.records import Heartbeat, encode_record
+from leadsman.state.store import Put
+from tests.memory_store import MemoryStore
 from tests.torture.cluster import Cluster
-from tests.torture.log import Viewed, ViewedNode
+from tests.torture.log import Pushed, Viewed, ViewedNode
 from tests.torture.recorder import Recorder
 from tests.torture.shape import EXTENDERS, NODES
 
@@ -26,3 +30,14 @@ def test_every_pair_is_measured_once_a_report_of_each_node_came_since(
         }
         recorder.views[name] = Viewed(100.0, name, 7, nodes)
     assert recorder.all_measured(since=95.0) is measured
+
+
+async def test_what_is_listed_again_as_it_was_is_no_push(tmp_path: Path) -> None:
+    """The watch was compacted away, and etcd was full meanwhile: what it lists then, nobody has written again."""
+    store, cluster = MemoryStore(), Cluster(tmp_path, 1)
+    recorder = Recorder(cluster)
+    for seq in (1, 2):
+        await store.write([Put(keys.record_key("edge-1", Heartbeat), encode_record(Heartbeat(1, seq, 5.0)))])
+        for _ in range(2):
+            await recorder.list_all(store)
+    assert [entry.value["seq"] for entry in cluster.log if isinstance(entry, Pushed)] == [1, 2]

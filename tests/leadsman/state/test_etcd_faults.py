@@ -215,11 +215,11 @@ class TestMembers:
     ) -> None:
         names = Names(monkeypatch, own_etcd.port)
         alone, beside = opened(url := f"http://{names.name}:{own_etcd.port}"), opened(url, own_etcd.client_url)
-        await beat(beside, 1)
+        await beside.read_prefix("/")
         with pytest.raises(Unavailable, match=names.name):
             await alone.read_prefix("/")
         names.addresses = ((socket.AF_INET6, "::1"), (socket.AF_INET, "127.0.0.1"))  # nobody listens on ::1
-        await beat(alone, 2)
+        await alone.read_prefix("/")
         await alone.close()
         await beside.close()
 
