@@ -46,7 +46,7 @@ async def test_those_who_wait_for_the_end_of_a_start_leave_the_kubelet_its_conne
         checks.append(problems[0])
         return good_unless(problems[0])
 
-    app = create_ops_app(create_registry(), lambda: Health(True), unready)
+    app = create_ops_app(create_registry(), lambda: Health(True), unready, startup_seconds=1000.0)
     async with serve(app, "127.0.0.1", 0) as port, AsyncExitStack() as stack:
         for _ in range(most + 2):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
