@@ -35,6 +35,10 @@ TABLE_SLOT_BYTES = 60
 """Memory that each node takes in a snapshot's table of states, measured. Its table of usage is mostly shared."""
 
 
+FORGET_SECONDS = 400.0
+"""kube-scheduler tries a pod again after 300 s at the latest: one that it does not try any more is placed or gone."""
+
+
 class JournalEntry(Struct, frozen=True):
     """What filter and prioritize decided on a pod, each with the inputs it was decided on.
 
@@ -67,9 +71,9 @@ class JournalEntry(Struct, frozen=True):
         kept, refused = self.filter_result or (self.nodes, {})
         return Decision(self.pod, kept, refused, *(self.score_result or ScoreResult((), {}, "")))
 
-
-FORGET_SECONDS = 400.0
-"""kube-scheduler tries a pod again after 300 s at the latest: one that it does not try any more is placed or gone."""
+    def waits(self, now: float) -> bool:
+        """Tells whether no node passed the pod and kube-scheduler may still try it. now: monotonic."""
+        return not self.decision.kept and now - self.decided_at < FORGET_SECONDS
 
 
 class RefusedPod(Struct, frozen=True):

@@ -11,12 +11,14 @@ from msgspec.structs import replace
 from extender.api.delays import NodeNameGroups
 from extender.api.live import LiveState
 from extender.api.requests import (
+    PAGED,
     SEARCHED,
     ListPage,
     ListQuery,
     RequestError,
     Route,
     iso,
+    one_of,
     read_body,
 )
 from extender.api.what_if import ALLOWED, FilterNodes, decide_on_pod, read_pod, remedies
@@ -84,6 +86,8 @@ class WhatIfRequest(Struct, frozen=True):
 
 FILTER, PRIORITIZE = "filter", "prioritize"
 BEST_SHOWN = 3
+SORTS = ("newest", WAITING := "waiting")
+"""The newest first; those that wait before others, and then the newest."""
 
 WallTime = Callable[[float], float]
 """Monotonic seconds → Unix seconds."""
@@ -163,11 +167,10 @@ async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) ->
 
 
 async def decisions(live: LiveState, request: web.Request) -> ListPage[DecisionRow]:
-    page, search, entries = (
-        ListQuery(request.query),
-        request.query.get("search", ""),
-        live.sources.journal.newest(MAX_PODS),
-    )
+    page, search, sort = ListQuery(request.query), request.query.get("search", ""), one_of(request.query, "sort", SORTS)
+    entries, now = live.sources.journal.newest(MAX_PODS), live.sources.inputs.clock()
+    if sort == WAITING:
+        entries = sorted(entries, key=lambda entry: not entry.waits(now))
     return await live.on_worker(lambda: page.page(select_decisions([_row(live, each) for each in entries], search)))
 
 
@@ -194,7 +197,7 @@ async def what_if(live: LiveState, request: web.Request) -> DecisionDetail:
 
 
 ROUTES = (
-    Route("/decisions", decisions, ListPage[DecisionRow], "The decisions that are kept, the newest first.", SEARCHED),
+    Route("/decisions", decisions, ListPage[DecisionRow], "The decisions that are kept.", ("search", "sort", *PAGED)),
     Route("/pods/{namespace}/{name}", pod, DecisionDetail, "The newest decision on a pod.", SEARCHED),
     Route(
         "/what-if",

@@ -107,6 +107,10 @@ def _nodes(number: int) -> str:
     return f"{number:,} node{'s' * (number != 1)}"
 
 
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
 def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     fresh, stale = counts[Freshness.FRESH], counts[Freshness.STALE] + counts[Freshness.SILENT]
@@ -133,11 +137,12 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
         "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP",
     )
     waiting = live.waiting()
+    waits_for = _duration(waiting.longest_seconds or 0)
     yield _check(
         "pods with bounds find nodes",
         WARNING,
         "none waits",
-        f"{waiting.bounded_pods:,} waiting, {waiting.pod} for {waiting.longest_seconds:.0f} s" if waiting.pod else "",
+        f"{waiting.bounded_pods:,} waiting, {waiting.pod} for {waits_for}" if waiting.pod else "",
         f"leadsman explain {waiting.pod} says what would help",
     )
     yield _check(

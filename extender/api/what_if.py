@@ -235,5 +235,5 @@ def _unmeasured(distances: Mapping[str, Sequence[DelayEvidence]], inputs: Decisi
 
 def _named(nodes: Sequence[str]) -> str:
     if len(nodes) <= _NAMED_NODES:
-        return " and ".join(nodes)
+        return f"each of {', '.join(nodes)}" if len(nodes) > 1 else nodes[0]
     return f"{len(nodes)} nodes ({', '.join(nodes[:_NAMED_NODES])}, …)"

@@ -2,11 +2,11 @@ import { get, path, post } from "./api.js";
 import { pagedList, table } from "./controls.js";
 import { anchor, count, element, empty, keepInAddress, link, moment, panel, plural } from "./dom.js";
 
-/** The newest decisions, searched by pod: #/pods?search=…. */
+/** The newest decisions, those on pods that wait first, searched by pod: #/pods?search=…. */
 export function pods(root, _parameters, signal, query) {
   const asked = { search: query.search ?? "" };
   const list = pagedList(
-    (cursor) => get("/decisions", { ...asked, cursor }, signal),
+    (cursor) => get("/decisions", { ...asked, sort: "waiting", cursor }, signal),
     (items) => decisionTable(items, asked.search),
   );
   const search = element("input", {
@@ -25,7 +25,7 @@ export function pods(root, _parameters, signal, query) {
   const whatIf = element("a", { href: link(["what-if"]), class: "button" }, "What if …");
   root.append(
     panel(
-      "Decisions, newest first",
+      "Decisions: waiting pods, then the newest",
       { aside: whatIf },
       element("div", { class: "controls" }, search),
       list.body,

@@ -74,7 +74,11 @@ class Api(Struct):
 
     def decide(self, name: str, **labels: str) -> None:
         """As kube-scheduler's two calls do."""
+        self.decide_earlier(name, 0, labels)
+
+    def decide_earlier(self, name: str, seconds_ago: float, labels: Mapping[str, str]) -> None:
         inputs = self.live.sources.inputs.current_inputs()
+        inputs = replace(inputs, now=inputs.now - seconds_ago)
         pod, nodes = PodInfo("shop", name, f"uid-{name}", labels), tuple(self.cluster.names)
         filtered = filter_nodes(pod, nodes, inputs)
         self.live.sources.journal.record_filter(pod, nodes, filtered, inputs)

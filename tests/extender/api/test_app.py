@@ -15,6 +15,7 @@ from extender.api.requests import POSTS_AT_ONCE, Route
 from extender.api.what_if import MAX_YAML_BYTES, read_pod
 from extender.app import create_app, create_ops_app
 from extender.body_limits import RequestRefused
+from extender.journal import FORGET_SECONDS
 from extender.metrics import ExtenderMetrics
 from leadsman.kube.quantity import NANO
 from leadsman.runtime.http_server import Health, serve
@@ -57,6 +58,27 @@ async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: R
 
     schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
     jsonschema.validate(body, {**schema, "components": document["components"]})
+
+
+@pytest.mark.parametrize(
+    ("sort", "seconds_ago", "first"),
+    [("newest", 60, "placed"), ("waiting", 60, "waits"), ("waiting", FORGET_SECONDS + 1, "placed")],
+    ids=["newest", "waiting", "not-tried-any-more"],
+)
+async def test_pods_that_wait_are_listed_first_where_asked_until_kube_scheduler_stops_trying_them(
+    api: Api, sort: str, seconds_ago: float, first: str
+) -> None:
+    api.decide_earlier("waits", seconds_ago, {f"delay_{node}": "0.01" for node in api.cluster.names[:2]})
+    api.decide("placed")
+    _, listed = await api.get(f"/decisions?sort={sort}")
+    assert listed["items"][0]["pod"] == f"shop/{first}"
+    assert listed["total"] == 2
+
+
+async def test_a_long_wait_is_told_in_minutes(api: Api) -> None:
+    api.decide_earlier("waits", 206, {f"delay_{node}": "0.01" for node in api.cluster.names[:2]})
+    _, health = await api.get("/health")
+    assert "1 waiting, shop/waits for 3 min" in [each["text"] for each in health["checks"]]
 
 
 async def test_an_answer_that_is_the_same_is_not_sent_again(api: Api) -> None:

@@ -79,3 +79,15 @@ async def test_a_silent_pair_is_named_and_no_agent_is_blamed(starts_api: ApiStar
     assert said == [
         "no reply between edge-a-0000 and edge-f-0007: look at the network between them; no bound lets such a node pass"
     ]
+
+
+async def test_several_silent_pairs_are_named_as_pairs_with_one_node(starts_api: ApiStarter) -> None:
+    silent = [("edge-a-0000", other) for other in ("edge-f-0007", "edge-g-0008")]
+    async with starts_api(lost=[*silent, *(pair[::-1] for pair in silent)]) as api:
+        pod = PodInfo("shop", "p", labels={"delay_edge-a-0000": "0.01"})
+        inputs = api.live.sources.inputs.current_inputs()
+        said = remedies(pod, ["edge-f-0007", "edge-g-0008"], inputs, filter_nodes)
+    assert said == [
+        "no reply between edge-a-0000 and each of edge-f-0007, edge-g-0008: look at the network between them; no bound"
+        " lets such a node pass"
+    ]
