@@ -216,6 +216,8 @@ def _drain(cluster: Cluster, rollout: Rollout) -> str:
         finally:
             forwarding.terminate()
     planned = sum(pod["spec"]["nodeName"] == node.name for pod in _pods(cluster))
+    if not planned:
+        raise RuntimeError(f"{node.name} has no bounded pod")
     rollout.leadsman("plan", "drain", node.name, "--snapshot", "cluster.json", "-o", "plan.json")
     rollout.leadsman("plan", "apply", "plan.json", access, "--confirm")
     seconds = cluster.until(

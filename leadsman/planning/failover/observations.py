@@ -119,12 +119,16 @@ def _has_moved(before: Observation, state: NodeState) -> bool:
 
 
 def _left(before: Observation, state: NodeState, now: float) -> bool:
-    """Records that vanish while their heartbeat is young were deleted by the agent; a lease takes longer to expire."""
+    """Records that vanish while their heartbeat is young were deleted by the agent; a lease takes longer to expire.
+
+    A heartbeat that was only seen once may be old: a leader that begins to look after a node's death sees its records
+    shortly before they expire.
+    """
     if state.heartbeat is not None:
         return False
     if not before.present or before.heartbeat is None:
         return before.left
-    return now - before.moved_at < stale_seconds(before.heartbeat.push_interval_seconds)
+    return not before.is_provisional and now - before.moved_at < stale_seconds(before.heartbeat.push_interval_seconds)
 
 
 # What each prober of a node says about it: lost, heard, or nothing that counts.

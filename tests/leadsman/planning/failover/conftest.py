@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 import pytest
+from msgspec import structs
 
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
@@ -42,6 +43,7 @@ class World:
         self.leases: dict[str, LeaseView] = {}
         self.plan = HealthPlan({}, (), NO_MEMORY)
         self._lost_since: dict[tuple[str, str], float] = {}
+        self._reported_at: dict[str, float] = {}
         self.run(2 * EXPIRY_SECONDS)
 
     def kill(self, *nodes: str) -> None:
@@ -75,6 +77,12 @@ class World:
                     old = self.leases[node]
                     self.leases[node] = LeaseView(old.duration_seconds, old.changed_at, self.now)
 
+    def begin_to_look(self) -> None:
+        """As a controller that has just started: all that it sees may be of any age."""
+        self.memory = NO_MEMORY
+        self.states = {node: structs.replace(state, changed_at=None) for node, state in self.states.items()}
+        self.leases = {node: LeaseView(LEASE_SECONDS, self.now, is_new=True) for node in self.leases}
+
     def verdict(self, node: str) -> NodeVerdict:
         return self.plan.verdicts[node]
 
@@ -89,8 +97,8 @@ class World:
         for number, node in enumerate(self.nodes):
             if node not in self.mute:
                 self._report(node, number)
-            elif (state := self.states.get(node)) and self.now - (state.changed_at or 0.0) > EXPIRY_SECONDS:
-                del self.states[node]
+            elif self.now - self._reported_at[node] > EXPIRY_SECONDS:
+                self.states.pop(node, None)
             if self.api_answers and node not in self.unrenewed and self._renews(number):
                 self.leases[node] = LeaseView(LEASE_SECONDS, self.now)
 
@@ -106,6 +114,7 @@ class World:
             return
         seq = old.heartbeat.seq + 1 if old and old.heartbeat else 1
         location = self.nodes[node]
+        self._reported_at[node] = self.now
         self.states[node] = NodeState(
             Identity(node, 1, "10.0.0.1", location.zone, location.rack),
             Heartbeat(1, seq, PUSH_SECONDS),

@@ -179,3 +179,11 @@ def test_an_agent_that_is_stopped_in_good_order_is_no_silence(three_zones: World
     three_zones.run(60)
     assert three_zones.verdict("a-0").state is NodeHealth.HEALTHY
     assert three_zones.verdict("a-0").signals.heartbeat.reason == "its agent was stopped in good order"
+
+
+def test_records_that_expire_soon_after_a_new_leader_first_saw_them_were_not_taken_back(three_zones: World) -> None:
+    three_zones.kill("a-0")
+    three_zones.run(7)
+    three_zones.begin_to_look()
+    three_zones.run(30)
+    assert three_zones.verdict("a-0").signals.heartbeat.truth == "true"
