@@ -1,7 +1,7 @@
 """Measures `leadsman plan fit` part by part, and its peak memory: `python -m benchmarks.capacity`
 
-Generated racks and zones, half of the memory free; every pod that runs is bound to a node. Seconds are of CPU and, in
-brackets, of the wall. `--nodes-per-rack 20` makes 1,000 nodes, 100 makes 5,000.
+Generated racks and zones, half of the memory free; half of the pods that run have a bound to a node. Seconds are of CPU
+and, in brackets, of the wall. `--nodes-per-rack 20` makes 1,000 nodes, 100 makes 5,000.
 """
 
 import argparse
@@ -97,9 +97,10 @@ def fit_in_parts(cluster: Cluster, inputs: DecisionInputs) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes-per-rack", type=int, default=20, help="in each of 50 racks (default 20)")
+    parser.add_argument("--bounded", type=float, default=0.5, help="share of the workloads (default 0.5)")
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
-    spec = parse_spec(f"zones=5,racks=10,nodes={args.nodes_per_rack},spare=0.5,seed={args.seed}")
+    spec = parse_spec(f"zones=5,racks=10,nodes={args.nodes_per_rack},spare=0.5,bounded={args.bounded},seed={args.seed}")
     cluster, inputs = generate(spec, None)
     print(f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
     fit_in_parts(cluster, inputs)

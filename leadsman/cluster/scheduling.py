@@ -68,6 +68,13 @@ class Feasibility:
         names = self.names  # many are asked for at once: lists of positions are read faster than arrays
         return tuple([names[position] for position in np.flatnonzero(self.allowed).tolist()])
 
+    def among(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """Returns those of the nodes that may have the pod, in the order of `names`. Few are looked up one by one: most
+        pods with a bound have a handful."""
+        position, allowed = self._columns.position, self.allowed
+        found = sorted(at for node in nodes if (at := position.get(node)) is not None and allowed[at])
+        return tuple([self.names[at] for at in found])
+
     def kinds(self) -> dict[str, str]:
         """Maps each node that may not have the pod to the kind of its first reason."""
         found: dict[str, str] = {}

@@ -51,10 +51,9 @@ def workload_key(pod: ClusterPod) -> WorkloadKey:
 class Verdict:
     """Says which nodes may have one pod, and why the others may not."""
 
-    def __init__(self, feasibility: Feasibility, refused: Mapping[str, Refusal]) -> None:
-        self._feasibility, self._refused = feasibility, refused
-        feasible = feasibility.nodes
-        self.nodes: tuple[str, ...] = tuple([node for node in feasible if node not in refused]) if refused else feasible
+    def __init__(self, feasibility: Feasibility, filtered: FilterResult) -> None:
+        self._feasibility, self._refused = feasibility, filtered.refused
+        self.nodes = feasibility.among(filtered.kept) if filtered.refused else feasibility.nodes
 
     def reasons(self, node: str) -> list[str]:
         """Why the node may not have the pod, kube-scheduler's reasons before the extender's; none if it may. KeyError
@@ -167,11 +166,11 @@ class Situation:
         """Says which nodes may have the pod. One that is bound is judged as if it were taken off its node first."""
         info, feasibility = PodInfo.of(pod), Feasibility(self.cluster, pod)
         inputs = self.inputs if pod.devices is None else _without_demand_of(pod, self.cluster, self.inputs)
-        refused = self.judge(info, self.candidates, inputs).refused
-        verdict = Verdict(feasibility, refused)
-        if refused and not verdict.nodes and feasibility.allowed.any():
+        filtered = self.judge(info, self.candidates, inputs)
+        verdict = Verdict(feasibility, filtered)
+        if filtered.refused and not verdict.nodes and feasibility.allowed.any():
             # kube-scheduler asks about these only, and a filter may let a pod go where nothing else is left to it.
-            verdict = Verdict(feasibility, self.judge(info, feasibility.nodes, inputs).refused)
+            verdict = Verdict(feasibility, self.judge(info, feasibility.nodes, inputs))
         return verdict
 
     def scores(self, pod: ClusterPod, nodes: Sequence[str]) -> Sequence[PluginScore]:

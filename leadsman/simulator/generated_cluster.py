@@ -148,7 +148,7 @@ def make_network(spec: GeneratorSpec, measured_ms: Floats | None, rng: np.random
         rtt_ms = rack_network(spec.zones, spec.racks, spec.nodes, rng).rtt_ms.astype(float)
     else:
         rtt_ms = _neighbours_together(_drawn(spec, measured_ms, rng))
-    return _named(np.round(rtt_ms, 3), spec.racks, spec.nodes)
+    return _named(np.round(rtt_ms, 3, out=rtt_ms), spec.racks, spec.nodes)
 
 
 def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.random.Generator) -> GeneratedNetwork:
@@ -158,11 +158,13 @@ def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.rando
     between_zones = _symmetric(rng.uniform(*OTHER_ZONE_MS, (zones, zones)))
     between_racks = _symmetric(rng.uniform(*SAME_ZONE_MS, (rack[-1] + 1, rack[-1] + 1)))
     np.fill_diagonal(between_racks, rng.uniform(*SAME_RACK_MS, len(between_racks)))
-    same = zone[:, None] == zone
-    rtt_ms = np.where(same, between_racks[rack[:, None], rack], between_zones[zone[:, None], zone])
-    rtt_ms = rtt_ms * np.exp(_symmetric(rng.normal(0, _JITTER, rtt_ms.shape)))
+    jitter = _symmetric(rng.normal(0, _JITTER, (len(rack), len(rack))))
+    rtt_ms = np.empty(jitter.shape, np.float32)
+    for node, row in enumerate(rtt_ms):  # All at once would take five times the memory of the matrix.
+        same = zone == zone[node]
+        row[:] = np.where(same, between_racks[rack[node], rack], between_zones[zone[node], zone]) * np.exp(jitter[node])
     np.fill_diagonal(rtt_ms, 0)
-    return _named(rtt_ms.astype(np.float32), racks_a_zone, nodes_a_rack)
+    return _named(rtt_ms, racks_a_zone, nodes_a_rack)
 
 
 def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -183,8 +185,10 @@ def _named(rtt_ms: Floats, racks_a_zone: int, nodes_a_rack: int) -> GeneratedNet
 
 
 def _symmetric(square: Floats) -> Floats:
-    upper = np.triu(square)
-    return upper + np.triu(square, 1).T
+    """Puts the upper half into the lower one, and returns the same array."""
+    for number, row in enumerate(square):
+        square[number:, number] = row[number:]
+    return square
 
 
 def _drawn(spec: GeneratorSpec, measured_ms: Floats, rng: np.random.Generator) -> Floats:
@@ -286,7 +290,6 @@ def _workloads(
     spec: GeneratorSpec, network: GeneratedNetwork, nodes: list[ClusterNode], rng: np.random.Generator
 ) -> Iterator[_Workload]:
     """Makes workloads without end."""
-    both_ms = np.maximum(network.rtt_ms, network.rtt_ms.T)
     nearest, replicas, sizes = _range("near", spec.near), _range("replicas", spec.replicas), spec.sizes_bytes
     number = 0
     while True:
@@ -296,9 +299,10 @@ def _workloads(
         allowed, labels = np.arange(len(nodes)), {"app": name}
         if rng.random() < spec.bounded:
             reference, near = int(rng.integers(len(nodes))), int(rng.integers(*nearest, endpoint=True))
-            bound_ms = _bound_ms(both_ms[reference], near)
+            both_ms = np.maximum(network.rtt_ms[reference], network.rtt_ms[:, reference])
+            bound_ms = _bound_ms(both_ms, near)
             labels[f"delay_{network.names[reference]}"] = f"{bound_ms:.3f}"
-            allowed = allowed[both_ms[reference][allowed] <= bound_ms]
+            allowed = allowed[both_ms[allowed] <= bound_ms]
         template = ClusterPod(
             uid=name,
             namespace=NAMESPACE,

@@ -127,18 +127,20 @@ class Planner:
     def cover(self, pod: ClusterPod, nodes: Sequence[str] | None = None) -> bool:
         """Gives the pod the cheapest of `nodes`, all by default, that can be its backup, or says why there is none."""
         domains, amounts = self._survives[pod.uid], self._amounts[pod.uid]
-        reserved = self._ledger.reserved_with(domains, amounts)
-        growth = self._share(reserved - self._ledger.reserved)
-        left = np.where(amounts > 0, self._ledger.free - reserved, _PLENTY).min(axis=1, initial=_PLENTY)
         refused = dict.fromkeys(self._unhealthy, "not healthy")
         for domain in domains:
             refused |= dict.fromkeys(self._failures[domain].nodes, f"in the {domain.scope} that fails")
         verdicts = [self._after[domain].verdict(pod) for domain in domains]
         possible = set.intersection(*(set(each.nodes) for each in verdicts)) - refused.keys()
         candidates = [self._position[node] for node in (possible if nodes is None else possible.intersection(nodes))]
-        for position in sorted(candidates, key=lambda at: (left[at] < 0, growth[at], -left[at], at)):
+        reserved = self._ledger.reserved_with(domains, amounts, candidates)
+        growth = self._share(reserved - self._ledger.reserved[candidates]).tolist()
+        free = self._ledger.free[candidates] - reserved
+        left = np.where(amounts > 0, free, _PLENTY).min(axis=1, initial=_PLENTY).tolist()
+        ranked = sorted((room < 0, more, -room, at) for room, more, at in zip(left, growth, candidates, strict=True))
+        for is_short, _, _, position in ranked:
             node = self._nodes[position]
-            reason = "room for it is not free" if left[position] < 0 else self._reason_against(pod, node)
+            reason = "room for it is not free" if is_short else self._reason_against(pod, node)
             if not reason:
                 self.put(pod, node)
                 return True

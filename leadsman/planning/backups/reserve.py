@@ -87,14 +87,20 @@ class ReserveLedger:
         if taken_back:
             self.reserved[node] = np.max([self.needs[domain][node] for domain in there], axis=0) if there else 0
 
-    def reserved_with(self, domains: Iterable[FailureDomain], amounts: Ints) -> Ints:
-        """(nodes, resources): what each node would reserve if a pod fell there when any of the domains fails."""
-        reserved = self.reserved.copy()
+    def reserved_with(
+        self, domains: Iterable[FailureDomain], amounts: Ints, nodes: Sequence[int] | None = None
+    ) -> Ints:
+        """(nodes, resources): what each of these nodes, all by default, would reserve if a pod fell there when any of
+        the domains fails."""
+        reserved = self.reserved.copy() if nodes is None else self.reserved[nodes]
         for domain in domains:
             np.maximum(reserved, amounts, out=reserved)
-            if needed := self.needs.get(domain):
-                there = list(needed)
-                reserved[there] = np.maximum(reserved[there], np.array(list(needed.values())) + amounts)
+            falling = self.needs.get(domain, {})
+            if nodes is not None:
+                falling = {row: falling[node] for row, node in enumerate(nodes) if node in falling}
+            if falling:
+                there = list(falling)
+                reserved[there] = np.maximum(reserved[there], np.array(list(falling.values())) + amounts)
         return reserved
 
     def room_after(self, domains: Iterable[FailureDomain], node: int, amounts: Ints) -> int:

@@ -19,6 +19,9 @@ from leadsman.planning.capacity.count import PackingSolver, fits, limits
 from leadsman.planning.capacity.fit_model import CapacityModel, without_counted
 from leadsman.planning.capacity.fit_problem import Mask, Problem, Spread, Template
 
+_GONE = np.iinfo(np.int64).min
+"""What a node that failed has free."""
+
 NO_ROOM = "no node that may have it has room"
 
 
@@ -58,18 +61,21 @@ class _AfterFailures:
         self._columns = Columns(pods, cluster.pods.values())
         self._nodes = model.problem.room.nodes
         self._position = {node: number for number, node in enumerate(self._nodes)}
+        self._memory = self._columns.names.index("memory") if "memory" in self._columns.names else 0
         self._free = self._columns.free_on_all(cluster)
         self._wanted = [self._columns.of(pod) for pod in pods]
-        self._allowed: dict[object, Mask] = {}
+        self._amounts = {uid: self._columns.of(pod) for uid, pod in cluster.pods.items()}
+        self._allowed: dict[object, Ints] = {}
+        self._alike: dict[bytes, Ints] = {}
 
     def loss(self, failure: Failure) -> Loss:
-        free = self._free.copy()
+        free = np.array(self._free, order="F")
         gone = [self._position[node] for node in failure.nodes]
-        free[gone] = -1
+        free[gone] = _GONE
         fallen = [pod for pod in failure.pods if not (pod.mirror or pod.owner_kind == "DaemonSet" or pod.terminating)]
         lost: dict[str, str] = {}
         for pod in sorted(fallen, key=lambda pod: self._order(pod, failure)):
-            amounts = self._columns.of(pod)
+            amounts = self._amounts[pod.uid]
             landing = self._landing(pod, amounts, free, failure)
             if isinstance(landing, str):
                 lost[f"{pod.namespace}/{pod.name}"] = landing
@@ -93,16 +99,19 @@ class _AfterFailures:
             return self._position[backup]
         if reason := never_replaced(pod):
             return reason
-        fitting = ((free >= amounts) | (amounts == 0)).all(axis=1) & self._may_have(pod)
-        fitting[[self._position[node] for node in failure.nodes]] = False
+        at = self._may_have(pod)
+        there = free if len(at) == len(free) else free[at]
+        memory = there[:, self._memory]
+        fitting = memory > _GONE
+        for column in np.flatnonzero(amounts).tolist():
+            fitting &= there[:, column] >= amounts[column]
         if not fitting.any():
             return NO_ROOM
-        memory = self._columns.names.index("memory") if "memory" in self._columns.names else 0
-        return int(np.argmax(np.where(fitting, free[:, memory], np.iinfo(np.int64).min)))
+        return int(at[np.argmax(np.where(fitting, memory, _GONE))])
 
-    def _may_have(self, pod: ClusterPod) -> Mask:
-        """By bounds and by what kube-scheduler asks, apart from room, in the cluster as it is now; once for the pods of
-        a template."""
+    def _may_have(self, pod: ClusterPod) -> Ints:
+        """Positions by bounds and by what kube-scheduler asks, apart from room, in the cluster as it is now; once for
+        the pods of a template."""
         key = (
             pod.namespace,
             id(pod.labels),
@@ -113,8 +122,10 @@ class _AfterFailures:
             id(pod.devices),
         )
         if key not in self._allowed:
-            may = set(self._model.situation.verdict(without_counted(pod)).nodes)
-            self._allowed[key] = np.array([node in may for node in self._nodes], np.bool_)
+            may = self._model.situation.verdict(without_counted(pod)).nodes
+            at = np.sort(np.fromiter(map(self._position.__getitem__, may), np.int64, len(may)))
+            # Most templates may have the same nodes, all of them.
+            self._allowed[key] = self._alike.setdefault(at.tobytes(), at)
         return self._allowed[key]
 
 
