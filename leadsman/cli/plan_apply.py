@@ -12,6 +12,7 @@ from controller.config_maps import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file
 from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
+from leadsman.cli.output import progress
 from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
@@ -56,7 +57,8 @@ def main(args: argparse.Namespace) -> int:
     if not plan.moves:
         print(f"plan {plan.id} moves nothing, so there is nothing to hand over")
         return EXIT_DONE
-    done = with_client(args, lambda client: _hand_over(client, plan, args))
+    with progress("asks the API server about each move"):
+        done = with_client(args, lambda client: _hand_over(client, plan, args))
     if done.refused:
         print(f"refused: {done.refused}")
         return EXIT_REFUSED
@@ -69,12 +71,12 @@ def main(args: argparse.Namespace) -> int:
 
 async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace) -> _Handover:
     plan_object = DocumentObject(client, args.namespace, MOVE_PLAN)
-    before, progress = await plan_object.read(), await read_progress(client, args.namespace)
+    before, run = await plan_object.read(), await read_progress(client, args.namespace)
     if before is not None and before.plan.id == plan.id:
         return _Handover("this very plan was handed over already; plan again")
     asked = before is not None and before.request is not PlanRequest.ABORT
-    unseen = before is not None and (progress is None or progress.plan != before.plan.id)
-    if (asked and unseen) or (progress is not None and progress.state in (RunState.RUNNING, RunState.PAUSED)):
+    unseen = before is not None and (run is None or run.plan != before.plan.id)
+    if (asked and unseen) or (run is not None and run.state in (RunState.RUNNING, RunState.PAUSED)):
         return _Handover("another plan is being carried out; wait for its end, or `leadsman plan abort` it")
     cluster = await _read_cluster(client, plan)
     reason = why_refused(plan, set(cluster.pods), MovePlanLimits(), time.time()) or _why_quotas_refuse(plan, cluster)

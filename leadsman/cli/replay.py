@@ -54,8 +54,10 @@ def main(args: argparse.Namespace) -> int:
     if args.follow:
         _follow(recording, replay)
     else:
-        for each in recording.requests():
-            replay.add(each)
+        with output.progress("reads the recording") as say:
+            for each in recording.requests():
+                replay.add(each)
+                say(f"{replay.report.requests:,} requests judged")
     report = replay.report
     if not report.requests:  # An empty replay must not look like one in which nothing changed.
         raise ValueError(f"no request is recorded; {'; '.join(recording.torn) or 'has kube-scheduler called it yet?'}")

@@ -6,6 +6,7 @@ import sys
 from leadsman.cli.files import replace_file
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write
+from leadsman.cli.output import progress
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 
@@ -19,7 +20,8 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Runs the command. ValueError when the cluster cannot be read or the file not be written."""
-    given = read_plan_input(args)
+    with progress("reads the cluster, and waits for each agent's next report"):
+        given = read_plan_input(args)
     snapshot = ClusterSnapshot(given.cluster, given.inputs, given.taken_at, given.missing)
     for what, why in given.missing.items():
         print(f"not in the snapshot: {what}: {why}", file=sys.stderr)

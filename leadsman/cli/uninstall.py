@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
+from leadsman.cli.output import progress
 from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.errors import ApiError, Forbidden, NotFound
 from leadsman.kube.names import (
@@ -58,7 +59,8 @@ def main(args: argparse.Namespace) -> int:
 
 async def _uninstall(args: argparse.Namespace) -> int:
     async with ApiClient(process_flags.operator_api_access(args)) as client:
-        objects, nodes = await find_objects(client), list[NodeChange]()
+        with progress("looks for what is ours in the cluster"):
+            objects, nodes = await find_objects(client), list[NodeChange]()
         if args.keep is not None:
             kept = _named(args.keep)
             deployed = [each for each in objects if each.manager == KUSTOMIZE]
