@@ -23,7 +23,7 @@ from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
 from leadsman.planning.situation import Situation
 from leadsman.runtime.text_table import align_columns
-from leadsman.simulator.generated_cluster import generate, parse_spec
+from leadsman.simulator.generated_cluster import GeneratorSpec, generate, parse_spec
 
 T = TypeVar("T")
 GIB = 1 << 30
@@ -98,9 +98,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes-per-rack", type=int, default=20, help="in each of 50 racks (default 20)")
     parser.add_argument("--bounded", type=float, default=0.5, help="share of the workloads (default 0.5)")
+    parser.add_argument(
+        "--sizes", default=GeneratorSpec().sizes, help="of pods; 256Mi|512Mi|1Gi|1536Mi makes 50,000 on 5,000 nodes"
+    )
     parser.add_argument("--seed", type=int, default=7)
     args = parser.parse_args()
-    spec = parse_spec(f"zones=5,racks=10,nodes={args.nodes_per_rack},spare=0.5,bounded={args.bounded},seed={args.seed}")
+    chosen = f"nodes={args.nodes_per_rack},bounded={args.bounded},sizes={args.sizes},seed={args.seed}"
+    spec = parse_spec(f"zones=5,racks=10,spare=0.5,{chosen}")
     cluster, inputs = generate(spec, None)
     print(f"{len(cluster.nodes)} nodes, {len(cluster.pods)} pods")
     fit_in_parts(cluster, inputs)
