@@ -162,7 +162,8 @@ def _workload(delay: str) -> dict[str, object]:
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "ScheduleAnyway",
+        "whenUnsatisfiable": "DoNotSchedule",  # by scores alone a node may get none, and its death shows nothing
+        "nodeTaintsPolicy": "Honor",
         "labelSelector": {"matchLabels": labels},
         "matchLabelKeys": ["pod-template-hash"],
     }
