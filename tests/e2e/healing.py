@@ -203,7 +203,7 @@ def _is_tainted(cluster: Cluster, node: str) -> bool:
 
 
 def _drain(cluster: Cluster, rollout: Rollout) -> str:
-    """As docs/moving-pods.md has it: plan, apply, and wait until no bounded pod is on the node."""
+    """As docs/moving-pods.md has it: plan, cordon, apply, and wait until no bounded pod is on the node."""
     _spread(cluster)
     node = node_of(cluster, "agent")
     forward = [str(cluster.binaries / "kubectl"), "-n", "leadsman", "port-forward", "leadsman-etcd-0", "2379"]
@@ -220,11 +220,15 @@ def _drain(cluster: Cluster, rollout: Rollout) -> str:
     if not planned:
         raise RuntimeError(f"{node.name} has no bounded pod")
     rollout.leadsman("plan", "drain", node.name, "--snapshot", "cluster.json", "-o", "plan.json")
-    rollout.leadsman("plan", "apply", "plan.json", access, "--confirm")
-    seconds = cluster.until(
-        lambda: all(_is_elsewhere(pod, node.name) for pod in _living(cluster)), f"{node.name} is empty", 120
-    )
-    cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
+    cluster.kubectl("cordon", node.name)
+    try:
+        rollout.leadsman("plan", "apply", "plan.json", access, "--confirm")
+        seconds = cluster.until(
+            lambda: all(_is_elsewhere(pod, node.name) for pod in _living(cluster)), f"{node.name} is empty", 120
+        )
+        cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
+    finally:
+        cluster.kubectl("uncordon", node.name)
     return f"{planned} pods of {node.name} moved in {seconds:.0f} s"
 
 

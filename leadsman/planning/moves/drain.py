@@ -11,7 +11,9 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from leadsman.cluster.checks import CORDON
 from leadsman.cluster.model import Cluster
+from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.model import PodInfo
@@ -70,7 +72,7 @@ def plan_drain(
     cluster = situation.cluster
     if unknown := [node for node in nodes if node not in cluster.nodes]:
         raise ValueError(f"there is no node {', '.join(unknown)}; there are {_some(sorted(cluster.nodes))}")
-    cordoned = situation.changed({}, {node: replace(cluster.nodes[node], unschedulable=True) for node in nodes})
+    cordoned = situation.changed({}, {node: _cordoned(cluster.nodes[node]) for node in nodes})
     pods = [pod for node in nodes for pod in cluster.pods_on(node) if not is_bystander(pod)]
     staying = [pod for pod in pods if pod.mirror or pod.owner_kind == "DaemonSet"]
     leaving = [pod for pod in pods if pod not in staying]
@@ -94,6 +96,11 @@ def plan_drain(
         tuple(_bound_to(situation, frozenset(nodes))),
         tuple(_losing_backups(cluster, before, ordered.backups[0])),
     )
+
+
+def _cordoned(node: ClusterNode) -> ClusterNode:
+    """With the taint that Kubernetes adds: spreads that honor taints no longer count the node."""
+    return replace(node, unschedulable=True, taints=(*node.taints, CORDON))
 
 
 def _ordered(

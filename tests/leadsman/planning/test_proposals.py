@@ -39,6 +39,7 @@ from tests.leadsman.planning.random_worlds import GPU, RACK, PickyPlugin, World
 from tests.leadsman.planning.rebalance.test_planner import COLD, HOT, hot, inputs, planned, pod, steps
 
 SETTINGS = BackupSettings(rack_label=RACK)
+CORDONED = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 seeds = st.integers(0, 10**6)
 many = settings(max_examples=40)
 
@@ -77,7 +78,8 @@ def test_moves_of_a_drain_are_accepted(seed: int) -> None:
     node = sorted(world.nodes)[seed % len(world.nodes)]
     asked = iter(range(50))
     plan = plan_drain(world.situation(), [node], SETTINGS, None, has_time=lambda: next(asked, 50) < 50).plan
-    world.nodes[node]["spec"]["unschedulable"] = True
+    cordoned = world.nodes[node]["spec"]
+    cordoned |= {"unschedulable": True, "taints": [*cordoned.get("taints", ()), CORDONED]}
     check_moves(world, plan.moves)
 
 

@@ -3,11 +3,15 @@
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
+from leadsman.cluster.constraints import PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.planning.backups.backup_plan import BackupSettings
+from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
 from leadsman.published.move_plan import PlanOrigin
@@ -39,6 +43,14 @@ def test_every_pod_leaves_for_a_node_that_keeps_its_bounds() -> None:
     assert {move.to_node for move in plan.moves if move.name == "near"} <= {"b", "c"}
     assert not plan.left_out
     assert sum(move.gain for move in plan.moves) == pytest.approx(10.0)
+
+
+def test_pods_whose_spread_leaves_out_tainted_nodes_leave_as_a_cordon_is_a_taint() -> None:
+    web = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+    spread = PodConstraints(spread=(TopologySpread(HOSTNAME_LABEL, 1, web, honor_taints=True),))
+    pods = [pod(f"on-{name}", name, labels={"app": "web"}, constraints=spread) for name in "abc"]
+    nodes = [replace(each, labels={HOSTNAME_LABEL: each.name}) for each in nodes_of("a", "b", "c")]
+    assert [move.name for move in drained(cluster_of(nodes, pods), "c").plan.moves] == ["on-c"]
 
 
 def test_pods_of_daemon_sets_and_static_pods_stay_and_keep_no_node_from_being_empty() -> None:
