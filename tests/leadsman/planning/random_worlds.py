@@ -125,7 +125,7 @@ class World:
         }
         rewards = {app: {name: bad if (name, app) in self._failing else good for name in states} for app in APPS}
         heat = Readings({name: value * quantity.NANO for name, value in self._heat.items()})
-        cool = TasPolicy("shop", "cool", Strategy((Rule("heat", Operator.GREATER_THAN, 50 * quantity.NANO),)))
+        cool = TasPolicy("shop", "cool", Strategy((Rule("heat", Operator.GREATER_THAN, 50),)))
         devices = {name: node_devices(node, cluster.pods_on(name)) for name, node in cluster.nodes.items()}
         holds = {name: (RoomHold(owner, NOW + 60),) for name, owner in self._held.items()}
         return DecisionInputs(
