@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from website.api_page import api_page
-from website.commands_page import commands_page
 from website.metrics_page import metrics_page
-from website.reference_pages import names_page, policy_page, records_page
+from website.reference_pages import commands_page, names_page, policy_page, records_page
 from website.taspolicy_page import taspolicy_page
 
 

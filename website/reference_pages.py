@@ -1,8 +1,10 @@
-"""Makes reference pages from the code: records in etcd, the policy file, names on Kubernetes objects."""
+"""Makes reference pages from the code: commands, records in etcd, the policy file, names on Kubernetes objects."""
 
+import argparse
 import ast
 import inspect
 import json
+import os
 from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from leadsman.cli.main import build_parser
 from leadsman.decision import policy
 from leadsman.kube import names
 from leadsman.state import records
@@ -99,3 +102,19 @@ def type_of(schema: Mapping[str, Any]) -> str:
 
 def _default(schema: Mapping[str, Any]) -> str:
     return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+
+
+def commands_page() -> str:
+    os.environ["COLUMNS"] = "110"  # argparse's width, as no terminal says one
+    return "\n".join(
+        ["# Commands and flags", "", "`kubectl leadsman` takes the same.", "", *_command_sections(build_parser({}))]
+    )
+
+
+def _command_sections(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the help of this command and of all below it."""
+    yield from (f"## {parser.prog}", "", "```text", parser.format_help().rstrip("\n"), "```", "")
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _command_sections(each)

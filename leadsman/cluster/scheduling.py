@@ -91,9 +91,3 @@ class Feasibility:
         if not self._columns.present[position]:
             raise KeyError(node)
         return tuple(check.reason(position) for check in self._checks if check.refused[position])
-
-
-def refusals(cluster: Cluster, pod: ClusterPod, node: str) -> tuple[str, ...]:
-    """Returns every reason why kube-scheduler would not bind the pod to this node; () if it would. For many nodes, take
-    Feasibility: it judges all of them at once."""
-    return Feasibility(cluster, pod).refusals(node)

@@ -60,7 +60,7 @@ class _Config(Struct, frozen=True, rename="kebab"):
     users: tuple[_Entry, ...] = ()
 
 
-def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = None) -> ApiAccess:
+def read_kubeconfig(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = None) -> ApiAccess:
     """Reads the access of `context` (default: current-context). ApiAccessError names file and field.
 
     Relative paths in the file start at the file's folder, as for kubectl.
@@ -75,7 +75,7 @@ def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = 
     _check_supported(path, selected.user, user, () if run_exec_plugin else ("exec",))
     access = _access(path, cluster, user, selected.namespace)
     if not user.get("exec") or run_exec_plugin is None:
-        return structs.replace(access, read_again=partial(read, path, context))
+        return structs.replace(access, read_again=partial(read_kubeconfig, path, context))
     return run_exec_plugin(path, name, access)
 
 

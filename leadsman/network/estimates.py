@@ -47,7 +47,7 @@ class GroupMedians(NamedTuple):
         slot = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[slot] == keys, self.medians[slot], np.nan)
 
-    def without_strangers(self, reports: Reports) -> "GroupMedians":
+    def without_mistrusted(self, reports: Reports) -> "GroupMedians":
         """Takes a node out of the group that it claims to be in when most of what others report of it is outside of the
         interval."""
         error = reports.log_ms - self.log_ms(reports.reporter, reports.target)

@@ -79,7 +79,7 @@ def scheduled(binaries: Path, folder: Path, cluster: KubeApiServer, **flags: Any
 @asynccontextmanager
 async def controller_of(cluster: KubeApiServer) -> AsyncIterator[tuple[ApiClient, EventWriter]]:
     """The controller's client with its own rights, and its Events, which are written when they are run."""
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
+    async with ApiClient(kubeconfig.read_kubeconfig(cluster.kubeconfig(ACCOUNT))) as client:
         yield client, EventWriter(client, TokenBucket(1e6, 1000), "controller-1")
 
 

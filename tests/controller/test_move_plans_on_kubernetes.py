@@ -218,7 +218,7 @@ class MortalClient(ApiClient):
     """
 
     def __init__(self, cluster: KubeApiServer) -> None:
-        super().__init__(kubeconfig.read(cluster.kubeconfig(ACCOUNT)))
+        super().__init__(kubeconfig.read_kubeconfig(cluster.kubeconfig(ACCOUNT)))
         self.cluster, self.deaths, self.refused = cluster, 0, 0
         self.evicted: Counter[str] = Counter()
         self._spared = self._is_tight = False

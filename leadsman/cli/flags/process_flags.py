@@ -54,7 +54,7 @@ def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
         context = getattr(args, "context", "")
-        return kubeconfig.read(args.kubeconfig, context, run_exec_plugin=run_exec_plugin)
+        return kubeconfig.read_kubeconfig(args.kubeconfig, context, run_exec_plugin=run_exec_plugin)
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:

@@ -249,7 +249,7 @@ def fit_estimates(
             break
         previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
         start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
-    levels = tuple(level.without_strangers(trusted.reports) for level in estimates.group_medians)
+    levels = tuple(level.without_mistrusted(trusted.reports) for level in estimates.group_medians)
     estimates = estimates._replace(pairs=trusted.pairs, is_measured=trusted.pairs.degree > 0, group_medians=levels)
     return FittedEstimates(measured, implausible, estimates, plausibility, made_at, remembered)
 

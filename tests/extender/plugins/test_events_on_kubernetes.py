@@ -36,7 +36,7 @@ def api(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
 
 
 async def test_the_extender_s_role_lets_it_say_which_plugin_is_off(api: KubeApiServer, until: Until) -> None:
-    async with ApiClient(kubeconfig.read(api.kubeconfig(ACCOUNT))) as client:
+    async with ApiClient(kubeconfig.read_kubeconfig(api.kubeconfig(ACCOUNT))) as client:
         events = PluginEvents(client, ObjectReference("Pod", "leadsman", "leadsman-extender-0", "uid-1"))
         writing = asyncio.create_task(events.writer.run())
         events.plugin_changed("loops", "no answer within its deadline")

@@ -12,7 +12,7 @@ from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstrain
 from leadsman.cluster.model import cluster_of
 from leadsman.cluster.quotas import quota_refusals
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
-from leadsman.cluster.scheduling import Feasibility, refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from leadsman.cluster.storage import NO_PROVISIONER, Claim, Storage, StorageClass, Volume
 from tests.leadsman.cluster.conftest import MakeNode, MakePod
@@ -29,7 +29,7 @@ def near(key: str, *names: str) -> PodAffinityTerm:
 def test_every_reason_is_given(node: MakeNode, pod: MakePod) -> None:
     full = node("a", unschedulable=True, allocatable=Resources(100, 100, 1))
     cluster = cluster_of([full], [pod("other", "a", requests=Resources(90, 0, 1))])
-    assert refusals(cluster, pod("p", requests=Resources(50, 0, 1)), "a") == (
+    assert Feasibility(cluster, pod("p", requests=Resources(50, 0, 1))).refusals("a") == (
         "the node is cordoned",
         "the pod requests 50m cpu, of which the node has 10m cpu free",
         "the pod requests 1 pods, of which the node has 0 pods free",
@@ -121,7 +121,7 @@ def test_domains_that_the_pod_cannot_enter_count_only_by_policy(node: MakeNode, 
 def test_a_bound_pod_is_judged_as_if_it_were_off_its_node(node: MakeNode, pod: MakePod) -> None:
     away = PodConstraints(anti_affinity=(near("host", "web"),), host_ports=(HostPort(80),))
     bound = pod("p", "a", requests=Resources(900, 0, 1), constraints=away)
-    assert refusals(cluster_of([node("a")], [bound]), bound, "a") == ()
+    assert Feasibility(cluster_of([node("a")], [bound]), bound).refusals("a") == ()
 
 
 def test_a_gated_pod_goes_nowhere_and_labels_that_were_cut_match_nothing(node: MakeNode, pod: MakePod) -> None:
@@ -307,7 +307,7 @@ def test_a_claim_without_a_volume(node: MakeNode, pod: MakePod, claim, by_class,
 )
 def test_claims_that_go_nowhere(node: MakeNode, pod: MakePod, known: Storage, reason: str) -> None:
     cluster = cluster_of([node("a")], [pod("user", "a", claims=("data",))], storage=known)
-    assert refusals(cluster, pod("p", claims=("data",)), "a") == (reason,)
+    assert Feasibility(cluster, pod("p", claims=("data",))).refusals("a") == (reason,)
 
 
 def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: MakeNode, pod: MakePod) -> None:
@@ -316,6 +316,8 @@ def test_a_driver_attaches_so_many_volumes_to_a_node_each_counted_once(node: Mak
     volumes = {name: Volume(name, driver=DRIVER, handle=handle) for name, handle in handles.items()}
     there = [node("a", attach_limits={DRIVER: 1}), node("b")]
     cluster = cluster_of(there, [pod("user", "a", claims=("one",))], storage=Storage(claims, volumes))
-    assert refusals(cluster, pod("p", claims=("two",)), "a") == (f"the node can attach no more volumes of {DRIVER}",)
-    assert refusals(cluster, pod("p", claims=("same",)), "a") == ()
-    assert refusals(cluster, pod("p", claims=("two",)), "b") == ()
+    assert Feasibility(cluster, pod("p", claims=("two",))).refusals("a") == (
+        f"the node can attach no more volumes of {DRIVER}",
+    )
+    assert Feasibility(cluster, pod("p", claims=("same",))).refusals("a") == ()
+    assert Feasibility(cluster, pod("p", claims=("two",))).refusals("b") == ()

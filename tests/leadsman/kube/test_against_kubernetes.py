@@ -62,7 +62,7 @@ async def test_a_version_that_was_compacted_is_listed_anew(cluster, following: F
 
 
 async def test_rights_that_are_missing_are_forbidden_with_verb_and_resource(cluster) -> None:
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig("reader"))) as reader:
+    async with ApiClient(kubeconfig.read_kubeconfig(cluster.kubeconfig("reader"))) as reader:
         with pytest.raises(errors.Forbidden, match='cannot list resource "pods"'):
             await reader.get(PODS.path(), PartialObjectMetadata)
 

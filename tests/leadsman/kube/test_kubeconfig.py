@@ -55,13 +55,13 @@ async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside
         if inline:
             named["certificate-authority-data"] = encoded(authority.pem)
             user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
-        async with ApiClient(kubeconfig.read(written(config(named, user)))) as client:
+        async with ApiClient(kubeconfig.read_kubeconfig(written(config(named, user)))) as client:
             with pytest.raises(NotFound):
                 await client.get(PODS.path("a", "b"), Pod)
 
 
 def test_server_namespace_and_token_are_the_contexts(written) -> None:
-    found = kubeconfig.read(written(config({"tls-server-name": "kubernetes"}, {"token": "t0ken"})))
+    found = kubeconfig.read_kubeconfig(written(config({"tls-server-name": "kubernetes"}, {"token": "t0ken"})))
     assert (found.url, found.namespace, found.read_token()) == ("https://10.0.0.1:6443", "web", "t0ken")
     assert found.server_name == "kubernetes"
     assert found.insecure is False
@@ -69,7 +69,7 @@ def test_server_namespace_and_token_are_the_contexts(written) -> None:
 
 def test_another_context_may_be_named(written) -> None:
     contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
-    assert kubeconfig.read(written(config(contexts=contexts)), "there").namespace == "default"
+    assert kubeconfig.read_kubeconfig(written(config(contexts=contexts)), "there").namespace == "default"
 
 
 REFUSED = [
@@ -89,7 +89,7 @@ REFUSED = [
 @pytest.mark.parametrize(("content", "said"), REFUSED, ids=[said for _, said in REFUSED])
 def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said) -> None:
     with pytest.raises(ApiAccessError, match=said):
-        kubeconfig.read(written(content))
+        kubeconfig.read_kubeconfig(written(content))
 
 
 # Who is trusted, who we are, and what is said when that cannot be.

@@ -61,7 +61,7 @@ def config(tmp_path: Path) -> Path:
 
 
 async def test_a_rotated_ca_and_certificate_are_used_by_the_next_connection(config: Path) -> None:
-    async with served(OLD) as before, served(NEW) as after, ApiClient(kubeconfig.read(config)) as client:
+    async with served(OLD) as before, served(NEW) as after, ApiClient(kubeconfig.read_kubeconfig(config)) as client:
         assert await talks(client, before)
         assert not await talks(client, after)
         (config.parent / "ca.crt").write_text(NEW.pem)
@@ -89,7 +89,7 @@ def expired(names: str = "agent") -> PemPair:
 async def test_a_certificate_that_cannot_work_replaces_nothing_and_is_named(
     config: Path, certificate: str, key: str, why: str
 ) -> None:
-    async with served(OLD) as api, ApiClient(kubeconfig.read(config)) as client:
+    async with served(OLD) as api, ApiClient(kubeconfig.read_kubeconfig(config)) as client:
         assert await talks(client, api)
         PemPair(certificate, key).write(config.parent, "client")
         assert await talks(client, api)
@@ -102,7 +102,7 @@ async def test_a_certificate_that_cannot_work_replaces_nothing_and_is_named(
 
 async def test_an_expired_ca_replaces_nothing(config: Path) -> None:
     old = certificates.create_ca(NOW - timedelta(days=9), days=1)
-    async with served(OLD) as api, ApiClient(kubeconfig.read(config)) as client:
+    async with served(OLD) as api, ApiClient(kubeconfig.read_kubeconfig(config)) as client:
         (config.parent / "ca.crt").write_bytes(old.certificate_pem)
         assert await talks(client, api)
         assert client._tls is not None

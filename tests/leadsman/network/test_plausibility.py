@@ -171,5 +171,5 @@ def test_a_node_is_taken_out_of_a_rack_that_it_only_says_it_is_in() -> None:
     pairs = build_pairs(found.nodes, found.reporter, found.target, found.rtt_ms)
     lied = racks.copy()
     lied[0] = racks[-1]
-    level = fit_group_medians(lied, pairs).without_strangers(found.reports())
+    level = fit_group_medians(lied, pairs).without_mistrusted(found.reports())
     assert level.group_of.tolist() == [-1, *racks[1:].tolist()]

@@ -11,7 +11,7 @@ from leadsman.cluster.model import cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.cluster.scheduling import refusals as scheduling_refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
@@ -107,7 +107,7 @@ class EveryPacking:
         by_bounds = DelayFilter().refusals(PodInfo.of(pod), tuple(case.cluster.nodes), case.inputs)
         roomless = replace(pod, requests=ZERO, constraints=replace(pod.constraints, spread=()))
         return [
-            n for n in case.cluster.nodes if n not in by_bounds and not scheduling_refusals(case.cluster, roomless, n)
+            n for n in case.cluster.nodes if n not in by_bounds and not Feasibility(case.cluster, roomless).refusals(n)
         ]
 
     def _fits(self, pods: list[int]) -> bool:

@@ -12,7 +12,7 @@ from leadsman.cluster.budgets import Quota
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.scheduling import refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods
 from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
 from leadsman.planning.moves.search import why_never_moved
@@ -63,7 +63,7 @@ def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(se
         node, plan = after.pods[pod.uid].node, ordered.backups[number + 1]
         assert not why_never_moved(pod)
         assert not any(budget.covers(pod) for budget in before.budgets.values())
-        assert not refusals(before, pod, node)
+        assert not Feasibility(before, pod).refusals(node)
         reserved_before = ordered.backups[number].reserves.get(node, Resources())
         assert pod.requests.fits(before.free(node) - reserved_before), "beside the room that is reserved then"
         assert keeps(after, matrix, after.pods[pod.uid])

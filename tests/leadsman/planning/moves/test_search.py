@@ -6,7 +6,7 @@ import pytest
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.scheduling import refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import inputs_of
@@ -20,7 +20,11 @@ def places(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> Iterator[str]:
     """By trying every node."""
     for node in cluster.nodes:
         after = cluster.with_pod(pod, node)
-        if node != pod.node and not refusals(cluster, pod, node) and loses_nothing(cluster, after, matrix, {pod.uid}):
+        if (
+            node != pod.node
+            and not Feasibility(cluster, pod).refusals(node)
+            and loses_nothing(cluster, after, matrix, {pod.uid})
+        ):
             yield node
 
 
@@ -30,12 +34,12 @@ def room_moves(cluster: Cluster, matrix: Matrix, pending: ClusterPod) -> Iterato
         if not moved.node or why_never_moved(moved):
             continue
         without = cluster.without_pod(moved.uid)
-        if refusals(without, pending, moved.node):
+        if Feasibility(without, pending).refusals(moved.node):
             continue
         with_pending = cluster.with_pod(pending, moved.node)
         for node in cluster.nodes:
             after = with_pending.with_pod(moved, node)
-            if node == moved.node or refusals(with_pending, moved, node):
+            if node == moved.node or Feasibility(with_pending, moved).refusals(node):
                 continue
             if loses_nothing(cluster, after, matrix, {moved.uid, pending.uid}):
                 yield moved.uid, node

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from leadsman.cluster.model import Cluster
-from leadsman.cluster.scheduling import refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.moves.mover import EvictPod
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.replacement_plan import ReplacementPlan
@@ -27,8 +27,8 @@ def check_eviction(simulated: SimulatedCluster, before: Cluster, move: Move) -> 
         pending = cluster.pods[move.for_uid]
         moved.add(pending.uid)
         after = after.with_pod(pending, move.from_node)
-        assert not refusals(after.without_pod(pending.uid), pending, move.from_node)
-    assert not refusals(after.without_pod(pod.uid), pod, move.to_node)
+        assert not Feasibility(after.without_pod(pending.uid), pending).refusals(move.from_node)
+    assert not Feasibility(after.without_pod(pod.uid), pod).refusals(move.to_node)
     assert loses_nothing(cluster, after, simulated.matrix, moved)
 
 

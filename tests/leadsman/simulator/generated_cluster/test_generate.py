@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadsman.cluster.scheduling import refusals
+from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.simulator.generated_cluster import BadSpec, generate, parse_spec
@@ -40,7 +40,7 @@ def test_a_pod_with_a_node_may_be_there(spec: str) -> None:
     cluster, inputs = generate(parse_spec(spec.replace("peers=1", "peers=0")))
     for pod in cluster.pods.values():
         if pod.node:
-            assert refusals(cluster, pod, pod.node) == ()
+            assert Feasibility(cluster, pod).refusals(pod.node) == ()
             assert not DelayFilter().refusals(PodInfo.of(pod), CandidateNodes.of([pod.node]), inputs)
 
 
