@@ -147,7 +147,8 @@ INSTALLATIONS = (
                 "leader-dies", "death of the leading controller's node", healing.deaths_of("controller"), LOST_EXTENDER
             ),
             Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd"), LOST_EXTENDER),
-            Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network)),
+            # An extender on the node is lost for 8 s.
+            Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network), LOST_EXTENDER),
             Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
             Row(
                 "api-server-away",
