@@ -136,7 +136,7 @@ def _matrix(data: bytes) -> None:
     """The matrix, and after a NUL its metadata."""
     matrix, _, metadata = data.decode().partition("\0")
     parsed = parse_matrix(matrix, metadata)
-    msgspec.json.encode({node: parsed.row(node).forward for node in parsed.nodes})
+    msgspec.json.encode({node: dict(parsed.row(node).forward) for node in parsed.nodes})
 
 
 def _snapshot_file(data: bytes) -> None:

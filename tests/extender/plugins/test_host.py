@@ -77,7 +77,7 @@ async def test_a_late_filter_takes_no_time_from_one_that_answers_and_the_blame_i
 
 
 async def test_an_answer_that_is_there_counts_however_late_the_decision_looks(hosts: "Hosts"):
-    async with hosts(policy(filters="strict")) as hosted:
+    async with hosts(policy(filters="strict", more=", deadline_ms: 100")) as hosted:
         await hosted.until_active()
         (plugin,) = hosted.plugins.values()
         question = plugin.ask(POD, CANDIDATES, hosted.inputs())
