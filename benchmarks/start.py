@@ -16,8 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import psutil
@@ -85,8 +86,8 @@ METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names
 
 
 @contextmanager
-def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str]]:
-    """Runs the extender as a process; yields it and its URL."""
+def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
+    """Runs the extender as a process; yields it, its URL, and the operators'."""
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}", "--api-listen=127.0.0.1:0"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
@@ -96,7 +97,7 @@ def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str]]:
         stdout=subprocess.DEVNULL,
     )
     try:
-        yield process, f"http://127.0.0.1:{listen}"
+        yield process, f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{ops}"
     finally:
         process.kill()  # It would drain.
         process.wait()
@@ -104,7 +105,8 @@ def running_extender(etcd_url: str) -> Iterator[tuple[psutil.Popen, str]]:
 
 def start_once(etcd_url: str, names: Sequence[str]) -> Start:
     began = time.perf_counter()
-    with running_extender(etcd_url) as (process, url):
+    with running_extender(etcd_url) as (process, url, ops_url):
+        wait_for(lambda: has_listed(f"{ops_url}/readyz"), process)
         pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
         body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
         wait_for(lambda: knows_the_state(url, body), process)
@@ -113,16 +115,25 @@ def start_once(etcd_url: str, names: Sequence[str]) -> Start:
         return Start(answered - began, used.user + used.system, process.memory_info().rss / 2**20)
 
 
+def has_listed(url: str) -> bool:
+    """Tells whether /readyz waits for nothing but nodes' next reports; requests before would slow the listing."""
+    try:
+        with urlopen(url) as answer:
+            return bool(answer.status == 200)
+    except HTTPError as error:
+        return error.read().startswith(b"waits for each node's next report")
+    except OSError:
+        return False
+
+
 def knows_the_state(url: str, body: bytes) -> bool:
     """Tells whether filter answers by what etcd holds; prioritize is asked too. Of a node it has not read, filter says
     that its delay is not measured; of one read at the start, that no new report has confirmed it."""
-    with suppress(OSError):
-        with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
-            refused = json.load(answer)["FailedAndUnresolvableNodes"]
-        with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:
-            answer.read()
-        return not any("not measured" in reason for reason in refused.values())
-    return False
+    with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
+        refused = json.load(answer)["FailedAndUnresolvableNodes"]
+    with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:
+        answer.read()
+    return not any("not measured" in reason for reason in refused.values())
 
 
 def wait_for(condition: Callable[[], bool], process: psutil.Popen) -> None:
