@@ -171,7 +171,7 @@ def _moved(before: float | None, after: float | None, band: float, band_ratio: f
 
 
 NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
-"""What to write now. None: nothing is known, and the record written before must be deleted."""
+"""Maps each kind of record to what is to be written now. None: nothing is known, so the one written before must go."""
 
 
 def current_records(

@@ -44,7 +44,7 @@ from leadsman.runtime.scrape import counter, gauge
 _log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_SECONDS = 10.0
-"""What the next leader must know is written once in this time."""
+"""A state that the next leader must know is written once in this time."""
 
 
 class BackupsStatus(Struct, frozen=True):

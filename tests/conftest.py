@@ -46,7 +46,7 @@ NOT_QUICK = (
     *("leadsman/simulator", "leadsman/sources/delay", "leadsman/planning/test_proposals.py"),
     *(f"leadsman/planning/{room}" for room in ("capacity", "moves", "optimise", "replacement")),
 )
-"""`make test ARGS="-m quick"` answers in about a minute: rooms whose tests compute, without those that compute long."""
+"""`make test ARGS="-m quick"` answers in about two minutes: rooms whose tests compute, but for long."""
 
 Until = Callable[..., Awaitable[None]]
 

@@ -52,7 +52,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 PROGRESS_SECONDS = 1.0
-"""What a command does is told once in this time; one that is done sooner says nothing."""
+"""A command says once in this time what it is doing; one that is done sooner says nothing."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ are ignored."""
 
 REPLICAS_ANNOTATION = f"{DOMAIN}/delay-replicas"
 ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
-"""What a pod's bounds do with estimates unless their lines say it."""
+"""This annotation says what a pod's bounds do with estimates, unless their own lines say it."""
 
 BACKUP_ANNOTATION = f"{DOMAIN}/backup"
 """On a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""

@@ -20,7 +20,7 @@ from leadsman.planning.capacity.fit_model import CapacityModel, without_counted
 from leadsman.planning.capacity.fit_problem import Mask, Problem, Spread, Template
 
 _GONE = np.iinfo(np.int64).min
-"""What a node that failed has free."""
+"""This is what a node that failed has free: less than any pod asks for."""
 
 NO_ROOM = "no node that may have it has room"
 
