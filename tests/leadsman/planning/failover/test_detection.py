@@ -49,7 +49,7 @@ def test_a_node_whose_kubelet_alone_stopped_is_suspect_once_its_lease_has_run_ou
 def test_a_silent_agent_of_a_node_that_is_heard_is_suspect_once_its_report_counts_no_longer(three_zones: World) -> None:
     """Its heartbeat stopped after 2P + T = 13 s, which a busy machine comes near; its report counts for 3P = 15 s."""
     three_zones.mute.add("a-0")
-    reported_at = three_zones.states["a-0"].changed_at
+    reported_at = three_zones.states["a-0"].changed_at or 0.0
     while not three_zones.of(NodeHealth.SUSPECT):
         three_zones.run(1)
     assert three_zones.verdict("a-0").reason is VerdictReason.AGENT_SILENT
