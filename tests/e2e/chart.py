@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import socket
 import ssl
@@ -12,14 +13,12 @@ import urllib.request
 from collections.abc import Sequence
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.images import ROOT
 from tests.e2e.rollout import Rollout
 
 RELEASE = ("leadsman", "--namespace", "leadsman")
 MEMBERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/component%3Detcd"
 
 
-CHART = f"{ROOT}/charts/leadsman"
 HEALING = (
     "profile=self-healing",
     "planning.movePlans=true",
@@ -35,8 +34,12 @@ def install_chart(rollout: Rollout, *values: str) -> None:
     """values: as `--set` takes them; otherwise the defaults."""
 
     def deploy() -> None:
-        _helm(rollout.cluster, "install", *RELEASE, CHART, *_set(values), "--wait", "--timeout=300s")
-        rollout.fetch_certificates()
+        if rollout.release:
+            rollout.release.install(rollout.cluster, rollout.folder, shlex.join(_set(values)))
+        else:
+            chart = str(rollout.chart)
+            _helm(rollout.cluster, "install", *RELEASE, chart, *_set(values), "--wait", "--timeout=300s")
+            rollout.fetch_certificates()
 
     rollout.install_with(deploy)
 
@@ -47,7 +50,7 @@ def install_healing(rollout: Rollout) -> None:
 
 def upgrade_and_back(cluster: Cluster, rollout: Rollout) -> None:
     """Everything at once, as helm does it."""
-    _helm(cluster, "upgrade", *RELEASE, CHART, *_set(OTHER), "--wait", "--timeout=300s")
+    _helm(cluster, "upgrade", *RELEASE, str(rollout.chart), *_set(OTHER), "--wait", "--timeout=300s")
     rollout.wait_for_all()
     _helm(cluster, "rollback", *RELEASE, "--wait", "--timeout=300s")
     rollout.wait_for_all()

@@ -20,10 +20,10 @@ from typing import Any, Self
 from leadsman.testbed import namespaces
 from leadsman.testbed.etcd import die_with_parent
 from tests.e2e.dns import ClusterDns
-from tests.e2e.images import SANDBOX_LAYOUT
+from tests.e2e.images import LAYOUT, SANDBOX_LAYOUT
 from tests.e2e.node import Node
 from tests.e2e.node_config import CONTROL_PLANE
-from tests.e2e.registry import serve_image
+from tests.e2e.registry import serve_images
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.kube_component import KubeControllerManager
 
@@ -76,7 +76,8 @@ class Cluster:
             self.api = stack.enter_context(self._api_server())
             stack.enter_context(KubeControllerManager(self.binaries, self.folder / "controller-manager", self.api))
             ClusterDns(self.api, CONTROL_PLANE)
-            serve_image(self.images / SANDBOX_LAYOUT, CONTROL_PLANE)
+            layouts = {layout.stem: layout for layout in self.images.glob(f"*{LAYOUT}")}
+            serve_images(layouts, self.images / SANDBOX_LAYOUT, CONTROL_PLANE)
             self._let_proxies_read()
             for node in self.nodes:
                 node.configure_network()

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests import e2e, newer_etcd
@@ -24,8 +24,10 @@ OURS = "leadsman", "leadsman-agent"
 SANDBOX = "localhost/e2e/busybox:1"
 """Of pods' sandboxes and of the pods of the stream; `registry` has it under every name that a demo's pod gives."""
 
-SANDBOX_LAYOUT = "sandbox.oci"
-"""The folder of the same image as an OCI layout, beside the archives."""
+LAYOUT = ".oci"
+"""What the names of folders end with that are an image as an OCI layout. They stand beside the archives."""
+
+SANDBOX_LAYOUT = f"sandbox{LAYOUT}"
 
 _SANDBOX_DOCKERFILE = """FROM scratch
 COPY busybox /busybox
@@ -63,17 +65,32 @@ class Images:
         self._bud(context, "FROM scratch\nCOPY kube-scheduler /usr/local/bin/\n", tag)
         self._push([tag], "scheduler")
 
-    def build(self) -> list[Path]:
+    def build(self, release: Path | None = None) -> None:
+        """release: a folder that has our images; nodes pull them by their digests."""
         self._build.mkdir(parents=True, exist_ok=True)
         self._write_configuration()
+        self._remove_ours()
         self._sandbox()
-        self._base()
-        self._build_ours()
-        archives = [
-            self._push([self._project, self._etcd, _as_loaded_by_kind(self._project)], "leadsman"),
-            self._push([self._agent, _as_loaded_by_kind(self._agent)], "leadsman-agent"),
-        ]
-        return [*archives, self._folder / "sandbox.tar"]
+        base = self._base()
+        if release:
+            self._buildah("tag", base, self._etcd)
+            self._push([self._etcd], "etcd")
+            self._unpack(release)
+        else:
+            self._build_ours()
+            self._push([self._project, self._etcd, _as_loaded_by_kind(self._project)], "leadsman")
+            self._push([self._agent, _as_loaded_by_kind(self._agent)], "leadsman-agent")
+
+    def _remove_ours(self) -> None:
+        """Those of an earlier run: nodes import all archives that there are."""
+        for name in ("etcd", *OURS):
+            (self._folder / f"{name}.tar").unlink(missing_ok=True)
+            shutil.rmtree(self._folder / f"{name}{LAYOUT}", ignore_errors=True)
+
+    def _unpack(self, release: Path) -> None:
+        """As a registry has them to which they were copied with their digests preserved."""
+        for name, archive in archives(release).items():
+            shutil.unpack_archive(archive, self._folder / f"{name}{LAYOUT}", "tar")
 
     @contextlib.contextmanager
     def released(self) -> Iterator[tuple[Path, Path]]:
@@ -87,8 +104,7 @@ class Images:
         self._make("release-images")
         if (RELEASE / "IMAGES").read_text() != digests:
             raise RuntimeError(f"a second build gave other images:\n{digests}{(RELEASE / 'IMAGES').read_text()}")
-        archives = [next(RELEASE.glob(f"{name}-[0-9]*.oci.tar")) for name in OURS]
-        containers = [self._buildah("from", f"oci-archive:{each}").strip() for each in archives]
+        containers = [self._buildah("from", f"oci-archive:{each}").strip() for each in archives(RELEASE).values()]
         try:
             project, agent = (Path(self._buildah("mount", each).strip()) for each in containers)
             yield project, agent
@@ -119,7 +135,8 @@ class Images:
         shutil.rmtree(layout, ignore_errors=True)
         self._buildah("push", SANDBOX, f"oci:{layout}:latest")
 
-    def _base(self) -> None:
+    def _base(self) -> str:
+        """What it is called."""
         image = re.search(r"^ARG PYTHON_IMAGE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
         assert image, "the Dockerfile names its base in ARG PYTHON_IMAGE"
         context = self._build / "base"
@@ -133,6 +150,7 @@ class Images:
             newer_etcd.main(context)
         links = f"RUN for p in {_LINKS}; do ln -sf /usr/bin/${{p#*:}} /usr/local/bin/${{p%:*}}; done\n"
         self._bud(context, f"FROM scratch\nADD root.tar /\nCOPY etcd /usr/local/bin/etcd\n{links}", image[1])
+        return image[1]
 
     def _build_ours(self) -> None:
         self._from_dockerfile("-t", self._project, "-t", self._etcd)
@@ -168,6 +186,11 @@ class Images:
             "CONTAINERS_REGISTRIES_CONF": f"{self._build}/registries.conf",
             "BUILDAH_ISOLATION": "chroot",
         }
+
+
+def archives(release: Path) -> Mapping[str, Path]:
+    """Our images' archives in a release's folder, by image."""
+    return {name: next(release.glob(f"{name}-[0-9]*.oci.tar")) for name in OURS}
 
 
 def _as_loaded_by_kind(tag: str) -> str:

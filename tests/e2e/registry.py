@@ -1,8 +1,9 @@
-"""A registry that has one image under every name: the demos' pods name images that this machine does not pull."""
+"""A registry that has one image under every name that it does not know: what demos' pods name is not pulled here."""
 
 import hashlib
 import json
 import threading
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -11,10 +12,11 @@ PORT = 5000
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-def serve_image(layout: Path, address: str, port: int = PORT) -> None:
-    """Answers, until the process ends, for the image of an OCI layout. https://github.com/opencontainers/distribution-spec"""
-    index = json.loads((layout / "index.json").read_text())
-    manifest = _blob(layout, index["manifests"][0]["digest"])
+def serve_images(layouts: Mapping[str, Path], other: Path, address: str, port: int = PORT) -> None:
+    """Answers, until the process ends, for the images of these OCI layouts, by name, and of `other` for all else.
+
+    https://github.com/opencontainers/distribution-spec
+    """
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -22,10 +24,11 @@ def serve_image(layout: Path, address: str, port: int = PORT) -> None:
 
         def do_GET(self) -> None:
             # containerd adds "?ns=docker.io" to what it asks a mirror.
-            *_, kind, reference = urlsplit(self.path).path.rstrip("/").split("/")
+            *_, name, kind, reference = ["", *urlsplit(self.path).path.rstrip("/").split("/")]
             body = b"{}"
             if kind in ("manifests", "blobs"):
-                path = _blob(layout, reference) if reference.startswith("sha256:") else manifest
+                layout = layouts.get(name, other)
+                path = _blob(layout, reference) if reference.startswith("sha256:") else _manifest(layout)
                 if not path.is_file():
                     self.send_error(404)
                     return
@@ -43,6 +46,11 @@ def serve_image(layout: Path, address: str, port: int = PORT) -> None:
 
     server = ThreadingHTTPServer((address, port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def _manifest(layout: Path) -> Path:
+    index = json.loads((layout / "index.json").read_text())
+    return _blob(layout, index["manifests"][0]["digest"])
 
 
 def _blob(layout: Path, digest: str) -> Path:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT
+from tests.e2e.released import Release
 
 COMPONENTS = ("telemetry", "controller")
 AGENT_ONLY_NODE = "cloud-1"
@@ -19,10 +20,11 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Rollout:
-    """folder: the operator's: the overlay and the certificates."""
+    """folder: the operator's: the overlay and the certificates. release: what is installed instead of the checkout."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self.cluster, self.folder = cluster, folder
+    def __init__(self, cluster: Cluster, folder: Path, release: Release | None = None) -> None:
+        self.cluster, self.folder, self.release = cluster, folder, release
+        self.chart = release.chart if release else ROOT / "charts/leadsman"
         self._applied = set[str]()
         self.ignorable = True
 
@@ -41,7 +43,8 @@ class Rollout:
         Deployment's pod."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.cluster.kubectl("apply", "-f", f"{ROOT}/daemonset/base/namespace.yaml")
+        if not self.release:  # Helm creates it, by the release's README.
+            self.cluster.kubectl("apply", "-f", f"{ROOT}/daemonset/base/namespace.yaml")
         self.cluster.kubectl("cordon", AGENT_ONLY_NODE)
         try:
             deploy()
@@ -153,7 +156,9 @@ class Rollout:
 
     def leadsman(self, *words: str) -> str:
         """What the command printed, run in the operator's folder. RuntimeError with what it said when it failed."""
-        command = [sys.executable, "-m", "leadsman.cli.main", *words]
+        checkout = [sys.executable, "-m", "leadsman.cli.main"]
+        program = ["env", "-u", "PYTHONPATH", str(self.release.program)] if self.release else checkout
+        command = [*program, *words]
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr}")

@@ -43,12 +43,16 @@ class Demo(Struct, frozen=True):
 
 
 class Installation(Struct, frozen=True):
-    """A way to install Leadsman, and the rows on it. All of it is removed before the next one."""
+    """A way to install Leadsman, and the rows on it. All of it is removed before the next one.
+
+    is_released: whether a release's folder has all that it needs.
+    """
 
     title: str
     install: Callable[[Rollout], None]
     remove: Callable[[Rollout], str]
     rows: tuple[Row | Demo, ...]
+    is_released: bool = False
 
 
 INSTALLATIONS = (
@@ -130,6 +134,7 @@ INSTALLATIONS = (
             Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
             Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
         ),
+        True,
     ),
     Installation(
         "Helm, as the tutorial has it",
@@ -173,10 +178,15 @@ INSTALLATIONS = (
             ),
             Row("drain-plan", "drain by a plan", healing.drain_by_plan),
         ),
+        True,
     ),
 )
 """In this order, each between its installation and its removal: the surest first."""
 
 REMOVAL = "uninstall"
-NAMES = [*(row.name for each in INSTALLATIONS for row in each.rows), REMOVAL]
-"""Of rows; REMOVAL is what ends each installation."""
+
+
+def names(released: bool) -> list[str]:
+    """Of rows; REMOVAL is what ends each installation. released: of those that a release's folder is enough for."""
+    installations = [each for each in INSTALLATIONS if each.is_released or not released]
+    return [*(row.name for each in installations for row in each.rows), REMOVAL]
