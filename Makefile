@@ -22,7 +22,7 @@ demo: .venv/.local  ## a small cluster on this machine, with its page; ARGS=rewa
 # Files of tests are spread over processes; a file's tests share one.
 PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
-test: .venv/.test  ## every test that this machine can run; ARGS="-m quick" takes two minutes
+test: .venv/.test  ## every test that this machine can run; ARGS="-m quick" takes one minute
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 e2e: .venv/.test  ## as root: a cluster of real kubelets, where E2E_BIN names their programs; ARGS=--rounds=3

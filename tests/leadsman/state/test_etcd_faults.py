@@ -22,6 +22,8 @@ from tests.testbed.dns_names import Names
 from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
 
+pytestmark = pytest.mark.slow
+
 CALL_SECONDS = 1.0
 SILENCE_SECONDS = 2.0
 VIEW_BACK_SECONDS = 10.0

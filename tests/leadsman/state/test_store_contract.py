@@ -140,6 +140,7 @@ class TestLeases:
         with pytest.raises(LeaseLost, match="4711"):
             await world.store.keep_alive(NEVER_GRANTED)
 
+    @pytest.mark.slow
     async def test_a_lease_lives_as_long_as_it_is_renewed_and_then_its_keys_vanish(self, world: World) -> None:
         lease = await world.store.grant(2)
         start = await world.store.write([Put(world.prefix + "mine", b"")], lease)
@@ -164,6 +165,7 @@ class TestWatching:
         key = world.prefix + "a"
         assert await told == [Updated(key, b"1", one), Updated(key, b"2", two), Deleted(key, three)]
 
+    @pytest.mark.slow
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("tests.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
         start = (await world.store.read_prefix(world.prefix)).revision + 1
