@@ -33,7 +33,8 @@ class NodeOwnership(Struct, frozen=True):
 async def claim_node(
     store: Store, node: str, identity: Identity, lease_seconds: int, entry: RingEntry | None = None
 ) -> NodeOwnership:
-    """Claims the node under a new lease. NodeAlreadyOwned when another's lease has it; StoreError as raised.
+    """Claims the node under a new lease. Raises NodeAlreadyOwned when another's lease has it; raises StoreError as
+    raised.
 
     identity: without its epoch, which is set here.
     entry: written to the ring in the same transaction; None when the ring is not used.
@@ -59,7 +60,7 @@ async def claim_node(
 
 
 def _check_free(stored: StoredItem, node: str, owner: str) -> None:
-    """NodeAlreadyOwned unless the stored identity is this owner's or has no lease."""
+    """Raises NodeAlreadyOwned unless the stored identity is this owner's or has no lease."""
     holder = _owner(stored.value)
     if stored.lease and holder != owner:
         raise NodeAlreadyOwned(
@@ -74,7 +75,7 @@ def _check_free(stored: StoredItem, node: str, owner: str) -> None:
 
 
 def _owner(value: bytes) -> str:
-    """The owner in an identity. One that cannot be decoded is somebody else's."""
+    """Returns the owner in an identity. One that cannot be decoded is somebody else's."""
     try:
         return decode_record(Identity, value).owner
     except BadRecord as error:

@@ -15,7 +15,7 @@ class Quarantine(Struct, frozen=True):
 
 
 def after_overrun(before: Quarantine | None, began_seconds: float, now: float) -> Quarantine:
-    """The quarantine after one more overrun of a run that began at began_seconds."""
+    """Returns the quarantine after one more overrun of a run that began at began_seconds."""
     count = before.overruns + 1 if before else 1
     pause = min(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10), MAX_PAUSE_SECONDS)
     return Quarantine(count, began_seconds, now + pause)

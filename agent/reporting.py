@@ -59,7 +59,7 @@ class LoopLiveness(Struct):
     _seen: dict[str, tuple[int, float]] = {}
 
     def stalled(self) -> dict[str, float]:
-        """Loop → seconds since its count last moved, for those beyond the limit."""
+        """Maps each stalled loop to the seconds since its count last moved, for those beyond the limit."""
         now = self.clock()
         ages = {name: self._age(name, loop.rounds, now) for name, loop in self.loops.items()}
         return {name: age for name, age in ages.items() if age > self.limit_seconds}
@@ -84,7 +84,7 @@ TAIL_BAND_RATIO = 0.20
 LOSS_BAND_RATIO = 0.05
 HARDWARE_BAND_RATIO = 0.10
 HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
-"""Ending of the metric's name → band in the metric's unit. Other metrics have the relative band only."""
+"""Maps endings of a metric's name to a band in the metric's unit. Other metrics have the relative band only."""
 EXACT_METRICS = frozenset({SRIOV_LINK_HEADROOM, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS})
 """Each change of these is written: decisions add them up with what pods ask, and within a band a tenth of a link would
 be promised twice. They change with pods only."""
@@ -152,7 +152,7 @@ def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
 
 
 def _shift_ms(before: RingCoordinate, after: RingCoordinate) -> float:
-    """The most that an estimate can change, in milliseconds."""
+    """Returns the most that an estimate can change, in milliseconds."""
     moved = dist(before.point, after.point) if len(before.point) == len(after.point) else inf
     return moved + abs(before.height - after.height) + abs(before.adjustment - after.adjustment)
 
@@ -226,7 +226,8 @@ wait stretches with the push interval."""
 
 
 class Reporter:
-    """Claims the node and reports every push interval ± 10 %, until another agent owns the node: NodeAlreadyOwned.
+    """Claims the node and reports every push interval ± 10 %, until another agent owns the node: raises
+    NodeAlreadyOwned.
 
     ownership: the claim; None before it and after it was lost.
     report_count, failures (by cause): since the start, for metrics.
@@ -264,7 +265,7 @@ class Reporter:
         )
 
     async def run(self) -> None:
-        """Never returns. NodeAlreadyOwned: another agent writes this node; end this process."""
+        """Never returns. Raises NodeAlreadyOwned: another agent writes this node; end this process."""
         await self._sleep(self._rng.uniform(0, self._timing().push_interval_seconds))
         while True:
             try:
@@ -280,7 +281,8 @@ class Reporter:
         return self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1)
 
     def _seconds_to_retry(self, error: StoreError) -> float:
-        """Retries of thousands spread as their reports do. While etcd is full, they come at the rate of reports."""
+        """Returns the pause before a retry. Those of thousands of agents spread as their reports do. While etcd is
+        full, they come at the rate of reports."""
         stretch = self._timing().push_interval_seconds / self._first_interval_seconds
         return self._interval_seconds() if isinstance(error, OutOfSpace) else stretch * self._backoff.next_seconds()
 
@@ -306,7 +308,7 @@ class Reporter:
         self.ownership = None
 
     async def close(self) -> None:
-        """Revokes the lease, which deletes the node's records. StoreError when the store cannot be reached."""
+        """Revokes the lease, which deletes the node's records. Raises StoreError when the store cannot be reached."""
         if self.ownership is not None:
             await self._store.revoke(self.ownership.lease)
             self.ownership = None
@@ -319,7 +321,7 @@ class Reporter:
             self._renewed_at = now
 
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
-        """The claim that stands, unless its lease became too short as the cluster grew, or far too long."""
+        """Returns the claim that stands, unless its lease became too short as the cluster grew, or far too long."""
         claim = self.ownership
         if claim is not None and timing.lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
             return claim

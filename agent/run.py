@@ -174,13 +174,14 @@ class UrgentReports:
 
 SHUTDOWN_TIMEOUT_SECONDS = 3.0
 REQUESTS_SILENCE_SECONDS = 600.0
-"""Of the one watch of an agent, of its probe requests, which is silent nearly always. It is opened again after half of
+"""The agent's one watch, of its probe requests, may be silent for so long, as it is nearly always. It is opened again
+after half of
 it: that costs a connection, and with TLS a handshake, of every node. TCP's keep-alive notices within 25 s when the
 other end has vanished."""
 
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
-    """Runs until `stop`. Raises what ended a loop: NodeAlreadyOwned when another agent writes this node."""
+    """Runs until `stop`. Raises what ended a loop, such as NodeAlreadyOwned when another agent writes this node."""
     if not settings.zone and settings.pods is not None:
         settings = structs.replace(settings, zone=await read_zone(settings.pods.api, settings.node))
     parts = AgentComponents(settings, clock)
@@ -298,7 +299,7 @@ def _ops_app(parts: AgentComponents) -> web.Application:
     reporter = parts.reporter
 
     def healthz() -> Health:
-        """The process's own loops. Never depends on etcd: a restart would not bring it back."""
+        """Tells whether the process's own loops go on. It never depends on etcd: a restart would not bring it back."""
         stalled = parts.liveness.stalled().items()
         return good_unless("\n".join(f"loop {name} has not completed a round for {age:.0f} s" for name, age in stalled))
 

@@ -213,7 +213,7 @@ class BackupKeeper(Keeper):
             return False
 
     def _tell(self, cluster: Cluster) -> None:
-        """An Event on each pod whose backup is another one, or that has none for another reason."""
+        """Writes an Event on each pod whose backup is another one, or that has none for another reason."""
         before, self._notes = self._notes, {}
         for uid, each in self.status.coverage.items():
             if each.state is CoverageState.WAITING:
@@ -254,7 +254,7 @@ class BackupKeeper(Keeper):
 
 
 def _note(node: str, reason: str) -> str:
-    """For an Event. reason: why the pod is not covered; "" when it is."""
+    """Returns the note of an Event. reason: why the pod is not covered; "" when it is."""
     return f"it has no backup: {reason}" if reason else f"its backup is node {node}"
 
 
@@ -264,7 +264,7 @@ def _told(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
 
 
 def _with_holds(situation: Situation, holds: tuple[Hold, ...]) -> Situation:
-    """The same with a pod in place of each hold, so that no backup counts on the same room."""
+    """Returns the same with a pod in place of each hold, so that no backup counts on the same room."""
     pods: dict[str, ClusterPod | None] = {
         f"hold of {hold.pod_uid}": ClusterPod(f"hold of {hold.pod_uid}", "", "", hold.node, requests=hold.requests)
         for hold in holds

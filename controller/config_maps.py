@@ -24,7 +24,7 @@ class DocumentObject(Generic[T]):
         self._version = ""
 
     async def read(self) -> T | None:
-        """Returns the value; None: there is none yet. BadDocument, ApiError."""
+        """Returns the value; None: there is none yet. Raises BadDocument or ApiError."""
         path = CONFIG_MAPS.path(self._namespace, self._document.config_map)
         try:
             found = await self._client.get(path, ConfigMapObject)
@@ -35,7 +35,8 @@ class DocumentObject(Generic[T]):
         return self._document.read(found)
 
     async def write(self, value: T) -> None:
-        """Writes the value. DocumentTooLarge; Conflict when somebody else wrote since it was read; ApiError."""
+        """Writes the value. DocumentTooLarge; raises Conflict when somebody else wrote since it was read; raises
+        ApiError."""
         document = self._document
         metadata: dict[str, Any] = {
             "name": document.config_map,
@@ -65,13 +66,13 @@ class Memory(Generic[T]):
         self._is_dry_run = tools.is_dry_run
 
     async def read(self) -> T:
-        """Returns the value. BadDocument, ApiError."""
+        """Returns the value. Raises BadDocument or ApiError."""
         if self.value is None:
             self.value = await self._object.read() or self._empty
         return self.value
 
     async def write(self, value: T) -> None:
-        """Keeps the value; a dry run does so in this process only. DocumentTooLarge, Conflict, ApiError."""
+        """Keeps the value; a dry run does so in this process only. Raises DocumentTooLarge, Conflict or ApiError."""
         try:
             if not self._is_dry_run:
                 await self._object.write(value)

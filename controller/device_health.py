@@ -95,7 +95,8 @@ class TaintRuleClient:
         return [rule for rule in rules if rule is not None]
 
     async def write(self, action: SetTaint | RemoveTaint) -> bool:
-        """Writes a rule, and tells whether it was done. ApiError; Conflict: the rule has changed since it was seen."""
+        """Writes a rule, and tells whether it was done. ApiError; raises Conflict: the rule has changed since it was
+        seen."""
         rule = action.rule
         try:
             if rule is None:
@@ -136,7 +137,7 @@ def effect_patch(rule: TaintRule, effect: TaintEffect) -> dict[str, Any]:
 
 
 def _rule(each: TaintRuleObject) -> TaintRule | None:
-    """None for one that somebody has changed to match more than a device."""
+    """Reads a rule; None for one that somebody has changed to match more than a device."""
     selector, meta = each.spec.device_selector, each.metadata
     if selector is None or each.spec.taint.key != UNHEALTHY_TAINT_KEY:
         return None
@@ -215,7 +216,8 @@ class DeviceHealthKeeper(Keeper):
             await self._actions.carry_out(plan.actions[:MAX_WRITES], self._write)
 
     def _seen(self) -> ObservedDevices | None:
-        """None until marks and devices are listed. Where ResourceSlices are not served, no driver publishes any."""
+        """Returns what is seen of devices; None until marks and devices are listed. Where ResourceSlices are not
+        served, no driver publishes any."""
         if not self.rules.is_ready or (self.slices.is_served and not self.slices.loaded.is_set()):
             return None
         if self._published is None:
@@ -312,7 +314,7 @@ def describe(action: DeviceAction) -> str:
 
 
 def _marked_devices(node: PartialObjectMetadata) -> frozenset[str]:
-    """The devices that its annotation names; none without the label, which may have been removed by hand."""
+    """Returns the devices that its annotation names; none without the label, which may have been removed by hand."""
     meta = node.metadata
     if UNHEALTHY_DEVICES_KEY not in meta.labels:
         return frozenset()

@@ -62,7 +62,7 @@ def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]
 
 
 def eviction_body(action: EvictPod) -> dict[str, Any]:
-    """Makes an eviction of policy/v1. Conflict when the pod of this name is now another one."""
+    """Makes an eviction of policy/v1. Raises Conflict when the pod of this name is now another one."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
@@ -72,7 +72,7 @@ def eviction_body(action: EvictPod) -> dict[str, Any]:
 
 
 STEER_SECONDS = 60.0
-"""For so long an owner's new pod may go nowhere but to the room that is held for it."""
+"""An owner's new pod may for so long go nowhere but to the room that is held for it."""
 
 _EVENT_OF = {
     MoveResult.REPLACED: "Replaced",
@@ -240,7 +240,8 @@ class Replacement(Keeper):
         self._proposed = still | new
 
     def _tell(self, before: MoverState, plan: ReplacementPlan) -> None:
-        """Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each reason."""
+        """Writes Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each
+        reason."""
         progress = plan.memory.state.progress
         if progress is not None and (before.progress is None or before.progress.state is not progress.state):
             self._tell_progress(progress)
@@ -271,7 +272,7 @@ class Replacement(Keeper):
             self.tools.tell(about, reason, note, "Replace", warning=warning)
 
     def _tell_progress(self, progress: PlanProgress) -> None:
-        """The state that a plan came to, on the ConfigMap that handed it over."""
+        """Writes the state that a plan came to, on the ConfigMap that handed it over."""
         counts = ", ".join(f"{progress.count(outcome)} {outcome}" for outcome in Outcome)
         note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
         unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)

@@ -277,7 +277,7 @@ class NodeConditions(Keeper):
         return {name: (each.status, each.reason) for name, each in conditions if each is not None}
 
     def _differs(self, verdict: NodeVerdict) -> bool:
-        """Where nothing is known of a node, its condition stays as it is."""
+        """Tells whether the condition must change; where nothing is known of a node, it stays as it is."""
         assert self._published is not None
         if verdict.reason is VerdictReason.NO_EVIDENCE:
             return False

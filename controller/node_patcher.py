@@ -157,7 +157,7 @@ class NodePatcher:
         return succeeded
 
     async def _try(self, patch: NodePatch) -> tuple[str, PartialObjectMetadata | None]:
-        """The result, and the node as it is then if that is "done"."""
+        """Returns the result, and the node as it is then if that is "done"."""
         if not self._stopped:
             await self._rate.wait()
         if self._stopped:
@@ -192,7 +192,7 @@ class NodePatcher:
         return "done", response
 
     def _report_refusal(self, patch: NodePatch, error: ApiError) -> None:
-        """Of several policies in one patch nobody knows whose fault it is."""
+        """Reports a refused patch; with several policies in one, nobody knows whose fault it is."""
         if len(patch.policies) != 1:
             return
         key = patch.node, patch.policies[0]

@@ -184,7 +184,7 @@ class NodeRecovery(Keeper):
         return "done"
 
     async def _set_taint(self, name: str, uid: str, *, present: bool) -> None:
-        """Conflict when the node changed meanwhile: taints are one list, and the others' are kept."""
+        """Raises Conflict when the node changed meanwhile: taints are one list, and the others' are kept."""
         node = await self.tools.client.get(NODES.path("", name), _Node)
         if node.metadata.uid != uid:
             raise NotFound(f"node {name} is another one by now")
@@ -195,7 +195,7 @@ class NodeRecovery(Keeper):
         await self.tools.client.patch(NODES.path("", name), {"metadata": metadata, "spec": {"taints": taints}})
 
     def _tell(self, before: RecoveryState, plan: RecoveryPlan, cluster: Cluster) -> None:
-        """Events for what is withheld, once for each reason."""
+        """Writes Events for what is withheld, once for each reason."""
         for name, reason in plan.state.withheld.items():
             if before.withheld.get(name) != reason:
                 _log.warning("node %s is dead and its pods stay: %s", name, reason)
@@ -212,7 +212,7 @@ class NodeRecovery(Keeper):
 
 
 def _observed(verdict: NodeVerdict, unix_offset: float) -> ObservedNode:
-    """The verdict in the words of recovery. unix_offset: from monotonic to Unix seconds."""
+    """Returns the verdict in the words of recovery. unix_offset: from monotonic to Unix seconds."""
     times = (verdict.timeline.first_lost_at, verdict.timeline.suspect_at, verdict.timeline.dead_at)
     first_lost_at, suspect_at, dead_at = (None if at is None else at + unix_offset for at in times)
     fresh = verdict.signals.heartbeat.truth is Truth.FALSE

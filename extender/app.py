@@ -32,7 +32,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logging.getLogger(__name__)
 
 KUBERL_PRIORITIZE = "/scheduler/priorities/rl-priority"
-"""By which a scheduler that was set up for kubeRL calls prioritize."""
+"""A scheduler that was set up for kubeRL calls prioritize by this path."""
 
 
 def create_app(
@@ -142,7 +142,7 @@ def _error_response(status: int, text: str, allow: str | None = None) -> web.Res
 
 
 def _verb(request: web.Request) -> str:
-    """The route's last path segment; "other" for a path that is not served."""
+    """Returns the route's last path segment; "other" for a path that is not served."""
     resource = request.match_info.route.resource
     if resource is None:
         return "other"
@@ -152,16 +152,17 @@ def _verb(request: web.Request) -> str:
 # When a replica takes its share of the requests: once its view is there, or is known not to come.
 
 FAILED_LISTING_GRACE_SECONDS = 15.0
-"""From start, after which a source whose listing fails is not waited for. Room for two attempts at their slowest (3 s
-for a call that hangs, a pause of 4 s), and as long as reports count: a replica that runs is neutral too by then."""
+"""A source whose listing fails is not waited for longer than this from the start. Room for two attempts at their
+slowest (3 s for a call that hangs, a pause of 4 s), and as long as reports count: a replica that runs is neutral too by
+then."""
 
 SLOW_LISTING_GRACE_SECONDS = 120.0
-"""From start, after which nothing is waited for. 5,000 nodes are listed from etcd in 1 s; a rollout that makes no
-progress for 600 s has failed (progressDeadlineSeconds)."""
+"""Nothing is waited for longer than this from the start. 5,000 nodes are listed from etcd in 1 s; a rollout that makes
+no progress for 600 s has failed (progressDeadlineSeconds)."""
 
 
 REPORTS_GRACE_SECONDS = 15.0
-"""From start, after which no node's report is waited for: intervals of large clusters are longer."""
+"""No node's report is waited for longer than this from the start: intervals of large clusters are longer."""
 
 
 class Readiness:

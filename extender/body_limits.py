@@ -53,8 +53,8 @@ class HeldBody:
         self.received_bytes = self.decoded_bytes = 0
 
     def charge(self, decoded_bytes: int) -> None:
-        """Counts what the body takes decoded, until it is given back. RequestRefused: 413 when no other request could
-        make room for it, otherwise 429."""
+        """Counts what the body takes decoded, until it is given back. Raises RequestRefused: 413 when no other request
+        could make room for it, otherwise 429."""
         self.decoded_bytes += decoded_bytes
         self._reader.held_bytes += decoded_bytes
         self._reader.check_held(self)
@@ -71,7 +71,7 @@ class BodyReader:
     async def read(
         self, request: web.BaseRequest, take: Callable[[bytearray], None] = lambda _: None
     ) -> AsyncIterator[HeldBody]:
-        """Reads the body, which counts as held until the block ends. RequestRefused: 400, 408, 413, 415, 429.
+        """Reads the body, which counts as held until the block ends. Raises RequestRefused: 400, 408, 413, 415, 429.
 
         take: called with the data whenever more of it has come; may take some from its front, which still counts.
         """

@@ -79,7 +79,7 @@ MIN_INTERVAL_UNPLACED_SECONDS = 0.1
 filter call."""
 
 MAX_NAMESPACES = 64
-"""Of which the last request is remembered."""
+"""The last request is remembered of at most so many namespaces."""
 
 
 _PLACED = ""
@@ -152,8 +152,9 @@ SNAPSHOT_REUSE_SECONDS = 1.0
 """kube-scheduler asks for scores a few milliseconds after it filtered."""
 
 SNAPSHOT_SECONDS_PER_NODE = 4e-5
-"""For which pods are decided on one snapshot: 0.2 s at 5,000 nodes, each of which reports every 30 s. What is computed
-from all nodes is then computed for many pods at once. Whether a node's data are fresh is judged at each request."""
+"""Pods are decided on one snapshot for so long a node: 0.2 s at 5,000 nodes, each of which reports every 30 s. What is
+computed from all nodes is then computed for many pods at once. Whether a node's data are fresh is judged at each
+request."""
 
 SCHEDULING_ATTEMPT_SECONDS = 5.0
 """kube-scheduler tries preemption right after it filtered: an older entry belongs to another attempt."""
@@ -240,7 +241,7 @@ class Decider:
         return filter_result
 
     def _observe(self, request: DecidedRequest) -> None:
-        """On the loop's next turn, when the answer has been sent."""
+        """Calls the observers on the loop's next turn, when the answer has been sent."""
         loop = asyncio.get_running_loop()
         for observe in self._observers:
             loop.call_soon(observe, request)
@@ -255,7 +256,7 @@ class Decider:
         )
 
     def _current_inputs(self) -> DecisionInputs:
-        """The newest, on a snapshot that is at most a moment old."""
+        """Returns the newest, on a snapshot that is at most a moment old."""
         inputs = self._sources.current_inputs()
         if inputs.now < self._snapshot_until:
             return structs.replace(inputs, snapshot=self._snapshot)
@@ -264,7 +265,8 @@ class Decider:
         return inputs
 
     def _filter_inputs(self, pod: PodInfo) -> DecisionInputs:
-        """The current inputs, with the snapshot that the pod was just filtered on: one decision, one snapshot."""
+        """Returns the current inputs, with the snapshot that the pod was just filtered on: one decision, one
+        snapshot."""
         inputs, entry = self._current_inputs(), self.journal.get(pod.namespace, pod.name)
         if (
             entry

@@ -82,7 +82,7 @@ def filtered_nodes(items: Sequence[Raw | bytes], reasons: Mapping[str, str]) -> 
 
 
 def _chunks(items: Sequence[Raw | bytes]) -> Iterator[bytes]:
-    """The items with commas between."""
+    """Yields the items with commas between."""
     chunk, chunk_bytes, separator = list[Raw | bytes](), 0, b""
     for item in items:
         chunk.append(item)
@@ -110,7 +110,8 @@ def host_priorities(scores: Mapping[str, int]) -> bytes:
 SEND_TIMEOUT_SECONDS = 10.0
 
 REQUEST_BYTES_PER_NODE = 500
-"""Of a candidate while its request is answered: its name, where it stands, its refusal, its part of the answer."""
+"""A candidate takes so much memory while its request is answered: its name, where it stands, its refusal, its part of
+the answer."""
 
 
 CACHED_BODIES = 2

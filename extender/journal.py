@@ -29,7 +29,7 @@ LOSSES_BYTES = 100
 """Memory that one peer takes in a node's reachability, measured: a name and a slot of a table."""
 
 PAIR_BYTES = 250
-"""Of each label and annotation that is kept of a pod, beside its text: two strings and a slot of a table."""
+"""Each label and annotation that is kept of a pod takes this beside its text: two strings and a slot of a table."""
 
 TABLE_SLOT_BYTES = 60
 """Memory that each node takes in a snapshot's table of states, measured. Its table of usage is mostly shared."""
@@ -40,7 +40,7 @@ FORGET_SECONDS = 400.0
 
 
 class JournalEntry(Struct, frozen=True):
-    """What filter and prioritize decided on a pod, each with the inputs it was decided on.
+    """Says what filter and prioritize decided on a pod, each with the inputs it was decided on.
 
     nodes: the candidates.
     decided_at: monotonic seconds of the later of the two.
@@ -154,7 +154,7 @@ class Journal:
             self._count_held(self._entries.popitem(last=False)[1], -1)
 
     def _too_large(self) -> bool:
-        """The newest entry stays, however large."""
+        """Tells whether the journal is too large; its newest entry stays, however large."""
         return self.held_bytes > self.max_bytes and len(self._entries) > 1
 
     def _count_held(self, entry: JournalEntry, step: int) -> None:

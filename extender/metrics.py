@@ -24,7 +24,7 @@ MINUTE_SECONDS, MOST_RECENT = 60.0, 10_000
 scheduler makes in a minute."""
 
 SCHEDULER_VERBS = ("filter", "prioritize", "preempt", "bind")
-"""What kube-scheduler asks for; other paths are read by people."""
+"""Says what kube-scheduler asks for; other paths are read by people."""
 
 
 class ExtenderMetrics:

@@ -81,7 +81,7 @@ class RecordQueue:
                 await asyncio.sleep(1.0)
 
     async def write(self) -> None:
-        """Writes at most one second's share of the queue. Records whose write failed stay queued. StoreError."""
+        """Writes at most one second's share of the queue. Records whose write failed stay queued. Raises StoreError."""
         batch = dict(list(self._pending.items())[: self._per_second])
         if batch:
             lease = await self._store.grant(self._ttl_seconds)

@@ -27,7 +27,8 @@ MAX_QUEUED = 256
 
 MESSAGES_WITHOUT_PAUSE = 4
 PAUSE_SECONDS = 0.0005
-"""After each further message of one request, so that answers get the interpreter in between."""
+"""The writer pauses for so long after each further message of one request, so that answers get the interpreter in
+between."""
 
 BLOCK_BYTES = 64 << 10
 """Messages of this size are compressed together. zlib looks 32 KiB back, so larger ones save little more."""
@@ -36,7 +37,7 @@ FLUSH_SECONDS = 1.0
 """What was decided longer ago than this is written, whatever happens to the process."""
 
 CLOSE_SECONDS = 2.0
-"""For what is queued when the process ends."""
+"""The recorder has so long to write what is queued when the process ends."""
 
 
 class Recorder:

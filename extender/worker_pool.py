@@ -68,7 +68,7 @@ class WorkerPool:
         return self._running > 0
 
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
-        """Returns what `work` returns or raises. DeadlineExceeded when it takes too long, its wait for a thread
+        """Returns what `work` returns or raises. Raises DeadlineExceeded when it takes too long, its wait for a thread
         included.
 
         namespace: of which one job runs at a time. A page gives its path.
@@ -102,7 +102,8 @@ class WorkerPool:
         self._threads.shutdown(wait=False)
 
     async def _wait_for_turn(self, alone: asyncio.Lock) -> None:
-        """First within the namespace and then among namespaces, so that each of these has one job in the queue."""
+        """Waits first within the namespace and then among namespaces, so that each of these has one job in the
+        queue."""
         await alone.acquire()
         try:
             await self._turns.acquire()
@@ -111,7 +112,7 @@ class WorkerPool:
             raise
 
     def _do(self, job: "_Job[T]", work: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
-        """On a thread."""
+        """Does a job, on a thread."""
         self._this_thread.job = job
         job.settle = _settled_by(work)
         self._this_thread.job = None
@@ -135,8 +136,9 @@ class WorkerPool:
             settle(result)
 
     def _expire(self, job: "_Job[Any]", deadline: float) -> None:
-        """Also of a job whose caller has left: until then it keeps its turn, so that callers who come and go cannot
-        occupy all threads. A result that is made, and waits for the event loop only, is delivered."""
+        """Ends a job that has taken too long, also one whose caller has left: until then it keeps its turn, so that
+        callers who come and go cannot occupy all threads. A result that is made, and waits for the event loop only, is
+        delivered."""
         if job.settle:
             return
         job.abandoned = job.is_overdue = True

@@ -17,7 +17,7 @@ SCORES_GROUP, FILTERS_GROUP = "leadsman.scores", "leadsman.filters"
 METRICS_GROUP, REWARDS_GROUP = "leadsman.metrics", "leadsman.rewards"
 
 PASS, REFUSE = "pass", "refuse"
-"""What becomes of the nodes when a filter fails."""
+"""Says what becomes of the nodes when a filter fails."""
 
 
 class Pod(Struct, frozen=True, gc=False):
@@ -132,7 +132,7 @@ class Metrics(Protocol):
     api_version: int
 
     def collect(self, roots: HostRoots) -> Iterable[Sample | SensorFault]:
-        """Yields samples; called every few seconds. NoData: there is nothing of the kind on this node."""
+        """Yields samples; called every few seconds. Raises NoData: there is nothing of the kind on this node."""
 
 
 class RunningPod(Struct, frozen=True, gc=False):

@@ -30,20 +30,20 @@ ATTRIBUTES: Mapping[tuple[str, str], tuple[MetricFamily, float]] = {
     ("power", "input"): (gauge("hwmon_power_watt", "Power drawn now.", "chip", "sensor"), 1e6),
     ("power", "average"): (gauge("hwmon_power_average_watt", "Power drawn on average.", "chip", "sensor"), 1e6),
 }
-"""Sensor kind, attribute → family, what a unit is divided by."""
+"""Maps each sensor kind and attribute to its family, and to what a unit is divided by."""
 
 _SENSOR_FILE = re.compile(r"((temp|fan|in|power)\d+)_(\w+)")
 
 
 def redundant_sensors(labels: Mapping[str, str]) -> frozenset[str]:
-    """Sensors of single cores, if there is one of the package. labels: sensor → its label."""
+    """Returns the sensors of single cores, if there is one of the package. labels: sensor → its label."""
     if not any(label.startswith("Package id") for label in labels.values()):
         return frozenset()
     return frozenset(sensor for sensor, label in labels.items() if label.startswith("Core "))
 
 
 def chip_id(address: str, bus: str, name: str) -> str:
-    """The chip's label: bus and address of its device, else the driver's name."""
+    """Returns the chip's label: bus and address of its device, else the driver's name."""
     plain = f"{bus}_{address}" if bus and address else name
     return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
 
@@ -83,7 +83,7 @@ def collect_chip(entry: str, roots: HostRoots) -> Iterator[Sample | SensorFault]
 
 
 def _link_basename(link: str) -> str:
-    """The last part of where a symbolic link leads; empty when there is none."""
+    """Returns the last part of where a symbolic link leads; empty when there is none."""
     return os.path.basename(os.path.realpath(link)) if os.path.islink(link) else ""
 
 

@@ -16,7 +16,7 @@ Labels = tuple[str, ...]
 ABSENT_ERRNOS = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ENODATA, errno.EOPNOTSUPP, errno.EINVAL}
 )
-"""How the kernel says "there is none". EOPNOTSUPP: PSI is off; ENODATA: a sensor sleeps; EINVAL: a link down."""
+"""Says how the kernel says "there is none". EOPNOTSUPP: PSI is off; ENODATA: a sensor sleeps; EINVAL: a link down."""
 
 CollectFunction = Callable[[HostRoots], Iterable[Sample | SensorFault]]
 """Ours are functions, those of other packages the method `collect` of leadsman.plugin.Metrics."""
@@ -32,7 +32,7 @@ class MalformedFile(ValueError):
 
 
 def read_file(path: str) -> str:
-    """Returns the whole file. OSError as the kernel gave it."""
+    """Returns the whole file. Raises OSError as the kernel gave it."""
     file = os.open(path, os.O_RDONLY)
     try:
         chunks = iter(lambda: os.read(file, _CHUNK_BYTES), b"")
@@ -71,7 +71,7 @@ def parse_file_or_fault(path: str, parse: Callable[[str], T]) -> T | SensorFault
 
 
 def list_directory(path: str) -> list[str]:
-    """The directory's entries, in order; none where there is no such directory."""
+    """Returns the directory's entries, in order; none where there is no such directory."""
     try:
         return sorted(os.listdir(path))
     except (FileNotFoundError, NotADirectoryError):
@@ -79,7 +79,7 @@ def list_directory(path: str) -> list[str]:
 
 
 def read_by_psutil(proc_root: str, file: str, read: Callable[[], T]) -> T:
-    """Returns read(), by which psutil reads this file of proc_root. MalformedFile when psutil cannot parse it.
+    """Returns read(), by which psutil reads this file of proc_root. Raises MalformedFile when psutil cannot parse it.
 
     psutil follows its root, one for the whole process, for stat, meminfo, vmstat and diskstats. It does not for load
     averages, network devices, mount tables and sensors, which the agent reads itself: docs/decisions/0017 says why.

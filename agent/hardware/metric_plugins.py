@@ -66,7 +66,8 @@ class MetricPlugin:
 
 
 def _check_together(samples: Sequence[Sample]) -> None:
-    """One description a name, and no series twice: Prometheus would take nothing of the page."""
+    """Checks that a name has one description, and that no series is there twice: Prometheus would take nothing of the
+    page."""
     families, series = dict[str, MetricFamily](), set[tuple[str, tuple[str, ...]]]()
     for sample in samples:
         name = sample.family.name

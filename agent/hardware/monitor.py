@@ -29,7 +29,7 @@ HWMON = "hwmon"
 
 
 def default_collectors() -> dict[str, CollectFunction]:
-    """The collectors by name, in the order they run: plain /proc text first, what can hang last."""
+    """Returns the collectors by name, in the order they run: plain /proc text first, what can hang last."""
     return {
         "cpu": compute.collect_cpu,
         "load": compute.collect_load,
@@ -250,7 +250,7 @@ def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True)
 
 
 def _collectors(latest: HardwareReading) -> Iterator[Metric]:
-    """The metrics of the collectors. One with nothing to read succeeded."""
+    """Yields the metrics of the collectors. One with nothing to read succeeded."""
     for name, text, value in (
         ("success", "1 when the collector's last run had no fault; 0 also while it is quarantined.", _is_success),
         (

@@ -31,7 +31,7 @@ COUNTERS = {
     10: counter("network_transmit_errs_total", "Transmit errors.", "device"),
     11: counter("network_transmit_drop_total", "Packets dropped before they were sent.", "device"),
 }
-"""Column → family."""
+"""Maps each column to its family."""
 
 RECEIVED_BYTES = COUNTERS[0]
 SENT_BYTES = COUNTERS[8]
@@ -97,7 +97,7 @@ def collect_links(roots: HostRoots) -> Iterator[Sample]:
 
 
 def physical_devices(roots: HostRoots) -> list[str]:
-    """The network devices with hardware behind them that are no virtual functions."""
+    """Returns the network devices with hardware behind them that are no virtual functions."""
     root = f"{roots.sys}/class/net"
     virtual = set(list_directory(f"{roots.sys}/devices/virtual/net"))  # One of each pod, which is not looked at.
     return [name for name in list_directory(root) if name not in virtual and _is_physical(f"{root}/{name}/device")]
@@ -161,12 +161,13 @@ def dump_request() -> bytes:
 
 
 def is_complete(dump: bytes) -> bool:
-    """Tells whether the dump has its end, or an error in place of it. BadDump."""
+    """Tells whether the dump has its end, or an error in place of it. Raises BadDump."""
     return any(kind in (NLMSG_DONE, NLMSG_ERROR) for kind, _ in _walk(dump, _HEADER))
 
 
 def physical_functions(dump: bytes) -> Iterator[tuple[str, list[int]]]:
-    """The devices that have virtual functions, each with their max_tx_rates in Mbit/s; 0: unlimited. BadDump."""
+    """Yields the devices that have virtual functions, each with their max_tx_rates in Mbit/s; 0: unlimited. Raises
+    BadDump."""
     for kind, body in _walk(dump, _HEADER):
         try:
             if kind == NLMSG_ERROR:
@@ -190,12 +191,13 @@ def _rates(listed: bytes) -> Iterator[int]:
 
 
 def _attributes(data: bytes) -> Mapping[int, bytes]:
-    """Type → value; of those that occur twice the last."""
+    """Maps each attribute's type to its value; of those that occur twice the last."""
     return {kind & _TYPE_MASK: value for kind, value in _walk(data, _ATTRIBUTE)}
 
 
 def _walk(data: bytes, header: struct.Struct) -> Iterator[tuple[int, bytes]]:
-    """Type and content of one after another, each aligned to 4 bytes; both headers begin with length and type."""
+    """Yields type and content of one attribute after another, each aligned to 4 bytes; both headers begin with length
+    and type."""
     start = 0
     while start < len(data):
         if len(data) - start < header.size:
@@ -217,7 +219,7 @@ _LARGEST_DUMP_BYTES = 16 << 20
 
 
 def read_link_dump() -> bytes:
-    """Returns all links of this network namespace, as rtnetlink dumps them. OSError; BadDump."""
+    """Returns all links of this network namespace, as rtnetlink dumps them. Raises OSError or BadDump."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as rtnetlink:
         rtnetlink.settimeout(_TIMEOUT_SECONDS)
         rtnetlink.send(dump_request())

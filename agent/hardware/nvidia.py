@@ -43,7 +43,7 @@ READS: Mapping[MetricFamily, Callable[[Any, Any], float]] = {
     # By the older of two names, which all drivers have.
     THROTTLE_REASONS: lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu),
 }
-"""Family → its value of a GPU."""
+"""Maps each family to its value of a GPU."""
 
 LIBRARY = "libnvidia-ml.so.1"
 LOADER_FOLDERS = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
@@ -51,7 +51,7 @@ LOADER_CACHE = Path("/etc/ld.so.cache")
 
 _ABSENT = ("LibraryNotFound", "DriverNotLoaded")
 _MOST_EVENTS = 64
-"""Read at once: a GPU that fails without end must not take the collector's second."""
+"""At most so many events are read at once: a GPU that fails without end must not take the collector's second."""
 
 _LOOK_AGAIN_ROUNDS = 12
 """A minute at the default interval: loading NVML costs far more than a round may."""
@@ -60,7 +60,7 @@ _LOOK_AGAIN_ROUNDS = 12
 class NvidiaCollector:
     """A collector that keeps NVML open between readings.
 
-    load: gives the module; ImportError when there is none, NoData when the driver's library is not there.
+    load: gives the module; raises ImportError when there is none, NoData when the driver's library is not there.
     """
 
     def __init__(self, load: Callable[[], Any] = lambda: _pynvml()) -> None:
@@ -172,5 +172,5 @@ def _gpu(nvml: Any, index: int, xids: XidErrors) -> Iterator[Sample | SensorFaul
 
 
 def _text(value: str | bytes) -> str:
-    """Older releases of nvidia-ml-py answer bytes."""
+    """Returns NVML's answer as text: older releases of nvidia-ml-py answer bytes."""
     return value.decode() if isinstance(value, bytes) else value

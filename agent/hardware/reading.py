@@ -86,7 +86,7 @@ def run_collector(collect: CollectFunction, roots: HostRoots, clock: Callable[[]
 # Rates are per second of the monotonic clock between the two runs of the same collector.
 
 TimedValues = dict[str, dict[Labels, tuple[float, float]]]
-"""Family name → labels → (value, seconds)."""
+"""Maps family name → labels → (value, seconds)."""
 
 
 class ReadingDelta(Struct, frozen=True):

@@ -28,7 +28,7 @@ MeasureFunction = Callable[[ReadingDelta], float | None]
 
 
 def summarize(before: HardwareReading | None, after: HardwareReading) -> dict[str, float]:
-    """Well-known name → value, all finite, rounded to 4 digits after the point."""
+    """Maps each well-known name to its value, all finite, rounded to 4 digits after the point."""
     change = delta_between(before, after)
     values = ((name, measure(change)) for name, measure in MEASURES.items())
     known = {name: round(value, 4) for name, value in values if value is not None and math.isfinite(value)}
@@ -36,7 +36,7 @@ def summarize(before: HardwareReading | None, after: HardwareReading) -> dict[st
 
 
 def _custom(after: HardwareReading) -> dict[str, float]:
-    """Plugins' gauges without labels, so many that the record stays within its bytes."""
+    """Returns plugins' gauges without labels, so many that the record stays within its bytes."""
     gauges = {
         sample.family.name: round(sample.value, 4)
         for sample, _ in after.samples()
@@ -67,7 +67,7 @@ def _divided(part: float | None, whole: float | None) -> float | None:
 
 
 def _complement(share: MeasureFunction) -> MeasureFunction:
-    """1 - share."""
+    """Returns a measure of what another's share leaves: 1 - share."""
     return lambda change: None if (value := share(change)) is None else 1 - value
 
 
@@ -90,7 +90,8 @@ def _disk_busy(change: ReadingDelta) -> float | None:
 
 
 def _filesystem_used(change: ReadingDelta) -> float | None:
-    """As df counts it: of what a plain user could have had, the share that is taken; the fullest writable one."""
+    """Returns how full the fullest writable file system is, as df counts it: the share taken of what a plain user could
+    have."""
     sizes, free, read_only = (change.values(each) for each in (disks.SIZE, disks.FREE, disks.READ_ONLY))
     used = {
         labels: _divided(sizes[labels] - free[labels], sizes[labels] - free[labels] + available)
@@ -111,7 +112,7 @@ def _network(family: MetricFamily) -> MeasureFunction:
 
 
 def _headrooms(change: ReadingDelta) -> dict[Labels, float]:
-    """Device → bytes per second that the busier direction leaves of its speed, for links that are up."""
+    """Maps each device to the bytes per second that the busier direction leaves of its speed, for links that are up."""
     sent, speeds = change.rates(network.SENT_BYTES), change.values(network.SPEED)
     received = change.rates(network.RECEIVED_BYTES)
     up = [
@@ -130,7 +131,8 @@ def _sriov_headroom(change: ReadingDelta) -> float | None:
 
 
 def _link_headroom(change: ReadingDelta) -> float | None:
-    """Of the physical function that has least left; unknown when one of them is, because a pod may get any."""
+    """Returns what the physical function with least headroom has left; unknown when one of them is, because a pod may
+    get any."""
     enabled = [labels for labels, count in change.values(network.VFS_ENABLED).items() if count]
     speeds, limited = change.values(network.SPEED), change.values(network.LIMITED_BITS)
     up = change.values(network.UP)

@@ -38,7 +38,7 @@ from leadsman.state.store import KeyRange, Listing, Store, StoreError
 # would move two nodes past each other, so each read of a coordinate is used a few times only.
 
 MAX_USES_PER_READ = 4
-"""How often one read of a peer's coordinate is used."""
+"""Says how often one read of a peer's coordinate is used."""
 _MEDIAN_OF_REPLIES = 5
 """Replies whose median counts as the round trip: two late ones in a row move nothing."""
 
@@ -97,7 +97,7 @@ MIN_PROBES_PER_WINDOW = 10
 
 
 def assumed_nodes(before: int, estimate: float) -> int:
-    """The number of nodes to compute with: a step of the ladder MIN_NODES x 1.1^i, at or above the estimate."""
+    """Returns the number of nodes to compute with: a step of the ladder MIN_NODES x 1.1^i, at or above the estimate."""
     if before >= estimate >= _LOWER_AT * before:
         return before
     steps = max(0, math.ceil(math.log(max(estimate, 1.0) / MIN_NODES, _STEP) - 1e-9))
@@ -110,7 +110,7 @@ def probe_interval_seconds(base_seconds: float, peers: int, nodes: int, budget: 
 
 
 def window_seconds(base_seconds: float, interval_seconds: float) -> float:
-    """The span of the statistics: stretched, so that it holds enough probes."""
+    """Returns the span of the statistics: stretched, so that it holds enough probes."""
     return max(base_seconds, MIN_PROBES_PER_WINDOW * interval_seconds)
 
 
@@ -118,7 +118,8 @@ def window_seconds(base_seconds: float, interval_seconds: float) -> float:
 
 
 async def read_ring(store: Store, query: RingQuery) -> tuple[Arc, Arc, list[RingMember]]:
-    """Reads the own arc, the random one, and the entries that the query names. StoreError as the store raised it."""
+    """Reads the own arc, the random one, and the entries that the query names. Raises StoreError as the store raised
+    it."""
     arcs = ((query.own_start, query.size), (query.random_start, RANDOM_ARC_SIZE))
     points = [KeyRange.single_key(keys.record_key(name, RingEntry)) for name in query.nodes]
     listings = await store.read_ranges([*(peer_selection.range_to_end(*arc) for arc in arcs), *points])
@@ -127,13 +128,16 @@ async def read_ring(store: Store, query: RingQuery) -> tuple[Arc, Arc, list[Ring
 
 
 async def read_entry(store: Store, name: str) -> RingMember | None:
-    """The node's entry; None when there is no such node now."""
+    """Returns the node's entry; None when there is no such node now."""
     (listing,) = await store.read_ranges([KeyRange.single_key(keys.record_key(name, RingEntry))])
     return next(iter(peer_selection.decode_members(listing.items)), None)
 
 
 async def _arc(store: Store, start: int, count: int, first: Listing) -> Arc:
-    """first: the part of the arc up to the ring's end."""
+    """Returns the arc, completed from the ring's beginning where `first` is short.
+
+    first: the part of the arc up to the ring's end.
+    """
     items, missing = first.items, count - len(first.items)
     if missing:
         (rest,) = await store.read_ranges([peer_selection.range_from_start(start, missing)])

@@ -58,12 +58,12 @@ DensitySample = tuple[int, int]
 
 
 def range_to_end(start: int, count: int) -> KeyRange:
-    """The range of the first read of an arc of `count` members: up to the ring's end."""
+    """Returns the range of the first read of an arc of `count` members: up to the ring's end."""
     return KeyRange(keys.ring_position_prefix(start % keys.RING_SIZE), keys.RING_END, count)
 
 
 def range_from_start(start: int, count: int) -> KeyRange:
-    """The range of the second read, when the first was short by `count`: from the ring's beginning."""
+    """Returns the range of the second read, when the first was short by `count`: from the ring's beginning."""
     return KeyRange(keys.RING_PREFIX, keys.ring_position_prefix(start % keys.RING_SIZE), count)
 
 
@@ -75,7 +75,7 @@ def decode_members(items: Iterable[StoredItem]) -> list[RingMember]:
 
 
 def estimate_nodes(samples: Sequence[DensitySample]) -> float:
-    """Nodes on the ring, from arcs that do not overlap. 0.0 without a step.
+    """Estimates the number of nodes on the ring, from arcs that do not overlap. 0.0 without a step.
 
     Names hash evenly, so the length of m steps is a sum of m exponential gaps of mean 1/n. (m - 1) / length has the
     mean n exactly and the standard error n / sqrt(m - 2).
@@ -208,14 +208,14 @@ class Candidates:
         self.remove(spare[-surplus:] if surplus > 0 else ())
 
     def by_distance(self, own: Coordinate) -> list[tuple[float, str]]:
-        """(estimated RTT in milliseconds, name) of all candidates that have a coordinate, the nearest first."""
+        """Returns (estimated RTT in milliseconds, name) of all candidates that have a coordinate, the nearest first."""
         placed = ((seen.coordinate, name) for name, seen in self.by_name.items())
         return sorted((vivaldi.estimate_ms(own, there), name) for there, name in placed if there is not None)
 
     def mutually_near(
         self, own: Coordinate, count: int, current: Collection[str], taken: Collection[str], now: float
     ) -> list[str]:
-        """The at most `count` nearest by both nodes' view, of the candidates read at `now`.
+        """Returns the at most `count` nearest by both nodes' view, of the candidates read at `now`.
 
         current: near peers, which stay unless others are clearly nearer. taken: peers for another reason, never near
         peers too.
@@ -230,7 +230,8 @@ class Candidates:
         return [name for _, name in ranked[:count]]
 
     def referrals(self, own: Coordinate, count: int) -> list[str]:
-        """Nodes that the nearest candidates publish as near to themselves, and whose entries were not read yet."""
+        """Returns nodes that the nearest candidates publish as near to themselves, and whose entries were not read
+        yet."""
         published = (name for _, who in self.by_distance(own) for name in self.by_name[who].entry.near)
         strangers = (name for name in dict.fromkeys(published) if name not in self.by_name and name != self._own_name)
         return list(islice(filter(keys.is_node_name, strangers), count))
@@ -241,7 +242,7 @@ class Candidates:
 
 
 def entry_coordinate(entry: RingEntry) -> Coordinate | None:
-    """The coordinate in a ring entry; None when it has none, or one of another number of dimensions."""
+    """Returns the coordinate in a ring entry; None when it has none, or one of another number of dimensions."""
     there = entry.coordinate
     if there is None or len(there.point) != vivaldi.DIMENSIONS:
         return None
@@ -259,7 +260,7 @@ RANDOM_REPLACE_SECONDS = 60.0
 """The time between two replacements of a random peer."""
 MAX_REQUESTED = 8
 REQUESTED_SECONDS = 300.0
-"""How long a requested pair stays measured. Another request prolongs it."""
+"""Says how long a requested pair stays measured. Another request prolongs it."""
 
 
 class RingQuery(NamedTuple):
@@ -291,7 +292,7 @@ class PeerSelection:
         self._replace_at = float("-inf")
 
     def next_query(self, now: float) -> RingQuery:
-        """The next read. Peers that are not the next on the ring are read again, in case they moved or left."""
+        """Returns the next read. Peers that are not the next on the ring are read again, in case they moved or left."""
         self._expire(now)
         current = (*self._random, *self._near, *self._requested)
         own = self._own_coordinate()
@@ -329,7 +330,8 @@ class PeerSelection:
 
     @property
     def lasting_names(self) -> frozenset[str]:
-        """The next k nodes on the ring, whose names a metric may carry: they change only when nodes join or leave.
+        """Returns the next k nodes on the ring, whose names a metric may carry: they change only when nodes join or
+        leave.
 
         A random peer is replaced every minute: with its name as a label, each node would make 1,480 new series in two
         hours. Near peers change with the noise of coordinates.
@@ -343,7 +345,7 @@ class PeerSelection:
         return [_peer(name, candidates[name].entry) for name in self._all() if name in candidates]
 
     def ring_peers(self) -> list[str]:
-        """The peers that follow on the ring."""
+        """Returns the peers that follow on the ring."""
         return self._successors[: self.k - 2 * (self.k // 4)]
 
     def _all(self) -> list[str]:

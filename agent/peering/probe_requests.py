@@ -128,7 +128,7 @@ class ProbeRequestHandler:
 
 
 def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
-    """The nodes that the requests name. A request that cannot be decoded is ignored."""
+    """Returns the nodes that the requests name. A request that cannot be decoded is ignored."""
     targets = []
     for item in items:
         with suppress(BadRecord, ValueError):

@@ -79,7 +79,7 @@ class CountedTotals:
             self.forget(uid)
 
     def shard_record(self, shard: str) -> CountedTotalsShard:
-        """The shard as it is written: at most 4 KiB, which holds about 60 troubled pods.
+        """Returns the shard as it is written: at most 4 KiB, which holds about 60 troubled pods.
 
         Of more pods, those noted first are left out. The next agent may count their incidents again.
         """
@@ -124,7 +124,7 @@ class PodHealth(Struct):
         self.unready_since = _since(self.unready_since, is_never_ready(pod), now)
 
     def advance(self, now: float) -> tuple[float, float]:
-        """The age of its health in seconds, at the last call and now."""
+        """Returns the age of its health in seconds, at the last call and now."""
         before = self.age_seconds
         if self.healthy_since is not None:
             self.age_seconds += max(0.0, now - self.healthy_since)
@@ -145,7 +145,7 @@ def _since(before: float | None, holds: bool, now: float) -> float | None:
 
 
 def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited_until: float) -> PodHealth:
-    """The health of a pod that this agent sees for the first time.
+    """Returns the health of a pod that this agent sees for the first time.
 
     credited_until: Unix seconds up to which an earlier agent credited its health. What came after is credited at the
     next credit: the container that runs now has run all the while.
@@ -349,7 +349,7 @@ class IncidentLedger:
                 self.counted_totals.lower(pod.metadata.uid, each.name, restarts)
 
     def _uncounted(self, health: PodHealth) -> list[tuple[Incident, int]]:
-        """The pod's incidents that are not counted yet, with how many times each is new."""
+        """Returns the pod's incidents that are not counted yet, with how many times each is new."""
         uid, now, limits = health.pod.metadata.uid, self._clock(), self._limits
         stuck, unready = health.is_stuck(now, limits.stuck_seconds), health.is_unready(now, limits.unready_seconds)
         incidents = find_incidents(health.pod, stuck, unready)

@@ -59,7 +59,8 @@ def is_never_ready(pod: Pod) -> bool:
 
 
 def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
-    """The status of every container, init containers first: one of them that fails keeps the pod from running too."""
+    """Yields the status of every container, init containers first: one of them that fails keeps the pod from running
+    too."""
     yield from pod.status.init_container_statuses
     yield from pod.status.container_statuses
 
@@ -111,7 +112,8 @@ def may_be_probe_kill(end: ContainerStateTerminated) -> bool:
 
 
 def _current_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
-    """The exit of the run that restartCount numbers. While the container waits for a restart, that is its last run."""
+    """Returns the exit of the run that restartCount numbers. While the container waits for a restart, that is its last
+    run."""
     if container.state.terminated is not None:
         return container.state.terminated
     return container.last_state.terminated if container.state.waiting is not None else None
@@ -164,7 +166,7 @@ _CLOCK_TOLERANCE = timedelta(seconds=2)
 def container_exit_cause(
     container: str, end: ContainerStateTerminated, events: Iterable[Event]
 ) -> IncidentCause | None:
-    """PROBE_FAILURE when a liveness or startup probe of the container failed in its last run, else None."""
+    """Returns PROBE_FAILURE when a liveness or startup probe of the container failed in its last run, else None."""
     of_this_run = (each for each in events if _is_about(each, container) and _happened_in(each, end))
     probe_failed = any(_event_cause(each) is IncidentCause.PROBE_FAILURE for each in of_this_run)
     return IncidentCause.PROBE_FAILURE if probe_failed else None
@@ -252,7 +254,8 @@ def find_incidents(pod: Pod, stuck: bool = False, unready: bool = False) -> tupl
 
 
 def _of_failed(pod: Pod) -> Iterator[Incident]:
-    """A reason in the status means that the kubelet ended the pod; how its containers ended is a consequence of it."""
+    """Yields the incidents of a failed pod. A reason in its status means that the kubelet ended it; how its containers
+    ended is a consequence of it."""
     reason = pod.status.reason
     exits = [] if reason else list(_of_containers(pod))
     yield from exits

@@ -68,7 +68,7 @@ class SeriesExpression(Struct, frozen=True):
 
 
 def parse_expression(text: str) -> SeriesExpression:
-    """The expression that the text is. InvalidAnnotation when it is none."""
+    """Returns the expression that the text is. Raises InvalidAnnotation when it is none."""
     numerator, slash, denominator = text.partition(" / ")
     return SeriesExpression(_selector(numerator), _selector(denominator) if slash else None)
 
@@ -143,7 +143,7 @@ class RewardMetric(Struct, frozen=True):
 
 
 def parse_reward_metric(pod: Pod) -> RewardMetric | None:
-    """The metric that the pod's annotations name; None when they name none. InvalidAnnotation.
+    """Returns the metric that the pod's annotations name; None when they name none. Raises InvalidAnnotation.
 
     None too for a pod without an address of its own: on its host's address it could name any port.
     """
@@ -187,7 +187,7 @@ def _parse_direction(annotations: Mapping[str, str]) -> bool:
 
 
 def _quality_name(series: str) -> str:
-    """The series as a metric's name, which a reward's qualities have."""
+    """Returns the series as a metric's name, which a reward's qualities have."""
     return re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]
 
 
@@ -251,7 +251,7 @@ class RewardPlugin:
 
 
 def reward_plugins(names: Collection[str]) -> list[RewardPlugin]:
-    """These plugins, as far as they can be loaded. The others are logged."""
+    """Loads these plugins, as far as they can be loaded; the others are logged."""
     loaded = []
     for name in names:
         try:
@@ -281,7 +281,7 @@ class MetricScraper:
         self._before: dict[str, ScrapedSums] = {}
 
     async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
-        """The cost that the metric has now; None when it is unknown."""
+        """Returns the cost that the metric has now; None when it is unknown."""
         page = await self._page(metric.url)
         after = evaluate_page(metric.series, page) if page is not None else None
         if after is None:
@@ -317,7 +317,7 @@ class MetricScraper:
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """The page; None when it is too large."""
+    """Returns the page; None when it is too large."""
     body = bytearray()
     async for chunk in response.content.iter_chunked(1 << 16):
         body += chunk
@@ -374,7 +374,7 @@ class QualityObserver:
             await asyncio.gather(*(self._scrape_pod(*each) for each in scraped[start : start + MAX_CONCURRENT]))
 
     def _metric_of(self, pod: Pod) -> RewardMetric | None:
-        """The metric that the pod names. Wrong annotations are logged once, and the pod is not scraped."""
+        """Returns the metric that the pod names. Wrong annotations are logged once, and the pod is not scraped."""
         uid = pod.metadata.uid
         try:
             return parse_reward_metric(pod)

@@ -39,7 +39,8 @@ MIN_CHANGE = 0.1
 """The change of health, in trials or as a share of the value if that is more, that is worth a write."""
 
 MAX_DELETES_PER_WRITE = 16
-"""With 64 types, 16 shards and 32 bind failures a write stays one transaction of etcd (128 operations)."""
+"""A write deletes at most so many keys: with 64 types, 16 shards and 32 bind failures it stays one transaction of etcd
+(128 operations)."""
 
 _POLL_SECONDS = 0.1
 _RETRY_SECONDS = (1.0, 5.0)
@@ -171,7 +172,7 @@ class RewardPersistence:
             yield Put(keys.counted_totals_key(self._node, shard), encode_record(record))
 
     def _written_down(self, ledger: IncidentLedger, rewards: dict[str, Reward], dropped: Iterable[str]) -> None:
-        """What changed while the write was under way is written the next time."""
+        """Notes what a write has saved; what changed while it was under way is written the next time."""
         self._written |= rewards
         ledger.changed_types -= {name for name, reward in rewards.items() if ledger.rewards.get(name) is reward}
         for name in dropped:
@@ -262,7 +263,7 @@ class BindFailureCounter:
 
 
 def _gone(listing: Listing, ledger: IncidentLedger) -> list[str]:
-    """The saved ones that etcd no longer has; beyond the end of a list that was cut nobody knows."""
+    """Returns the saved ones that etcd no longer has; beyond the end of a list that was cut nobody knows."""
     present = {item.key for item in listing.items}
     saved = [key for key, is_saved in ledger.counted_bind_failures.items() if is_saved and key not in present]
     return [key for key in saved if key < listing.items[-1].key] if listing.more else saved

@@ -43,7 +43,8 @@ DualClock = Callable[[], DualTimestamp]
 
 
 def round_trip_ns(sent: DualTimestamp, received_wall_ns: int, now: DualTimestamp) -> int | None:
-    """Nanoseconds from `sent` to the kernel's receive stamp, in 1..elapsed; None when the wall clock was set meanwhile.
+    """Returns the nanoseconds from `sent` to the kernel's receive stamp, in 1..elapsed; None when the wall clock was
+    set meanwhile.
 
     `now` is read after the packet was taken from the socket.
     """
@@ -104,14 +105,14 @@ def encode_request(version: IpVersion, echo: EchoPayload, identifier: int) -> by
 
 
 def decode_reply(version: IpVersion, data: bytes) -> EchoPayload | None:
-    """The payload that an ICMP message returns; None for anything but an echo reply of sufficient length."""
+    """Returns the payload that an ICMP message returns; None for anything but an echo reply of sufficient length."""
     if len(data) < _HEADER.size + _BODY.size or data[0] != REPLY_TYPES[version] or data[1] != 0:
         return None
     return EchoPayload(*_BODY.unpack_from(data, _HEADER.size))
 
 
 def strip_ipv4_header(data: bytes) -> bytes:
-    """The payload of an IPv4 packet, as a raw socket returns it; empty when that is no IPv4 packet."""
+    """Returns the payload of an IPv4 packet, as a raw socket returns it; empty when that is no IPv4 packet."""
     length = (data[0] & 0x0F) * 4 if data else 0
     whole = _SHORTEST_IPV4_HEADER <= length <= len(data) and data[0] >> 4 == IpVersion.V4
     return data[length:] if whole else b""
@@ -131,7 +132,7 @@ def checksum(message: bytes) -> int:
 # socket that all share; such a probe is lost by its timeout.
 
 SocketAddress = tuple[Any, ...]
-"""As getaddrinfo gives it: (host, port) or (host, port, flow, scope)."""
+"""A socket's address as getaddrinfo gives it: (host, port) or (host, port, flow, scope)."""
 
 FAMILY_BY_VERSION = {IpVersion.V4: socket.AF_INET, IpVersion.V6: socket.AF_INET6}
 
@@ -222,7 +223,7 @@ def read_clocks() -> DualTimestamp:
 
 
 def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[IpVersion, EchoSocket]:
-    """A socket for each family that this kernel has. IcmpRefused when it allows none."""
+    """Returns a socket for each family that this kernel has. Raises IcmpRefused when it allows none."""
     opened = {version: _open(version, opener) for version in IpVersion}
     sockets = {version: sock for version, sock in opened.items() if sock is not None}
     if not sockets:
@@ -282,7 +283,7 @@ class Endpoint(NamedTuple):
 
 
 def parse_literal(address: str) -> Endpoint | None:
-    """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for anything else."""
+    """Returns the endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for anything else."""
     try:
         version = IpVersion(ip_address(address).version)
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)

@@ -1,4 +1,4 @@
-"""Whom to probe, how and when: a peer, what may become of a probe, the settings, and the schedule. Pure."""
+"""Defines whom to probe, how and when: a peer, what may become of a probe, the settings, and the schedule. Pure."""
 
 import heapq
 import math
@@ -23,7 +23,7 @@ class Answered(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """No answer within the timeout."""
+    """The probe had no answer within the timeout."""
 
 
 class Unusable(NamedTuple):
@@ -42,7 +42,7 @@ class ProbeMode(StrEnum):
 
 
 class ProbeSettings(Struct, frozen=True):
-    """Says how a prober probes. ValueError for a value out of bounds.
+    """Says how a prober probes. Raises ValueError for a value out of bounds.
 
     mode: auto probes by ICMP, and by TCP where a peer answers only that. With icmp, refused sockets are an error.
     interval_seconds: time between two probes to one peer, ± 10 %. Shorter notices changes sooner and costs more.
@@ -110,7 +110,7 @@ class ProbeSchedule:
         del self._serials[key]
 
     def due(self, now: float) -> list[str]:
-        """The keys that are due, each once. Turns that were missed are not caught up."""
+        """Returns the keys that are due, each once. Turns that were missed are not caught up."""
         keys = []
         while self._heap and self._heap[0][0] <= now:
             when, serial, key = heapq.heappop(self._heap)

@@ -65,7 +65,7 @@ class ProbeWindow:
 
 
 def _summary(rtts: Sequence[float], lost: int, age: float | None, method: ProbeMethod) -> PeerLatency:
-    """Rounded to microseconds, which is finer than any value's error; the age to milliseconds."""
+    """Summarises a window, rounded to microseconds, which is finer than any value's error; the age to milliseconds."""
     ordered = [round(rtt, 3) for rtt in sorted(rtts)]
     return PeerLatency(
         sent=len(rtts) + lost,
@@ -85,7 +85,7 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
 
 
 def jitter(rtts: Sequence[float]) -> float:
-    """The mean absolute difference of consecutive values, of which there are two at least."""
+    """Returns the mean absolute difference of consecutive values, of which there are two at least."""
     return sum(abs(b - a) for a, b in pairwise(rtts)) / (len(rtts) - 1)
 
 
@@ -212,7 +212,7 @@ class MethodSelector:
         self._silent = self._turn = 0
 
     def next_methods(self) -> tuple[ProbeMethod, ...]:
-        """The methods to probe with now: the current one, and the other when it is due for a try."""
+        """Returns the methods to probe with now: the current one, and the other when it is due for a try."""
         self._turn += 1
         return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
 

@@ -231,7 +231,7 @@ class Prober:
         return EchoClient(sockets, self._settings.timeout_seconds, self._clock, lambda *end: self._record_result(*end))
 
     def _record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
-        """A peer that lost a probe is probed again at once, until it answers or is silent."""
+        """Records a probe's result. A peer that lost one is probed again at once, until it answers or is silent."""
         self.stats.record_result(probe, sent, result)
         name, losses = probe.target.peer.name, probe.target.consecutive_losses
         if self.stats.targets.get(name) is not probe.target or not isinstance(result, Lost):
@@ -253,7 +253,7 @@ class Prober:
             await asyncio.sleep(self._pause_seconds())
 
     def _pause_seconds(self) -> float:
-        """Seconds until a few probes are due. It also bounds how late a loss is noticed."""
+        """Returns the seconds until a few probes are due. It also bounds how late a loss is noticed."""
         interval = self._schedule.interval_seconds
         a_few = _PROBES_PER_WAKEUP * interval / max(1, len(self._schedule))
         return min(max(a_few, _SHORTEST_SLEEP_SECONDS), _LONGEST_SLEEP_SECONDS, interval)

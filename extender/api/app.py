@@ -21,7 +21,7 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 LEAST_COMPRESSED_BYTES = 1024
 LARGE_BYTES = 32 << 10
-"""From here on compression is on a thread: 1 MB of JSON takes 10 ms."""
+"""A response of this size or more is compressed on a thread: 1 MB of JSON takes 10 ms."""
 
 API_HEADERS = {hdrs.CACHE_CONTROL: "no-cache", "X-Content-Type-Options": "nosniff"}
 
@@ -75,7 +75,7 @@ async def _document(request: web.Request) -> web.StreamResponse:
 async def _response(
     request: web.Request, content_type: str, body: bytes, headers: Mapping[str, str], status: int = 200
 ) -> web.Response:
-    """With an ETag for a GET, and compressed where the client takes that."""
+    """Makes the response, with an ETag for a GET, and compressed where the client takes that."""
     fields = {**headers, hdrs.CONTENT_TYPE: content_type, hdrs.VARY: hdrs.ACCEPT_ENCODING}
     if request.method == "GET":
         fields[hdrs.ETAG] = f'"{blake2b(body, digest_size=16).hexdigest()}"'

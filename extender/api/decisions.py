@@ -90,7 +90,7 @@ SORTS = ("newest", WAITING := "waiting")
 """The newest first; those that wait before others, and then the newest."""
 
 WallTime = Callable[[float], float]
-"""Monotonic seconds → Unix seconds."""
+"""Turns monotonic seconds into Unix seconds."""
 
 
 def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> DecisionRow:
@@ -153,7 +153,7 @@ def _row(live: LiveState, entry: JournalEntry) -> DecisionRow:
 
 
 async def _detail(live: LiveState, request: web.Request, entry: JournalEntry) -> DecisionDetail:
-    """With the pod's backup and the groups of its nodes as they are now."""
+    """Answers with the decision, the pod's backup and the groups of its nodes as they are now."""
     page, search, sources = ListQuery(request.query), request.query.get("search", ""), live.sources
     groups, backups = sources.inputs.delays.estimator.groups, sources.inputs.backups
     backup = backups.of_pod(entry.pod.uid) if backups else None

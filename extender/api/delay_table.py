@@ -127,7 +127,7 @@ _NODES_A_GROUP = 4
 """Fewer would make groups of single nodes."""
 
 DistanceRow = Callable[[int], Floats]
-"""Node → round trips to all nodes in ms, NaN where none is known."""
+"""Maps each node to its round trips to all nodes in ms, NaN where none is known."""
 
 
 class NodeGrouping(Struct, frozen=True, eq=False, dict=True):
@@ -170,7 +170,7 @@ def group_by_delay(names: Sequence[str], zones: Sequence[str], distances: Distan
 
 
 def _centres(nodes: int, distances: DistanceRow) -> tuple[list[int], Indices]:
-    """Centres, and the place of each node's own. Nodes without a distance to any join the first."""
+    """Returns the centres, and the place of each node's own. Nodes without a distance to any join the first."""
     if not nodes:
         return [], np.zeros(0, np.intp)
     centres, rows = list[int](), list[Floats]()

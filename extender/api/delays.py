@@ -109,7 +109,7 @@ class NodeChange(Struct, frozen=True):
 
 
 class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
-    """How delays differ between two moments of the history, largest difference first.
+    """Says how delays differ between two moments of the history, largest difference first.
 
     from, to: the moments that were compared.
     """
@@ -125,7 +125,7 @@ class DelayChanges(Struct, frozen=True, rename={"from_": "from"}):
 
 MAX_TILE = 128
 SAMPLED_NODES = 5
-"""Of each group, for the estimate between two groups of which no pair was measured."""
+"""So many nodes of each group are taken for the estimate between two groups of which no pair was measured."""
 
 
 def group_delays(view: ClusterView, shifts: Sequence[NodeShift]) -> GroupDelays:

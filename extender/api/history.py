@@ -74,7 +74,10 @@ class _Moment(Struct, frozen=True, eq=False):
 
 
 def _moment(at: float, number: Indices, table: DelayTable, nodes: int) -> _Moment:
-    """number: of each of the table's nodes."""
+    """Makes a moment of the history from the table.
+
+    number: of each of the table's nodes.
+    """
     medians = np.full(nodes, np.nan, np.float32)
     medians[number] = table.node_medians
     measured = np.flatnonzero(~table.is_lost)[:MAX_PAIRS]
@@ -100,7 +103,7 @@ def _thinned(moments: Sequence[_Moment], now: float) -> list[_Moment]:
 
 
 def _changes(before: _Moment, after: _Moment) -> tuple[Indices, Indices, Floats]:
-    """Source, target and change of the pairs that both moments have."""
+    """Returns source, target and change of the pairs that both moments have."""
     keys, later_keys = (each.source.astype(np.int64) << 32 | each.target for each in (before, after))
     _, was, now = np.intersect1d(keys, later_keys, assume_unique=True, return_indices=True)
     change_ms = after.rtt_ms[now].astype(np.float64) - before.rtt_ms[was]
@@ -261,8 +264,8 @@ class DelayHistory:
         return sorted(shifts, key=lambda each: -abs(each.shift_ms)), steady
 
     def _since(self, nodes: Indices, earlier: Sequence[_Moment], newest: _Moment) -> Mapping[int, float]:
-        """When each of the nodes came to stand where it stands now; what was said of one before stays, although the
-        minutes become fewer."""
+        """Returns when each of the nodes came to stand where it stands now; what was said of one before stays, although
+        the minutes become fewer."""
         names, by_moment = list(self._names), list[Floats]()
         said = {each.node: each.since for each in self.shifts}
         for each in earlier:

@@ -1,4 +1,5 @@
-"""What the API keeps between requests: the newest view, the history, what was decided, and the event streams."""
+"""Defines what the API keeps between requests: the newest view, the history, what was decided, and the event
+streams."""
 
 import asyncio
 import contextlib
@@ -230,7 +231,8 @@ class LiveState:
         return WaitingPods(len(waiting), *((round(now - longest.since, 1), longest.name) if longest else (None, None)))
 
     def open_stream(self) -> AsyncGenerator[bytes]:
-        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. RequestError.
+        """Returns the server-sent events of one reader, who is told every TICK_SECONDS what changed. Raises
+        RequestError.
 
         https://html.spec.whatwg.org/multipage/server-sent-events.html
         """
@@ -258,7 +260,7 @@ class LiveState:
         return self._closed.is_set()
 
     def _newest(self) -> tuple[int, JournalEntry | None]:
-        """The state's revision, and the decision that was made last."""
+        """Returns the state's revision, and the decision that was made last."""
         return self.sources.inputs.state.current.revision, next(iter(self.sources.journal.newest(1)), None)
 
     def close(self) -> None:

@@ -46,7 +46,8 @@ class NodeRow(Struct, frozen=True):
 
 
 class ReportedNode(Struct, frozen=True):
-    """What a node's agent last reported. peers_p50_ms: peer → median round trip; null: probed, and none was timed."""
+    """Says what a node's agent last reported. peers_p50_ms: peer → median round trip; null: probed, and none was
+    timed."""
 
     status: str
     age_seconds: float | None
@@ -65,7 +66,7 @@ class ReportedState(Struct, frozen=True):
 
 
 class PeerRow(Struct, frozen=True):
-    """What a node measured to one of its peers. lost: probes without a reply in the window."""
+    """Says what a node measured to one of its peers. lost: probes without a reply in the window."""
 
     name: str
     rtt_ms: float | None
@@ -149,7 +150,7 @@ def node_rows(
 
 
 def _gravity(row: NodeRow) -> tuple[object, ...]:
-    """Stopped agents first, then nodes that moved away, then those with most problems."""
+    """Ranks nodes: stopped agents first, then nodes that moved away, then those with most problems."""
     stopped = row.status in ("stale", "unknown")
     return (not stopped, -max(0.0, row.shift_ms or 0.0), -len(row.problems), -row.peers_lost, row.name)
 
@@ -228,7 +229,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _silent_links(view: ClusterView) -> Mapping[str, Sequence[str]]:
-    """Node → its links without a reply in words: each of them where they are few, else how many."""
+    """Maps each node to its links without a reply in words: each of them where they are few, else how many."""
     links = dict[str, list[DeadLink]]()
     for link in view.dead_links:
         for node in (link.source, link.target):

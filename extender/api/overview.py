@@ -70,7 +70,7 @@ class WorstChange(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True):
-    """What the cards above every tab of the page show, and more about this process.
+    """Says what the cards above every tab of the page show, and more about this process.
 
     cluster, revision: of the state in etcd; "": none was read. newest_report_seconds: since any node's last report.
     history_since: where the delay history begins; it is lost at each start.
@@ -196,7 +196,7 @@ def _of_process(sources: ApiSources, view: ClusterView) -> Iterator[Check]:
 
 
 def _of_sources(sources: ApiSources) -> Iterator[Check]:
-    """What plugins do, which nodes others contradict, and which inputs cannot be read."""
+    """Yields what plugins do, which nodes others contradict, and which inputs cannot be read."""
     for plugin in sources.plugins():
         text = f"it is {plugin.state}" + (f": {plugin.problem}" if plugin.problem else "")
         what_to_do = "leadsman plugins check runs it alone; it is asked again in a minute"
@@ -213,7 +213,7 @@ def _node_counts(view: ClusterView) -> NodeCounts:
 
 
 def _pair_counts(view: ClusterView) -> PairCounts:
-    """Unordered pairs; lost: directions. A pair that either end measured is measured."""
+    """Counts unordered pairs; lost: directions. A pair that either end measured is measured."""
     table = view.table
     low, high = np.minimum(table.source, table.target), np.maximum(table.source, table.target)
     pairs = low.astype(np.int64) * len(table.names) + high

@@ -155,7 +155,7 @@ def _estimate(view: ClusterView, a: str, b: str) -> DelayEstimate | None:
 
 
 def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
-    """By the evidence of a pod with a bound to `a` that asks about `b`."""
+    """Returns the delay that a decision uses: the evidence of a pod with a bound to `a` that asks about `b`."""
     pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{LONGEST_BOUND_MS:.0f}"}))
     distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
     return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")

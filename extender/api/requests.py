@@ -1,4 +1,5 @@
-"""What all resources share: pages of lists, errors, parameters, moments as text, and which requests are answered.
+"""Defines what all resources share: pages of lists, errors, parameters, moments as text, and which requests are
+answered.
 
 An error names the field, what was given and what is allowed. What is unknown is null, never 0."""
 
@@ -26,7 +27,7 @@ def time_of_day(at: float) -> str:
 
 
 def from_iso(text: str) -> float:
-    """Parses a moment into Unix seconds. ValueError unless it is ISO 8601 with an offset."""
+    """Parses a moment into Unix seconds. Raises ValueError unless it is ISO 8601 with an offset."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("without an offset")
@@ -86,7 +87,7 @@ class RequestError(Exception):
 
 
 def _as_text(given: str) -> str:
-    """Bytes of a header that are no UTF-8 come as surrogates, which JSON cannot hold."""
+    """Returns a header as JSON can hold it: bytes that are no UTF-8 come as surrogates."""
     return given.encode(errors="backslashreplace").decode()
 
 
@@ -197,7 +198,8 @@ def _check_host(request: web.Request) -> None:
 
 
 def _check_sender(request: web.Request) -> None:
-    """Browsers say whether the page itself sends a request, also through a proxy; other clients say nothing."""
+    """Refuses what another site sends. Browsers say whether the page itself sends a request, also through a proxy;
+    other clients say nothing."""
     sender = request.headers.get("Sec-Fetch-Site", "same-origin")
     if sender != "same-origin":
         raise RequestError(403, "the request comes from another page", "Sec-Fetch-Site", sender, "same-origin")
@@ -236,7 +238,7 @@ MAX_BODY_BYTES = 512 << 10
 
 
 async def read_body(request: web.Request, kind: type[T]) -> T:
-    """Reads and decodes the body of a POST; RequestError when it is too large or not of this kind."""
+    """Reads and decodes the body of a POST; raises RequestError when it is too large or not of this kind."""
     data = await request.content.read(MAX_BODY_BYTES + 1)
     while data and len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES + 1 - len(data))):
         data += more

@@ -87,7 +87,7 @@ def reward_matrix(inputs: DecisionInputs, pod_type: str, node: str, search: str,
 
 
 def _reward_cells(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[tuple[str, str, RewardCell]]:
-    """Pod type, node and what is known of the two; of this type or node alone, "" for all."""
+    """Yields pod type, node and what is known of the two; of this type or node alone, "" for all."""
     for name in [pod_type] if pod_type else sorted(inputs.snapshot.rewards):
         assessment = rewards_score.assess_type(name, inputs)
         if assessment is None:

@@ -40,12 +40,12 @@ def decide_on_pod(
 
 
 def read_pod(yaml: str) -> PodInfo:
-    """Reads a pod, or the one in a workload's template, as kube-scheduler would send it. RequestRefused."""
+    """Reads a pod, or the one in a workload's template, as kube-scheduler would send it. Raises RequestRefused."""
     return read_pod_json(pod_json(yaml))
 
 
 def pod_json(yaml: str) -> bytes:
-    """Returns the pod, or the one in a workload's template, as the API server stores it. RequestRefused."""
+    """Returns the pod, or the one in a workload's template, as the API server stores it. Raises RequestRefused."""
     if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
         raise RequestRefused(413, f"the YAML is larger than 256 KiB; allowed: {ALLOWED}")
     try:
@@ -56,7 +56,7 @@ def pod_json(yaml: str) -> bytes:
 
 
 def pod_json_of(document: object) -> bytes:
-    """Does what `pod_json` does with a document that is parsed already. RequestRefused."""
+    """Does what `pod_json` does with a document that is parsed already. Raises RequestRefused."""
     try:
         return msgspec.json.encode(_with_default_requests(_pod_of(document)))
     except (TypeError, ValueError) as error:
@@ -64,7 +64,7 @@ def pod_json_of(document: object) -> bytes:
 
 
 def read_pod_json(manifest: bytes) -> PodInfo:
-    """Reads a pod's JSON as if kube-scheduler had sent it. RequestRefused."""
+    """Reads a pod's JSON as if kube-scheduler had sent it. Raises RequestRefused."""
     try:
         return read_args(msgspec.json.encode({"Pod": msgspec.Raw(manifest), "NodeNames": []})).pod
     except (BadRequest, TypeError, ValueError) as error:
@@ -72,7 +72,7 @@ def read_pod_json(manifest: bytes) -> PodInfo:
 
 
 def _pod_of(document: object) -> Mapping[str, Any]:
-    """The pod itself, or one as its workload makes it. A pod without a name gets one."""
+    """Returns the pod itself, or one as its workload makes it. A pod without a name gets one."""
     if not isinstance(document, Mapping):
         raise _refused("the document is not an object")
     kind = document.get("kind")
@@ -99,7 +99,7 @@ _TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
 
 
 def _with_default_requests(pod: Mapping[str, Any]) -> Mapping[str, Any]:
-    """As the API server stores it: what has a limit and no request is requested up to its limit.
+    """Adds default requests as the API server does: what has a limit and no request is requested up to its limit.
     Source: SetDefaults_Pod, pkg/apis/core/v1/defaults.go."""
     spec = _object(pod.get("spec"), "spec")
     lists = {field: spec[field] for field in ("containers", "initContainers") if isinstance(spec.get(field), list)}
@@ -174,7 +174,7 @@ def _looser_bounds(
     inputs: DecisionInputs,
     filter_nodes: FilterNodes,
 ) -> Iterator[str]:
-    """For each bound that alone stands in the way of some node, the least change that lets one pass."""
+    """Yields, for each bound that alone stands in the way of some node, the least change that lets one pass."""
     found = list[tuple[float, str]]()
     for reference, bound_ms in {bound.reference: bound.ms for bound in bounds}.items():
         without = _with_bound(pod, reference, LONGEST_BOUND_MS)
@@ -196,7 +196,7 @@ def _looser_bounds(
 
 
 def _with_bound(pod: PodInfo, reference: str, ms: float) -> PodInfo:
-    """The same pod, with its bounds to this reference at so many milliseconds."""
+    """Returns the same pod, with its bounds to this reference at so many milliseconds."""
     label = f"{DELAY_LABEL_PREFIX}{reference}"
     line = re.compile(rf"^(\s*{re.escape(reference)}\s*:\s*)[0-9.]+", re.MULTILINE)
     labels = {**pod.labels, label: f"{ms:.0f}"} if label in pod.labels else pod.labels

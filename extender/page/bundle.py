@@ -42,7 +42,7 @@ def content_security_policy() -> str:
 
 
 def _hash(text: str) -> str:
-    """As in https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
+    """Returns a hash source as in https://www.w3.org/TR/CSP3/#grammardef-hash-source."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -54,7 +54,7 @@ class RemotePlugin:
         return Evidence()
 
     def _answer(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> tuple[Answer, Sequence[str]]:
-        """The answer and the nodes that it is about. Unanswered."""
+        """Returns the answer and the nodes that it is about. Raises Unanswered."""
         if self._asked is None:
             self.ask(pod, nodes, inputs, time.monotonic())
         assert self._asked

@@ -49,7 +49,7 @@ class Question(Struct, frozen=True, array_like=True):
 
 
 class Reply(Struct, frozen=True, array_like=True):
-    """What the plugin says of one question's candidates, in their order; the first reply says that it is loaded.
+    """The plugin's answer about one question's candidates, in their order; the first reply says that it is loaded.
 
     problem: what the plugin raised, or why it cannot be loaded; "": nothing. on_failure: of a filter, in the first one.
     values: float64, a node's score or the place of the reason why it is refused; NaN: unknown, or it passes.
@@ -122,7 +122,7 @@ def limit_process(memory_bytes: int) -> None:
 
 
 def _receive(connection: socket.socket, count: int) -> bytes:
-    """EOFError when the extender has closed it."""
+    """Raises EOFError when the extender has closed it."""
     received = bytearray()
     while len(received) < count:
         data = connection.recv(min(count - len(received), 1 << 20))

@@ -15,7 +15,7 @@ from leadsman.sources.recording.reader import RecordedRequest
 
 
 def explain_pod(recorded: Iterable[RecordedRequest], pod: str, policy: Policy | None, as_json: bool) -> str:
-    """Explains the last decision on the pod, namespace/name. ValueError when there is none.
+    """Explains the last decision on the pod, namespace/name. Raises ValueError when there is none.
 
     policy: instead of the one that it was decided by.
     """
@@ -41,7 +41,8 @@ def explain_pod(recorded: Iterable[RecordedRequest], pod: str, policy: Policy | 
 
 
 def _record(journal: Journal, request: DecidedRequest, policy: Policy | None) -> None:
-    """As the extender does. The answers are the recorded ones, unless another policy is to give them."""
+    """Records the request in the journal as the extender does. The answers are the recorded ones, unless another policy
+    is to give them."""
     inputs, pod = inputs_under(request, policy), request.pod
     entry = journal.get(pod.namespace, pod.name)
     if isinstance(request.answer, FilterResult):

@@ -45,8 +45,8 @@ def why_other_node(before: ScoreResult, after: ScoreResult, old_first: Sequence[
 
 
 def _leads(result: ScoreResult, risen: str, fallen: str) -> dict[str, float]:
-    """Plugin → by how much it puts the one before the other. Not divided by the sum of the weights: that orders no
-    node, and would give each plugin a part in what another one's weight did."""
+    """Maps each plugin to by how much it puts the one before the other. Not divided by the sum of the weights: that
+    orders no node, and would give each plugin a part in what another one's weight did."""
     return {
         score.plugin: score.weight * (_value(score, result, risen) - _value(score, result, fallen))
         for score in counted_scores(result.plugin_scores)
@@ -219,7 +219,8 @@ class Judge:
         return first_nodes(score_nodes(request.pod, kept, inputs_under(request, self.policy)).scores)
 
     def _candidates(self, request: DecidedRequest) -> Sequence[str]:
-        """What kube-scheduler would ask about: without those that the policy refuses, with those that it accepts."""
+        """Returns what kube-scheduler would ask about: without those that the policy refuses, with those that it
+        accepts."""
         if self.policy is None:
             return request.nodes
         filtered, after = self._filtered.get(_call(request)) or (None, None)

@@ -11,7 +11,7 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.sources.recording.reader import RecordedRequest
 
 CHANGED = frozenset({Result.NEWLY_REFUSED, Result.NEWLY_ACCEPTED, Result.OTHER_NODE})
-"""What is listed one by one; Result.DETAILS is only counted."""
+"""Says what is listed one by one; Result.DETAILS is only counted."""
 
 MAX_LISTED = 10_000
 """Changes that are kept; the others are counted."""
@@ -67,9 +67,8 @@ class Report(Struct):
 
 
 class Replay:
-    """Judges recorded requests one after another. report: on those judged so far.
-
-    policy: None: each is judged by the one that it was decided by.
+    """Judges recorded requests one after another. report: on those judged so far. policy: None: each is judged by the
+    one that it was decided by.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:

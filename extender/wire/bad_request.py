@@ -40,7 +40,7 @@ def bad_request(error: Exception, body: bytes | bytearray, root: str = "$") -> B
 
 
 def _locate_value(path: str, body: bytes | bytearray) -> str:
-    """`$.Pod.metadata.labels[...]` with the first key or index whose value is no string, all we ask of them."""
+    """Returns `$.Pod.metadata.labels[...]` with the first key or index whose value is no string, all we ask of them."""
     *keys, last = path[2:].removesuffix("[...]").split(".")
     try:
         found: Any = msgspec.json.decode(body)

@@ -18,8 +18,8 @@ from extender.wire.bad_request import MAX_NODES, MAX_OBJECT_BYTES, BadRequest, b
 from leadsman.runtime.decode_errors import UNREADABLE
 
 NODE_LIST_SIZES = (0, 1_250, 5_000, MAX_NODES)
-"""Of the lists that a request is decoded as. A field of a struct takes half a KB as long as the process lives: 11 MB at
-MAX_NODES."""
+"""Sizes of the lists that a request is decoded as. A field of a struct takes half a KB as long as the process lives: 11
+MB at MAX_NODES."""
 
 _NO_ITEM = Raw(b"")
 
@@ -94,14 +94,14 @@ def _name(item: Raw, position: int) -> str:
 # Whole nodes, taken out of a body while it comes.
 
 MAX_KNOWN_BYTES = 48 << 20
-"""Of the nodes that are kept: 5,000 of 9 KB."""
+"""Known nodes take at most so many bytes: 5,000 of 9 KB."""
 
 FORGET_SECONDS = 600.0
-"""After which all known nodes are forgotten: those that left the cluster, or all where full nodes come no more. Meeting
-5,000 nodes for the first time takes some 60 ms more."""
+"""All known nodes are forgotten after this time: those that left the cluster, or all where full nodes come no more.
+Meeting 5,000 nodes for the first time takes some 60 ms more."""
 
 KNOWN_NODE_BYTES = 400
-"""What a known node takes beside its own bytes: its name twice, its place in the table."""
+"""Says what a known node takes beside its own bytes: its name twice, its place in the table."""
 
 _LIST_BEGINS = b',"Nodes":{"metadata":{},"items":['
 _LIST_ENDS = b']},"NodeNames":null}'
@@ -194,7 +194,7 @@ class NodeStream:
         return body
 
     def _take_head(self, data: bytearray) -> None:
-        """Everything up to the list's first node."""
+        """Takes everything up to the list's first node."""
         begins = data.find(_LIST_BEGINS, self._searched)
         if begins < 0:
             self._searched = max(0, len(data) - len(_LIST_BEGINS))
@@ -203,7 +203,7 @@ class NodeStream:
         del data[: len(self._head)]
 
     def _take_nodes(self, data: bytearray) -> None:
-        """Each node with a comma after it. The last one stays, and finish wants it to be there."""
+        """Takes each node with a comma after it. The last one stays, and finish wants it to be there."""
         position = 0
         while self._goes_on and (node := self._next_node(data, position)):
             self._taken.append(node)
@@ -229,7 +229,8 @@ class NodeStream:
         return node
 
     def _node(self, data: bytearray, begin: int, end: int) -> Node | None:
-        """The bytes between as a node that is known from now on; None when they are not exactly one that may be."""
+        """Returns the bytes between as a node that is known from now on; None when they are not exactly one that may
+        be."""
         begins = NAME_FIRST.match(data, begin)
         if begins is None:
             return None

@@ -80,14 +80,14 @@ _RESOURCES = msgspec.json.Decoder(_Resources | None)
 _OVERHEAD = msgspec.json.Decoder(_Amounts | None)
 
 MAX_TEMPLATES, MAX_TEMPLATE_BYTES = 256, 4096
-"""What the containers of so many templates of pods request is kept, unless that takes more bytes of JSON."""
+"""The requests of so many templates of pods are kept, unless that takes more bytes of JSON."""
 
 MAX_CLAIM_VALUES = 1_000
 """Braces and colons in the claims of a pod: it has at most 32 claims of two fields each."""
 
 
 def read_pod(value: bytes) -> PodInfo:
-    """Decodes the bytes of a pod. BadRequest."""
+    """Decodes the bytes of a pod. Raises BadRequest."""
     try:
         pod = _POD.decode(value)
     except UNREADABLE as error:
@@ -115,7 +115,7 @@ def read_pod(value: bytes) -> PodInfo:
 
 
 class _Asked(NamedTuple):
-    """What the containers of a pod request.
+    """Says what the containers of a pod request.
 
     requests: as kube-scheduler counts them, in nanos; None: there are no containers, or a quantity cannot be read.
     extended: of each container, its extended resources. problem: why these cannot be read; "" when they can.
@@ -127,11 +127,11 @@ class _Asked(NamedTuple):
 
 
 _Containers = tuple[tuple[bytes, bool], ...]
-"""Of each container its resources, as JSON, and whether it goes on beside those after it."""
+"""Containers of a pod: the resources of each, as JSON, and whether it goes on beside those after it."""
 
 
 def _asked(spec: _Spec | None) -> _Asked:
-    """Made once for the pods of a template. BadRequest."""
+    """Returns what the containers ask, which is computed once for the pods of a template. Raises BadRequest."""
     if spec is None or not spec.containers:
         return _Asked()
     containers, init_containers = map(_keys, (spec.containers, spec.init_containers or ()))
@@ -181,7 +181,7 @@ def _decoded(decoder: msgspec.json.Decoder[T], value: bytes, path: str) -> T:
 
 
 def _devices(pod: _Pod, asked: _Asked, annotations: Mapping[str, str]) -> tuple[DeviceDemand, str]:
-    """Returns what the pod asks of devices, or why that cannot be read. BadRequest."""
+    """Returns what the pod asks of devices, or why that cannot be read. Raises BadRequest."""
     in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
     if not (in_spec or annotations or asked.extended or asked.problem):
         return NO_DEMAND, ""

@@ -22,7 +22,7 @@ from leadsman.state import keys
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """What filter and prioritize ask. raw_nodes: name → the node's own bytes; None in the names form."""
+    """Says what filter and prioritize ask. raw_nodes: name → the node's own bytes; None in the names form."""
 
     pod: PodInfo
     node_names: CandidateNodes
@@ -41,7 +41,7 @@ class MetaVictims(Struct, frozen=True, rename={"pods": "Pods", "violations": "Nu
 
 
 class PreemptionArgs(Struct, frozen=True):
-    """What preempt asks. victims: node → the pods that the scheduler would evict there."""
+    """Says what preempt asks. victims: node → the pods that the scheduler would evict there."""
 
     pod: PodInfo
     victims: Mapping[str, MetaVictims]
@@ -94,7 +94,8 @@ def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
 
 
 def read_arguments(spellings: Decoders, body: bytes | bytearray) -> Any:
-    """Decodes the arguments as Go spells them; only when there are none, those in the other spellings. BadRequest."""
+    """Decodes the arguments as Go spells them; only when there are none, those in the other spellings. Raises
+    BadRequest."""
     exact, *others = spellings
     try:
         args = exact.decode(body)
@@ -121,7 +122,7 @@ def _merged(spellings: Sequence[Struct]) -> Any:
 
 
 def bounded(raw: Raw, path: str) -> bytes:
-    """Returns the bytes of one object or list of names; BadRequest when they are too many."""
+    """Returns the bytes of one object or list of names; raises BadRequest when they are too many."""
     size = memoryview(raw).nbytes
     if size > MAX_OBJECT_BYTES:
         raise BadRequest(f"{path}: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
@@ -140,7 +141,7 @@ class _ArgsDecoder:
         self._grow()
 
     def decode(self, body: bytes | bytearray) -> Any:
-        """Decodes a body, with a larger node list when the nodes do not fit. BadRequest."""
+        """Decodes a body, with a larger node list when the nodes do not fit. Raises BadRequest."""
         while True:
             try:
                 return read_arguments(self._decoders, body)
@@ -157,7 +158,8 @@ _ARGS = _ArgsDecoder()
 
 
 def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNodes] | None = None) -> ExtenderArgs:
-    """Reads what filter and prioritize ask. BadRequest. read_names: makes candidates of the bytes of a name list."""
+    """Reads what filter and prioritize ask. Raises BadRequest. read_names: makes candidates of the bytes of a name
+    list."""
     args = _ARGS.decode(body)
     pod = read_pod(_pod_bytes(args.pod))
     if not is_null(args.nodenames):
@@ -173,7 +175,7 @@ _NAMES = msgspec.json.Decoder(list[str] | None)
 
 
 def _decode_names(listed: bytes) -> Sequence[str]:
-    """Returns the names as they are listed, one perhaps twice. BadRequest."""
+    """Returns the names as they are listed, one perhaps twice. Raises BadRequest."""
     if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
         raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
     try:
@@ -183,7 +185,7 @@ def _decode_names(listed: bytes) -> Sequence[str]:
 
 
 CACHED_LISTS = 4
-"""Kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
+"""So many lists are kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
 
 MAX_CACHED_BYTES = 1 << 20
 """A larger list of names or body is not kept; a body of 5,000 names has 67 KB."""
@@ -203,7 +205,7 @@ class CachedArgsReader:
         self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
 
     def read_args(self, body: bytes | bytearray) -> ExtenderArgs:
-        """Reads the arguments of a body, which must not be altered afterwards. BadRequest."""
+        """Reads the arguments of a body, which must not be altered afterwards. Raises BadRequest."""
         if self._last and self._last[0] == body:
             return self._last[1]
         args = read_args(body, self._read_names)
@@ -211,7 +213,7 @@ class CachedArgsReader:
         return args
 
     def read_node_args(self, body: bytes, nodes: Mapping[str, bytes]) -> ExtenderArgs:
-        """Reads a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
+        """Reads a body whose nodes were read while it came. Raises BadRequest. body: with an empty list of them."""
         return structs.replace(read_args(body), node_names=self._in_order_met_first(nodes), raw_nodes=nodes)
 
     def _read_names(self, listed: bytes) -> CandidateNodes:
@@ -246,7 +248,7 @@ table slot."""
 
 
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
-    """Returns what preempt asks, the full pods of the node form reduced to their UIDs. BadRequest."""
+    """Returns what preempt asks, the full pods of the node form reduced to their UIDs. Raises BadRequest."""
     args = read_arguments(_PREEMPTION, body)
     pod = read_pod(_pod_bytes(args.pod))
     if args.nodenametometavictims is not None:
@@ -257,7 +259,7 @@ def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
 
 
 def read_binding(body: bytes | bytearray) -> BindingArgs:
-    """Returns what bind asks. BadRequest."""
+    """Returns what bind asks. Raises BadRequest."""
     if len(body) > _MAX_BINDING_BYTES:
         raise BadRequest(f"$: has {len(body)} bytes; a binding is four names, and has at most {_MAX_BINDING_BYTES}")
     args = read_arguments(_BINDING, body)

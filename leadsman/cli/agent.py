@@ -166,7 +166,7 @@ def _named_in(group: str, names: Collection[str]) -> tuple[str, ...]:
 
 
 def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ()) -> PodSettings | None:
-    """Returns how pods are followed; None: they are not. ValueError for --pods on without an API server."""
+    """Returns how pods are followed; None: they are not. Raises ValueError for --pods on without an API server."""
     if args.pods == "off":
         return None
     try:

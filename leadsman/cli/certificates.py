@@ -20,7 +20,7 @@ CLOCK_SKEW = timedelta(minutes=5)
 
 SERVER_USAGE, CLIENT_USAGE = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 PEER_USAGE = (SERVER_USAGE, CLIENT_USAGE)
-"""Of servers that are each other's clients."""
+"""The extended key usage of servers that are each other's clients."""
 
 
 class CertificatePair(NamedTuple):
@@ -51,7 +51,8 @@ def create_ca(now: datetime, days: int, common_name: str = "Leadsman CA") -> Cer
 def issue_server(
     ca: CertificatePair, names: Sequence[str], now: datetime, days: int, common_name: str = "leadsman-extender"
 ) -> CertificatePair:
-    """Makes a server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
+    """Makes a server certificate. names: DNS names and addresses; raises ValueError when a certificate cannot hold
+    one."""
     return issue(ca, common_name, names, (SERVER_USAGE,), now, days)
 
 
@@ -61,7 +62,8 @@ def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> Ce
 
 
 def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
-    """Reads the pair from PEM. ValueError when one is not PEM, or the key is no EC key or not the certificate's."""
+    """Reads the pair from PEM. Raises ValueError when one is not PEM, or the key is no EC key or not the
+    certificate's."""
     certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise ValueError("the key is not this certificate's")

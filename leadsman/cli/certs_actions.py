@@ -26,7 +26,7 @@ from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError, NotFound
 
 CA_NAMES = {"ca": "Leadsman CA", "etcd-ca": "Leadsman etcd CA"}
-"""CA → its common name."""
+"""Maps each CA to its common name."""
 
 CA_OF = {"ca": "ca", "server": "ca", "client": "ca", "etcd-ca": "etcd-ca", "etcd": "etcd-ca"}
 """Every pair → the CA that its clients or servers must chain to."""
@@ -42,7 +42,8 @@ class CertsError(CommandFailed):
 
 
 def run_in_folder(args: argparse.Namespace, now: datetime) -> int:
-    """Does args.action; returns the exit code. CertsError when it would overwrite; OSError when it cannot write."""
+    """Does args.action; returns the exit code. Raises CertsError when it would overwrite; raises OSError when it cannot
+    write."""
     if args.action == "create":
         _write_pairs(args.dir, pairs_due({}, args, now, now), args.force)
     elif args.action == "renew":
@@ -107,7 +108,7 @@ def _renewed(args: argparse.Namespace, now: datetime) -> dict[str, CertificatePa
 
 
 def load_pair(folder: Path, name: str) -> CertificatePair:
-    """Loads the pair of this name. CertsError when its files are missing or do not match."""
+    """Loads the pair of this name. Raises CertsError when its files are missing or do not match."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     try:
         return certificates.pair_from_pem(certificate.read_bytes(), key.read_bytes())
@@ -141,7 +142,7 @@ def secrets_of(args: argparse.Namespace) -> dict[str, tuple[str, str, str]]:
 
 
 def _secret(name: str, pairs: Pairs, args: argparse.Namespace) -> dict[str, Any]:
-    """The Secret of a pair, with the certificate of its CA. Only a CA's own Secret has that CA's key."""
+    """Returns the Secret of a pair, with the certificate of its CA. Only a CA's own Secret has that CA's key."""
     pair, ca = pairs[name], pairs[CA_OF[name]]
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca.certificate_pem}
     data = {key: base64.b64encode(value).decode() for key, value in content.items()}
@@ -149,7 +150,7 @@ def _secret(name: str, pairs: Pairs, args: argparse.Namespace) -> dict[str, Any]
 
 
 def _trust(pairs: Pairs, args: argparse.Namespace) -> dict[str, Any]:
-    """The certificate of etcd's CA alone, for all who call etcd."""
+    """Returns the certificate of etcd's CA alone, for all who call etcd."""
     data = {"ca.crt": pairs["etcd-ca"].certificate_pem.decode()}
     return _object("ConfigMap", args.namespace, TRUST_CONFIG_MAP, "etcd") | {"data": data}
 
@@ -161,7 +162,7 @@ def _object(kind: str, namespace: str, name: str, component: str) -> dict[str, A
 
 
 async def run_in_cluster(args: argparse.Namespace, now: datetime) -> int:
-    """Makes what is missing or due in the cluster, and says so. CertsError when the API server refuses."""
+    """Makes what is missing or due in the cluster, and says so. Raises CertsError when the API server refuses."""
     args.scheduler_namespace = args.namespace  # The chart's job may write in its own namespace alone.
     secrets = {name: f"{namespace}/{secret}" for name, (namespace, secret, _) in secrets_of(args).items()}
     try:

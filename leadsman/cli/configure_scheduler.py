@@ -112,7 +112,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def settings(args: argparse.Namespace) -> ConfigureSettings:
-    """Returns the settings for the scheduler. ValueError when the flags do not fit together."""
+    """Returns the settings for the scheduler. Raises ValueError when the flags do not fit together."""
     if not args.extender:
         raise ValueError("--extender https://IP-OR-NAME:9001 is missing")
     folder = args.certs.rstrip("/")
@@ -257,7 +257,8 @@ class Backups:
             ) from error
 
     def _kept(self, change: FileChange, known: BackupEntry | None, now: datetime) -> BackupEntry:
-        """The entry of a change. A file that we wrote needs no copy: the one from before the first time stays."""
+        """Returns the entry of a change. A file that we wrote needs no copy: the one from before the first time
+        stays."""
         digest = hashlib.sha256(change.after.encode()).hexdigest()
         if known and _digest(Path(change.path)) == known.digest:
             return BackupEntry(change.path, known.copy, digest)

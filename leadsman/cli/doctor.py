@@ -44,12 +44,12 @@ def text(findings: list[Finding]) -> str:
 T = TypeVar("T")
 
 _READ_SYSCTL = ("python", "-c", "print(open('/proc/sys/net/ipv4/ping_group_range').read().strip())")
-"""Of the agent's image Python is certain."""
+"""Python reads the sysctl, because it is the one program that the agent's image is certain to have."""
 
 _LEASES = ("get", "leases", "-n", "kube-node-lease", "--show-managed-fields")
 
 METRICS = {"controller": ("leadsman_controller_leader", 9003), "etcd": ("leadsman_etcd_member_differs", 9005)}
-"""Component → the metric that is read of each of its pods, and the port that shows it."""
+"""Maps each component to the metric that is read of each of its pods, and the port that shows it."""
 
 _HINT = "Look at its pods with kubectl."
 

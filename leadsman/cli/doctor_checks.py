@@ -35,7 +35,7 @@ class Denied(Struct, frozen=True):
 
 
 PodMetric = float | Denied | None
-"""What a pod's metric says; None: the pod has no such metric."""
+"""The value of a pod's metric; None: the pod has no such metric."""
 
 
 class Seen(Struct, frozen=True):
@@ -233,8 +233,8 @@ def _state(pod: str, overview: Overview) -> Iterator[Finding]:
 
 
 def _own_metrics(seen: Seen) -> Iterator[Finding]:
-    """What controllers and members of etcd say of themselves. Nothing of what does not run, as controllers in many
-    clusters, and of a dry run, which needs no Lease."""
+    """Yields what controllers and members of etcd say of themselves. Nothing of what does not run, as controllers in
+    many clusters, and of a dry run, which needs no Lease."""
     looks = {
         each: f"kubectl logs -n {seen.namespace} -l {COMPONENT}={each} says why" for each in ("controller", "etcd")
     }

@@ -46,7 +46,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError for flags that cannot be used, or when the file cannot be written."""
+    """Runs the command. Raises ValueError for flags that cannot be used, or when the file cannot be written."""
     if not args.etcd:
         raise ValueError("--etcd is missing: the client URLs of all members, in the order of --initial-cluster")
     if bool(args.tls_cert) != bool(args.tls_key):

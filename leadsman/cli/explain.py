@@ -52,7 +52,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the flags do not fit together or a file cannot be used."""
+    """Runs the command. Raises ValueError when the flags do not fit together or a file cannot be used."""
     if args.snapshot is not None and args.filename is None:
         raise ValueError("--snapshot needs -f FILE: the pod to decide on")
     if args.pod and (args.filename is not None or args.all_namespaces):
@@ -106,7 +106,7 @@ def _ask(api: ExtenderApi, path: str, wants_all: bool, body: object = None) -> D
 
 
 def _newest(replicas: Sequence[ExtenderApi], path: str, wants_all: bool) -> DecisionDetail:
-    """The newest decision on the pod that any replica keeps. ExtenderError when none does, or might.
+    """Returns the newest decision on the pod that any replica keeps. Raises ExtenderError when none does, or might.
 
     What is not reached may keep a newer one: standard error says so.
     """
@@ -181,7 +181,7 @@ def _file_or_stdin(text: str) -> Path:
 
 
 def _documents(file: Path) -> list[str]:
-    """The documents of the file, each as it is written, as errors name its lines; without the empty ones."""
+    """Returns the documents of the file, each as it is written, as errors name its lines; without the empty ones."""
     data = sys.stdin.buffer.read(_MAX_YAML_BYTES + 1) if str(file) == "-" else file.read_bytes()
     if len(data) > _MAX_YAML_BYTES:
         raise ValueError(f"{file}: larger than {_MAX_YAML_BYTES >> 10} KiB, which no pod needs")

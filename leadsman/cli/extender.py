@@ -153,7 +153,8 @@ def tls_options(add: Options) -> None:
 
 
 def tls_files(args: argparse.Namespace) -> TlsFiles | None:
-    """Returns the listener's files; None: plain HTTP. ValueError when neither that nor all files are given, or both."""
+    """Returns the listener's files; None: plain HTTP. Raises ValueError when neither that nor all files are given, or
+    both."""
     missing = not_given(args, *TLS_FLAGS)
     if args.plain_http and len(missing) < len(TLS_FLAGS):
         raise ValueError("--plain-http and certificates exclude each other; leave one out")

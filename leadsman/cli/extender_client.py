@@ -65,7 +65,7 @@ class ExtenderApi:
 
     def get(self, path: str, kind: type[T], body: object = None, **query: object) -> T:
         """Asks for what is at a path below /api/v1. body: makes it a POST. query: a parameter that is None or "" is
-        left out. ExtenderError."""
+        left out. Raises ExtenderError."""
         given = {name: value for name, value in query.items() if value not in (None, "")}
         whole = f"{PREFIX}{path}{f'?{urlencode(given)}' if given else ''}"
         return msgspec.json.decode(self.read(whole, msgspec.json.encode(body) if body else None), type=kind)
@@ -104,7 +104,7 @@ def _refusal(body: bytes) -> str:
 
 @contextlib.contextmanager
 def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) -> Iterator[ExtenderApi]:
-    """Forwards a port of this machine to the pod's until the block ends. KubectlError."""
+    """Forwards a port of this machine to the pod's until the block ends. Raises KubectlError."""
     name = pod["metadata"]["name"]
     with kubectl.port_forward(pod["metadata"]["namespace"], name, port) as local:
         yield ExtenderApi(name, f"http://127.0.0.1:{local}", hint, forwarded=True)
@@ -112,7 +112,7 @@ def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) ->
 
 @contextlib.contextmanager
 def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterator[Sequence[ExtenderApi]]:
-    """Connects to all replicas, for what each alone keeps. first: only to the first ready one. KubectlError."""
+    """Connects to all replicas, for what each alone keeps. first: only to the first ready one. Raises KubectlError."""
     if args.extender != THROUGH_KUBECTL:
         hint = "Name the address of its --api-listen with --extender URL."
         yield [ExtenderApi(args.extender, args.extender, hint)]
@@ -125,13 +125,13 @@ def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterat
 
 @contextlib.contextmanager
 def connect(args: argparse.Namespace) -> Iterator[ExtenderApi]:
-    """Connects to one replica, as all have the same state. KubectlError when kubectl finds no extender."""
+    """Connects to one replica, as all have the same state. Raises KubectlError when kubectl finds no extender."""
     with connect_to_every(args, first=True) as (api,):
         yield api
 
 
 def extender_pods(kubectl: Kubectl, namespace: str) -> Sequence[Mapping[str, Any]]:
-    """Returns the running extender pods, ready ones first. KubectlError when there is none."""
+    """Returns the running extender pods, ready ones first. Raises KubectlError when there is none."""
     pods = kubectl.json("get", "pods", "-n", namespace, "-l", SELECTOR)["items"]
     running = [pod for pod in pods if pod["status"].get("phase") == "Running"]
     if not running:

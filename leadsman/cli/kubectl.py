@@ -49,7 +49,8 @@ class Kubectl:
         return done.stdout
 
     def may(self, service_account: str, verb: str, resource: str) -> bool:
-        """Tells whether the account, NAMESPACE:NAME, may do this everywhere. KubectlError when nobody can tell."""
+        """Tells whether the account, NAMESPACE:NAME, may do this everywhere. Raises KubectlError when nobody can
+        tell."""
         account = f"--as=system:serviceaccount:{service_account}"
         done = self._run(("auth", "can-i", verb, resource, "--all-namespaces", account))
         answer = done.stdout.strip().partition(" ")[0]

@@ -15,7 +15,7 @@ from leadsman.runtime.text_table import PrintableStream
 from leadsman.runtime.version import VERSION
 
 SERVERS = ("agent", "controller", "extender")
-"""What runs for months, and has little memory."""
+"""Says what runs for months, and has little memory."""
 
 GROUPS = {
     "Ask": {
@@ -40,7 +40,7 @@ GROUPS = {
     },
     "Try": {"demo": "run a small cluster on this machine, with its page in the browser"},
 }
-"""What people call, by what it is for, as the help lists it."""
+"""Says what people call, by what it is for, as the help lists it."""
 
 UNLISTED = {
     "plugins": "list the installed plugins, or check one",
@@ -50,7 +50,7 @@ UNLISTED = {
     "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
     "etcd-member": "find out how a member of etcd begins, and stand before it as its gateway",
 }
-"""What authors of plugins, shells and pods call."""
+"""Says what authors of plugins, shells and pods call."""
 
 COMMANDS = {name: text for commands in (*GROUPS.values(), UNLISTED) for name, text in commands.items()}
 
@@ -104,7 +104,7 @@ def named_command(words: Sequence[str]) -> str:
 
 
 def _functions(command: str) -> tuple[Callable[[Options], None], Callable[[argparse.Namespace], int]]:
-    """Returns what adds the command's flags, and what runs it. ValueError where its packages are missing."""
+    """Returns what adds the command's flags, and what runs it. Raises ValueError where its packages are missing."""
     own = command.replace("-", "_")
     shared = next((module for module, commands in _SHARED_MODULES.items() if command in commands), "")
     try:

@@ -41,7 +41,7 @@ def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
 
 
 def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:
-    """Prints the plan, and writes it to the file that was named. DocumentTooLarge, OSError."""
+    """Prints the plan, and writes it to the file that was named. Raises DocumentTooLarge or OSError."""
     text = encode(plan)
     if args.output is not None:
         args.output.write_bytes(text + b"\n")
@@ -87,7 +87,7 @@ def handover_options(add: Options) -> None:
 
 
 def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """Runs `do` with a client of the API server that the flags name. CommandFailed when the server refuses."""
+    """Runs `do` with a client of the API server that the flags name. Raises CommandFailed when the server refuses."""
 
     async def run() -> T:
         async with ApiClient(process_flags.operator_api_access(args)) as client:
@@ -102,7 +102,8 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
 
 
 async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | None:
-    """Returns how far the last plan is that the controller saw; None: it has seen none. BadDocument, ApiError."""
+    """Returns how far the last plan is that the controller saw; None: it has seen none. Raises BadDocument or
+    ApiError."""
     state = await DocumentObject(client, namespace, MOVES).read()
     return state.progress if state else None
 

@@ -17,7 +17,8 @@ PLANS = {
     "resume": "the plan that was paused goes on",
     "abort": "no further move of the plan begins any more",
 }
-"""Name → what it does. Each is the module leadsman.cli.plan_<name>, with `options` and `main` as a command has."""
+"""Maps each plan's name to what it does. Each is the module leadsman.cli.plan_<name>, with `options` and `main` as a
+command has."""
 
 OF_STATUS = ("pause", "resume", "abort")
 """These are in the module of `status`, which all speak of the plan that was handed over."""

@@ -51,7 +51,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the file cannot be used, or the API server refuses."""
+    """Runs the command. Raises ValueError when the file cannot be used, or the API server refuses."""
     plan = read_plan(args.file)
     print(plan_text(plan), end="")
     if not plan.moves:
@@ -86,7 +86,7 @@ async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace
 
 
 async def _read_cluster(client: ApiClient, plan: MovePlan) -> Cluster:
-    """The plan's pods that still run, and the quotas that its moves need room in."""
+    """Returns the plan's pods that still run, and the quotas that its moves need room in."""
     assembly = ClusterAssembly()
     for namespace, name in {(move.namespace, move.name) for move in plan.moves}:
         try:
@@ -100,7 +100,8 @@ async def _read_cluster(client: ApiClient, plan: MovePlan) -> Cluster:
 
 
 def _why_quotas_refuse(plan: MovePlan, cluster: Cluster) -> str:
-    """The first move that a quota would refuse now; "": none. The controller would wait for room, and then fail it."""
+    """Returns the first move that a quota would refuse now; "": none. The controller would wait for room, and then fail
+    it."""
     for move in plan.moves:
         if reason := why_quota_refuses(cluster.pods[move.pod_uid], cluster):
             return f"pod {move.namespace}/{move.name} cannot be moved now: {reason}; raise the quota, or plan again"

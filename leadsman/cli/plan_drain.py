@@ -52,7 +52,8 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the input cannot be used, names no such node, or the maintenance has begun."""
+    """Runs the command. Raises ValueError when the input cannot be used, names no such node, or the maintenance has
+    begun."""
     if args.at is not None and args.at <= time.time():
         raise ValueError(f"--at {time_text(args.at)} is in the past: no move would begin; leave it out to begin now")
     with progress("reads the cluster") as say:

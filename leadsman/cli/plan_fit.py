@@ -51,7 +51,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when a file cannot be used."""
+    """Runs the command. Raises ValueError when a file cannot be used."""
     began, cpu_began = time.monotonic(), time.process_time()
     with progress("reads the cluster") as say:
         given = read_input_with_plugins(args)
@@ -67,7 +67,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _memory_only(template: PodTemplate) -> PodTemplate:
-    """The files of kubernetes-edge-scheduler count memory alone."""
+    """Leaves a template its memory alone, which is all that files of kubernetes-edge-scheduler count."""
     requests = Resources(memory_bytes=template.pod.requests.memory_bytes, pods=1)
     return replace(template, pod=replace(template.pod, requests=requests))
 

@@ -43,7 +43,7 @@ _NOW = 0.0
 
 
 class PlanInput(Struct, frozen=True):
-    """What a planner works on, and where it was read.
+    """Says what a planner works on, and where it was read.
 
     inputs: everything that decides besides the cluster; its `now` is the plan's.
     taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
@@ -104,7 +104,7 @@ def plan_input_options(add: Options) -> None:
 
 def read_input_with_plugins(args: argparse.Namespace) -> PlanInput:
     """Reads what the flags name, with the policy's filters and scores of other packages, which run until `args.closing`
-    is closed. ValueError."""
+    is closed. Raises ValueError."""
     given = read_plan_input(args)
     return replace(given, judges=judges_of_policy(given.inputs, args.closing))
 
@@ -187,7 +187,7 @@ def _generated(text: str) -> PlanInput:
 
 
 def _text_of(file: Path) -> str:
-    """Also of a file packed by gzip."""
+    """Returns the file's text, also of one packed by gzip."""
     data = file.read_bytes()
     return (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
 
@@ -230,7 +230,8 @@ def names_a_cluster(args: argparse.Namespace) -> bool:
 
 
 def read_cluster_now(args: argparse.Namespace) -> ClusterSnapshot:
-    """Reads the live cluster. ValueError when the flags do not fit together; CommandFailed when it cannot be read."""
+    """Reads the live cluster. Raises ValueError when the flags do not fit together; raises CommandFailed when it cannot
+    be read."""
     try:
         return asyncio.run(_take_snapshot(args))
     except CannotRead as error:

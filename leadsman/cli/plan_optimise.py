@@ -53,7 +53,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when a file cannot be used."""
+    """Runs the command. Raises ValueError when a file cannot be used."""
     began = time.monotonic()
     with progress("reads the cluster") as say:
         given = read_input_with_plugins(args)

@@ -35,7 +35,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the input cannot be used."""
+    """Runs the command. Raises ValueError when the input cannot be used."""
     settings = RebalanceSettings(threshold=args.threshold, max_moves=args.max_moves)
     with progress("reads the cluster") as say:
         given = read_input_with_plugins(args)

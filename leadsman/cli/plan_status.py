@@ -27,7 +27,8 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when what stands there cannot be read; CommandFailed when the API server refuses."""
+    """Runs the command. Raises ValueError when what stands there cannot be read; raises CommandFailed when the API
+    server refuses."""
     if request := REQUESTS.get(args.plan):
         plan = with_client(args, lambda client: ask_controller(client, args.namespace, request))
         print(f"plan {plan.id}: asked to {request}; `leadsman plan status` shows what became of it")
@@ -50,7 +51,8 @@ async def _read(client: ApiClient, namespace: str) -> tuple[HandedOverPlan | Non
 
 
 async def ask_controller(client: ApiClient, namespace: str, request: PlanRequest) -> MovePlan:
-    """Writes what the controller shall do beside the plan. BadDocument when there is no plan; Conflict, ApiError."""
+    """Writes what the controller shall do beside the plan. Raises BadDocument when there is no plan; raises Conflict or
+    ApiError."""
     plan_object = DocumentObject(client, namespace, MOVE_PLAN)
     handed_over = await plan_object.read()
     if handed_over is None:

@@ -42,7 +42,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when there is no such plugin."""
+    """Runs the command. Raises ValueError when there is no such plugin."""
     if args.plugins_command == "check":
         return _check(args.name)
     ours = [["leadsman", group, name] for group, names in _OURS for name in names]
@@ -136,7 +136,7 @@ _PROBLEM_IN_GROUP: Mapping[str, Callable[[str, str], str]] = {
 
 
 def _made_up_inputs() -> DecisionInputs:
-    """Ten fresh nodes, of which nine report hardware."""
+    """Makes up inputs with ten fresh nodes, of which nine report hardware."""
     names = [value for key, value in vars(metric_names).items() if key.isupper()]
     metrics = Hardware(dict.fromkeys(names, 0.5))
     now = time.monotonic()

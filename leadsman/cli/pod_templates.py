@@ -41,7 +41,7 @@ class BadPodTemplate(ValueError):
 
 
 def read_templates(files: Sequence[Path], cluster: Cluster) -> list[PodTemplate]:
-    """Reads the templates in the order of the files. BadPodTemplate.
+    """Reads the templates in the order of the files. Raises BadPodTemplate.
 
     cluster: a priority class has the priority that its pods have there.
     """

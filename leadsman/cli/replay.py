@@ -42,7 +42,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the recording or the policy cannot be read."""
+    """Runs the command. Raises ValueError when the recording or the policy cannot be read."""
     other = PolicyFile(args.policy).current if args.policy else None
     recording, replay = Recording(args.recording), Replay(other)
     if args.explain:

@@ -32,7 +32,7 @@ def is_scheduler_config(data: Any) -> bool:
 def config_edits(data: Any, ours: Mapping[str, Any]) -> list[YamlEdit]:
     """Returns the edits, none where the data holds all that already. ours: our entry of `extenders`.
 
-    ConfigureError for what kube-scheduler would not start with afterwards, whoever wrote it.
+    Raises ConfigureError for what kube-scheduler would not start with afterwards, whoever wrote it.
     """
     puts = list(_to_v1(data))
     if value_at(data, "percentageOfNodesToScore") != 100:
@@ -93,7 +93,8 @@ PLUGINS_BEFORE_V1 = {
     "NodeResourcesMostAllocated": "use NodeResourcesFit with the scoringStrategy MostAllocated",
     "RequestedToCapacityRatio": "use NodeResourcesFit with the scoringStrategy RequestedToCapacityRatio",
 }
-"""Plugin that v1beta2 or v1beta3 still knew → what takes its place (kubernetes.io, "Scheduler Configuration")."""
+"""Maps each plugin that v1beta2 or v1beta3 still knew to what takes its place (kubernetes.io, "Scheduler
+Configuration")."""
 
 
 def _place(present: Sequence[Any], ours: Mapping[str, Any]) -> int:
@@ -119,7 +120,7 @@ def _place(present: Sequence[Any], ours: Mapping[str, Any]) -> int:
 
 
 def _check_extenders(extenders: Sequence[Any]) -> None:
-    """ConfigureError for what stops kube-scheduler (k8s.io/kubernetes pkg/scheduler/apis/config/validation)."""
+    """Raises ConfigureError for what stops kube-scheduler (k8s.io/kubernetes pkg/scheduler/apis/config/validation)."""
     binders = [f"extenders.{number}" for number, each in enumerate(extenders) if value_at(each, "bindVerb")]
     if len(binders) > 1:
         raise ConfigureError(f"two extenders bind pods: {', '.join(binders)}; leave bindVerb to one of them")
@@ -152,7 +153,7 @@ def _is_ours(present: Any, ours: Mapping[str, Any]) -> bool:
 
 
 def _typed(value: str) -> Any:
-    """The value as YAML reads it: a number, a boolean, or the word itself."""
+    """Returns the value as YAML reads it: a number, a boolean, or the word itself."""
     if value in ("true", "false"):
         return value == "true"
     try:

@@ -78,7 +78,7 @@ def pod_edits(found: SchedulerPod, folder: str, config: str, url: str) -> list[Y
 
 
 HOST_NETWORK_DNS_POLICY = "ClusterFirstWithHostNet"
-"""On the host network, nothing else makes a Service's name resolve."""
+"""The dnsPolicy without which a pod on the host network cannot resolve a Service's name."""
 
 
 def _scheduler(spec: Any, number: int, container: Any) -> SchedulerPod:
@@ -90,7 +90,7 @@ def _scheduler(spec: Any, number: int, container: Any) -> SchedulerPod:
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, str]]:
-    """--flag=value, --flag value, --flag (true)."""
+    """Yields flags and their values from --flag=value, --flag value and --flag (true)."""
     for number, word in enumerate(words):
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("-"):
@@ -150,7 +150,8 @@ class FileChange(Struct, frozen=True):
 
 
 def plan_changes(path: str, text: str, read: ReadFile, settings: ConfigureSettings) -> list[FileChange]:
-    """Returns the changes, in the order to write them. ConfigureError for a file that cannot be changed safely."""
+    """Returns the changes, in the order to write them. Raises ConfigureError for a file that cannot be changed
+    safely."""
     found = list(_planned(path, text, read, settings))
     if not found:
         raise ConfigureError(

@@ -52,7 +52,7 @@ def _policies(text: str) -> tuple[str, ...]:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when a file cannot be used, or a policy cannot be used on it."""
+    """Runs the command. Raises ValueError when a file cannot be used, or a policy cannot be used on it."""
     settings = BackupSettings(rack_label=args.rack_label)
     known: dict[str, Policy] = {
         "edge": EdgeRule(clustering=False),
@@ -105,7 +105,7 @@ def _emptied(cluster: Cluster) -> Cluster:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of those that it waited for."""
+    """Returns the CPU seconds of this process and of those that it waited for."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
@@ -130,8 +130,8 @@ def _places_of(placement: Placement) -> dict[str, dict[str, str]]:
 
 
 def _shares_of(runs: Sequence[Outcome]) -> dict[str, float]:
-    """Of all runs together: the accepted of the waiting pods, the reserve of the memory of pods that it is for, the
-    lost of the falling pods, and the lost of those that had a backup."""
+    """Returns shares of all runs together: the accepted of the waiting pods, the reserve of the memory of pods that it
+    is for, the lost of the falling pods, and the lost of those that had a backup."""
     return {
         "accepted": sum(run.accepted for run in runs) / max(sum(run.pods for run in runs), 1),
         "reserved": sum(run.reserved_bytes for run in runs) / max(sum(run.pod_bytes for run in runs), 1),

@@ -19,7 +19,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Runs the command. ValueError when the cluster cannot be read or the file not be written."""
+    """Runs the command. Raises ValueError when the cluster cannot be read or the file not be written."""
     with progress("reads the cluster, and waits for each agent's next report"):
         given = read_plan_input(args)
     snapshot = ClusterSnapshot(given.cluster, given.inputs, given.taken_at, given.missing)

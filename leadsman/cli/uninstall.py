@@ -50,7 +50,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Returns 0 when nothing is left, 1 when something is. ValueError when the cluster cannot be read."""
+    """Returns 0 when nothing is left, 1 when something is. Raises ValueError when the cluster cannot be read."""
     try:
         return asyncio.run(_uninstall(args))
     except ApiError as error:
@@ -86,7 +86,7 @@ async def _uninstall(args: argparse.Namespace) -> int:
 
 
 def _named(manifests: Path) -> set[tuple[str, str, str]]:
-    """(kind, namespace, name) of each object in the file. ValueError when it is not one of manifests."""
+    """Returns (kind, namespace, name) of each object in the file. Raises ValueError when it is not one of manifests."""
     try:
         text = sys.stdin.read() if str(manifests) == "-" else manifests.read_text()
         objects = [each for each in yaml.safe_load_all(text) if each]
@@ -149,7 +149,7 @@ class Leftover(Struct, frozen=True):
 
 
 async def find_objects(client: ApiClient) -> list[Leftover]:
-    """Finds all objects that are ours. A kind that may not be listed is left out. ApiError."""
+    """Finds all objects that are ours. A kind that may not be listed is left out. Raises ApiError."""
     # An object may be served by two groups, as Events are.
     found: dict[str, Leftover] = {}
     async for base, resource in _resources(client):
@@ -168,7 +168,8 @@ async def find_objects(client: ApiClient) -> list[Leftover]:
 
 
 async def _resources(client: ApiClient) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-    """(path of the version, resource) of all that can be listed and deleted, each group in its preferred version."""
+    """Yields (path of the version, resource) of all that can be listed and deleted, each group in its preferred
+    version."""
     groups = await client.get("/apis", dict)
     bases = ["/api/v1", *(f"/apis/{group['preferredVersion']['groupVersion']}" for group in groups["groups"])]
     for base in bases:
@@ -211,14 +212,15 @@ def why_ours(kind: str, item: Mapping[str, Any]) -> str:
 
 
 def _deletion_rank(each: Leftover) -> tuple[int, str, str]:
-    """What writes goes first, what holds others last."""
+    """Ranks kinds for deletion: what writes goes first, what holds others last."""
     writes = each.kind in ("DaemonSet", "Deployment", "StatefulSet", "Job", "CronJob")
     holds = each.kind in ("Namespace", "CustomResourceDefinition")
     return holds - writes, each.kind, each.name
 
 
 class NodeChange(Struct, frozen=True):
-    """What is taken off a node: each part as an operator reads it, the patch, and whether our condition is there."""
+    """Says what is taken off a node: each part as an operator reads it, the patch, and whether our condition is
+    there."""
 
     node: str
     parts: Sequence[str]
@@ -252,7 +254,7 @@ def node_change(node: Mapping[str, Any]) -> NodeChange | None:
 
 
 async def _take_off(client: ApiClient, change: NodeChange) -> None:
-    """Conflict when the node's taints may be others by now: run it again. ApiError."""
+    """Takes it off. Raises Conflict when the node's taints may be others by now; run it again. Raises ApiError."""
     path = f"{NODES}/{change.node}"
     await client.patch(path, change.patch)
     if change.condition:

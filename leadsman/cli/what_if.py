@@ -30,7 +30,8 @@ from leadsman.sources.delay.fitted_estimates import EstimatesOnDemand
 
 
 def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail:
-    """Decides on the snapshot's nodes, and explains it as an extender does. source: the YAML's file. ValueError."""
+    """Decides on the snapshot's nodes, and explains it as an extender does. source: the YAML's file. Raises
+    ValueError."""
     try:
         read = read_snapshot(snapshot.read_bytes())
     except (BadSnapshot, OSError) as error:
@@ -51,7 +52,8 @@ def decide_on_snapshot(yaml: str, source: str, snapshot: Path) -> DecisionDetail
 
 
 def _as_kube_scheduler_asks(cluster: Cluster, pod: ClusterPod, judge: Judge) -> Judge:
-    """The judge, asked about the nodes that kube-scheduler itself does not refuse. pod: as the API server has it."""
+    """Returns the judge, asked about the nodes that kube-scheduler itself does not refuse. pod: as the API server has
+    it."""
     unfit = {node: Refusal("kube-scheduler", kind) for node, kind in Feasibility(cluster, pod).kinds().items()}
 
     def asked(info: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:

@@ -46,7 +46,7 @@ class YamlEdit(Struct, frozen=True):
 
 
 def load_documents(text: str) -> list[Any]:
-    """Returns the data of each document. ConfigureError when the text is not YAML."""
+    """Returns the data of each document. Raises ConfigureError when the text is not YAML."""
     try:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
@@ -56,7 +56,7 @@ def load_documents(text: str) -> list[Any]:
 
 
 def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:
-    """Returns the text with all edits made in that document. ConfigureError when one cannot be made in place."""
+    """Returns the text with all edits made in that document. Raises ConfigureError when one cannot be made in place."""
     for put in puts:
         intended = _unshared(load_documents(text))
         _put_data(intended, (document, *put.path), put.value)
@@ -70,7 +70,7 @@ def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:
 
 
 def _unshared(data: Any) -> Any:
-    """A copy in which each alias is a value of its own."""
+    """Returns a copy in which each alias is a value of its own."""
     if isinstance(data, list):
         return [_unshared(item) for item in data]
     return {key: _unshared(value) for key, value in data.items()} if isinstance(data, dict) else data
@@ -105,7 +105,7 @@ def _put_text(text: str, document: int, put: YamlEdit) -> str:
 
 
 def _without(text: str, parent: yaml.Node, key: str | int, present: yaml.Node) -> str:
-    """The text without a key of a mapping and its value."""
+    """Returns the text without a key of a mapping and its value."""
     begin = next(each.start_mark.index for each, _ in parent.value if each.value == key)
     if not _flowing(parent):
         return text[:begin].rstrip(" ") + text[_next_line(text, _end(present)) :]
@@ -125,7 +125,10 @@ def _replaced(text: str, parent: yaml.Node, node: yaml.Node, value: Any) -> str:
 
 
 def _appended(text: str, parent: yaml.Node, value: Any) -> str:
-    """value: an item, or a mapping of one key."""
+    """Returns the text with a value appended to a list or mapping.
+
+    value: an item, or a mapping of one key.
+    """
     sequence = isinstance(parent, yaml.SequenceNode)
     if _flowing(parent):
         inner = _flow(value) if sequence else _flow(value)[1:-1]
@@ -154,7 +157,8 @@ def _child(parent: yaml.Node, step: str | int) -> yaml.Node | None:
 
 
 def _end(node: yaml.Node) -> int:
-    """Index of the end of the node's text. PyYAML ends a block where the next begins, past comments that follow it."""
+    """Returns the index of the end of the node's text. PyYAML ends a block where the next begins, past comments that
+    follow it."""
     if isinstance(node, yaml.ScalarNode) or _flowing(node) or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -177,7 +181,7 @@ def _block(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """The value on one line. JSON is YAML."""
+    """Returns the value on one line. JSON is YAML."""
     return json.dumps(value) if not isinstance(value, str) else _word(value)
 
 

@@ -130,7 +130,8 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
         return self.pods_by_node.get(node, _NO_PODS).requested
 
     def free(self, node: str) -> Resources:
-        """Returns what the node's pods leave of its allocatable; it is negative where overcommitted. KeyError."""
+        """Returns what the node's pods leave of its allocatable; it is negative where overcommitted. Raises
+        KeyError."""
         return self.nodes[node].allocatable - self.requested(node)
 
     def budgets_of(self, pod: ClusterPod) -> tuple[DisruptionBudget, ...]:

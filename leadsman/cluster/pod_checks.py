@@ -58,7 +58,8 @@ def _alike(cluster: Cluster) -> list[_Alike]:
 
 
 def _grouped(pods: Mapping[str, ClusterPod]) -> list[_Alike]:
-    """By identity: pods of one template share their labels and constraints; any others are groups of one."""
+    """Groups pods by identity: those of one template share their labels and constraints; any others are groups of
+    one."""
     groups: dict[Hashable, _Alike] = {}
     for pod in pods.values():
         if pod.node == UNBOUND:
@@ -125,7 +126,7 @@ def affinity(candidate: Candidate) -> Iterator[Check]:
 
 
 def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[str, int]:
-    """Node → number of its pods that match all the terms."""
+    """Maps each node to the number of its pods that match all the terms."""
 
     def counts(other: ClusterPod) -> bool:
         labels = candidate.namespace_labels(other.namespace)
@@ -135,13 +136,13 @@ def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[
 
 
 def _populated(candidate: Candidate, label: str, counts: Ints) -> Mask:
-    """The nodes whose domain counts a pod."""
+    """Returns the nodes whose domain counts a pod."""
     domain_of_node, _ = candidate.columns.domains(label)
     return _by_domain(domain_of_node, counts) > 0
 
 
 def _by_domain(domain_of_node: Ints, counts: Ints) -> Ints:
-    """The count of each node's domain; 0 for a node that is in none."""
+    """Returns the count of each node's domain; 0 for a node that is in none."""
     return np.append(counts, 0)[domain_of_node]
 
 
@@ -164,7 +165,7 @@ def spread(candidate: Candidate) -> Iterator[Check]:
 
 
 class SpreadCounts(NamedTuple):
-    """What one spread constraint counts, by domain.
+    """Says what one spread constraint counts, by domain.
 
     domain_of_node: node → domain number; -1: the node has no label.
     pods: domain → pods that count.
@@ -199,7 +200,7 @@ def _without_label(candidate: Candidate, constraint: TopologySpread) -> Check:
 
 
 def _included(candidate: Candidate, constraint: TopologySpread) -> Mask:
-    """The nodes that count, by nodeAffinityPolicy and nodeTaintsPolicy."""
+    """Returns the nodes that count, by nodeAffinityPolicy and nodeTaintsPolicy."""
     included = candidate.columns.present
     if constraint.honor_affinity:
         included = included & checks.selected(candidate)
@@ -209,8 +210,8 @@ def _included(candidate: Candidate, constraint: TopologySpread) -> Mask:
 
 
 def _spread_counts(candidate: Candidate, constraint: TopologySpread, counting: Mask) -> Ints:
-    """Domain number → pods of the selector on nodes that count. countPodsMatchSelector: an empty selector counts
-    none."""
+    """Maps each domain number to the pods of the selector on nodes that count. countPodsMatchSelector: an empty
+    selector counts none."""
     selector, namespace = constraint.selector, candidate.pod.namespace
     if selector is None or not selector.requirements:
         return candidate.domain_counts(constraint.topology_key, {})

@@ -129,7 +129,7 @@ _MEMORY_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20))
 
 
 class ContainerRequest(Struct, frozen=True):
-    """What one container requests.
+    """Says what one container requests.
 
     requests: by its spec.
     allocated: what the kubelet last reported of a running one, the larger of allocated and actuated; None: nothing.

@@ -44,7 +44,7 @@ PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
     pod_checks.anti_affinity,
     pod_checks.affinity,
 )
-"""What is asked, in the order in which reasons are given."""
+"""Checks that are asked, in the order in which reasons are given."""
 
 
 class Feasibility:
@@ -85,7 +85,7 @@ class Feasibility:
         return found
 
     def refusals(self, node: str) -> tuple[str, ...]:
-        """Returns every reason why this node may not have the pod; () if it may. KeyError for a node that
+        """Returns every reason why this node may not have the pod; () if it may. Raises KeyError for a node that
         is not there."""
         position = self._columns.position[node]
         if not self._columns.present[position]:

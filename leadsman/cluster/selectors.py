@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 
 class Operator(StrEnum):
-    """How a requirement compares a label. Gt and Lt compare integers; only node affinity has them."""
+    """Says how a requirement compares a label. Gt and Lt compare integers; only node affinity has them."""
 
     IN = "In"
     NOT_IN = "NotIn"

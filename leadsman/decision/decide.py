@@ -164,7 +164,7 @@ def counted_scores(plugin_scores: Sequence[PluginScore]) -> list[PluginScore]:
 
 
 def weighted_totals(counted: Sequence[PluginScore], nodes: Sequence[str]) -> FloatArray:
-    """Returns each node's weighted mean of the plugin scores, 0..1. ValueError when a value is not a number."""
+    """Returns each node's weighted mean of the plugin scores, 0..1. Raises ValueError when a value is not a number."""
     weights = sum(score.weight for score in counted)
     sums = sum((score.weight / weights * plugin_values(score, nodes) for score in counted), np.zeros(len(nodes)))
     if not np.isfinite(sums).all():
@@ -180,7 +180,7 @@ def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
 
 
 def _neutral_if_unknown(score: PluginScore, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore:
-    """The score, marked neutral when it knows too few of the nodes."""
+    """Returns the score, marked neutral when it knows too few of the nodes."""
     fresh = len(score.values)
     if score.neutral or fresh >= MIN_KNOWN_RATIO * len(nodes):
         return score

@@ -32,7 +32,7 @@ REFUSED = "refused"
 
 
 class NodeExplanation(Struct, frozen=True):
-    """What the decision says about one node.
+    """Explains the decision about one node.
 
     reason: of a refused node with its delays.
     score: 0..10, as answered; None: not scored.
@@ -270,7 +270,7 @@ def _age(node: NodeExplanation) -> str:
 
 
 def _title(quantity: str) -> str:
-    """The unit in capitals like the other titles, and a node's name as it is."""
+    """Returns the unit in capitals like the other titles, and a node's name as it is."""
     unit, space, rest = quantity.partition(" ")
     return unit.upper() + space + rest
 

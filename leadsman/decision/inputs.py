@@ -24,7 +24,7 @@ from leadsman.state.snapshot import Freshness, Snapshot
 
 
 class SourceRow(Struct, frozen=True):
-    """What one source has measured between a reference node and others.
+    """Says what one source has measured between a reference node and others.
 
     forward: node → round trip, measured by the reference; backward: by the node. no_reply: nodes that one of the two
     probed without a reply: never a delay, and never estimated. A node without data stands nowhere.
@@ -117,7 +117,7 @@ class Reservation(Struct, frozen=True):
 
 
 class AskedDevices(Struct, frozen=True, omit_defaults=True):
-    """What pods ask of devices that DRA drivers publish. Replaced, never altered.
+    """Says what pods ask of devices that DRA drivers publish. Replaced, never altered.
 
     claims: namespace/name → what a ResourceClaim asks that was given nothing yet. templates: of ResourceClaimTemplates.
     extended: extended resource → the selection of a DeviceClass that it stands for.
@@ -150,7 +150,8 @@ class DeviceInputs(Struct, frozen=True):
 # What decisions know of self-healing: the view of its published state. Times are monotonic seconds, as `now` is.
 
 CRITICAL_PRIORITY = 2_000_000_000
-"""From here on a pod is critical to the cluster (system-cluster-critical): nothing is withheld from it."""
+"""A pod of this priority or a higher one is critical to the cluster (system-cluster-critical): nothing is withheld from
+it."""
 
 
 class RoomHold(Struct, frozen=True):
@@ -166,7 +167,7 @@ class RoomHold(Struct, frozen=True):
 
 
 class SelfHealing(Struct, frozen=True):
-    """What the controller last published, and the placeholders; a new object when anything changes.
+    """Says what the controller last published, and the placeholders; a new object when anything changes.
 
     refused: node → why pods with delay bounds are kept off it: the dead and the suspect ones.
     holds: node → its holds, those that have ended too.

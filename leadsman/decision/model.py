@@ -17,7 +17,7 @@ from leadsman.runtime.text_table import one_line
 
 
 class PodInfo(Struct, frozen=True):
-    """What decisions use of a pod.
+    """Says what decisions use of a pod.
 
     workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown.
     excess: which labels and annotations that decide are missing here, because there are too many; "" when none is. Such
@@ -114,7 +114,7 @@ class PluginScore(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What was decided on a pod. `kept`, in the order given, and `refused` together are the candidates, each once.
+    """Says what was decided on a pod. `kept`, in the order given, and `refused` together are the candidates, each once.
 
     scores: 0..10 for every kept node.
     neutral: why the scores are all equal; "" when they are not neutral.
@@ -155,7 +155,7 @@ class DelayEvidence(Struct, frozen=True, gc=False):
 
 
 class Evidence(Struct, frozen=True):
-    """What a plugin looked at, for explanations.
+    """Says what a plugin looked at, for explanations.
 
     measured: quantity, with its unit in the name → node → value; nodes without a value are absent.
     pod: what was read of the pod → its value as text.

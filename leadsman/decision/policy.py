@@ -143,7 +143,7 @@ class OnFailure(StrEnum):
     """Says what becomes of the nodes when a filter plugin fails."""
 
     PLUGIN = "plugin"
-    """As the plugin says; they pass until it could be loaded once."""
+    """Nodes pass or are refused as the plugin says; they pass until it could be loaded once."""
     PASS = "pass"
     REFUSE = "refuse"
 

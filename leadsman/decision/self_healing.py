@@ -49,7 +49,7 @@ class HealingFilter:
 
 
 def _held_from(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, float]:
-    """Node → until when its room is held for others only."""
+    """Maps each node to the moment until which its room is held for others only."""
     healing = inputs.self_healing
     if never_withheld(pod):
         return {}

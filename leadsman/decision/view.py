@@ -127,7 +127,10 @@ ValuesOf = Callable[[Sequence[NodeState]], Sequence[Any] | FloatArray]
 
 
 class _Column(NamedTuple):
-    """asked: the number of the view that it was asked of last."""
+    """A column of values that views share.
+
+    asked: the number of the view that it was asked of last.
+    """
 
     of: ValuesOf
     absent: Any

@@ -113,7 +113,7 @@ def validation_fault(error: ValidationError, plain: object, root: type[Struct]) 
 
 
 def _walk(value: Any, kind: Any, path: str) -> tuple[Any, Any]:
-    """The value at the path, and the type that it should have."""
+    """Returns the value at the path, and the type that it should have."""
     for step in decode_errors.steps(path):
         value = value[step]
         if get_origin(kind) is Annotated:

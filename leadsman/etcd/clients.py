@@ -35,7 +35,7 @@ class TokenUser(Struct, frozen=True):
 
 
 class TokenReviewStatus(Struct, frozen=True):
-    """What the API server says of a token. audiences: of the token, among those that were asked for."""
+    """The API server's review of a token. audiences: of the token, among those that were asked for."""
 
     authenticated: bool = False
     user: TokenUser = TokenUser()
@@ -49,7 +49,7 @@ class TokenReview(Struct, frozen=True):
 
 
 async def review_token(api: ApiClient, token: str) -> TokenReviewStatus:
-    """ApiError when the API server does not say."""
+    """Raises ApiError when the API server does not say."""
     body = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenReview",
@@ -59,7 +59,7 @@ async def review_token(api: ApiClient, token: str) -> TokenReviewStatus:
 
 
 def role_of(status: TokenReviewStatus, namespace: str) -> Role:
-    """The one role that the token gives a right to. Forbidden. namespace: of our service accounts."""
+    """Returns the one role that the token gives a right to. Raises Forbidden. namespace: of our service accounts."""
     if not status.authenticated:
         raise Forbidden("the API server does not know this token: expired, of a deleted pod, or of another cluster")
     if AUDIENCE not in status.audiences:
@@ -86,7 +86,7 @@ def _node(user: TokenUser) -> str:
 
 REVIEW_AGAIN_SECONDS = 300.0
 TRUSTED_WITHOUT_REVIEW_SECONDS = 3600.0
-"""As long as the manifests' tokens are valid."""
+"""A token is trusted for so long without a review: as long as the manifests' tokens are valid."""
 
 REVIEWS_PER_SECOND, REVIEWS_AT_ONCE = 1.0, 20
 """Tokens of one address are reviewed this often: a node's agent starts now and then; who shows ever new tokens must not
@@ -100,7 +100,7 @@ BYTES_PER_SECOND, BYTES_AT_ONCE = 8192.0, 1 << 20
 KiB."""
 
 LEASES_PER_SECOND, LEASES_AT_ONCE = 0.1, 10
-"""Of one agent, which has one lease, and takes another only when it lost that."""
+"""One agent may take so many leases: it has one, and takes another only when it lost that."""
 
 MOST_KEYS = 1100
 """One agent may have written this many keys and not deleted them since: its node's few records, rewards of 512 pod
@@ -122,7 +122,7 @@ class Client:
         self._written: set[bytes] = set()
 
     def take_request(self) -> None:
-        """Before its body is read. TooMuch."""
+        """Before its body is read. Raises TooMuch."""
         if not self.role.is_limited:
             return
         if self.open_requests >= STREAMS_AT_ONCE:
@@ -131,7 +131,7 @@ class Client:
             raise TooMuch(f"{self.role.name} sends more than {REQUESTS_PER_SECOND:g} requests a second")
 
     def take(self, path: str, request: Authorised) -> None:
-        """Before it is sent on. TooMuch."""
+        """Before it is sent on. Raises TooMuch."""
         if not self.role.is_limited:
             return
         if not self._bytes.try_take(len(request.body)):

@@ -93,7 +93,7 @@ class Gateway:
 
 
 async def _passed_on(request: web.Request, answered: aiohttp.ClientResponse) -> web.StreamResponse:
-    """A stream, for as long as both sides hold it."""
+    """Returns a stream, for as long as both sides hold it."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
     try:

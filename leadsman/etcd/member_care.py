@@ -105,7 +105,7 @@ class MemberCare:
             await asyncio.sleep(ROUND_SECONDS if not self.problem else 1.0)
 
     async def look(self, *, compare: bool) -> None:
-        """Looks at the member once. StoreError when the member does not answer."""
+        """Looks at the member once. Raises StoreError when the member does not answer."""
         status = await self._local.call("/v3/maintenance/status", {}, Status)
         self._size, self._answered_at, self.problem = status.db_size, self._clock(), ""
         if any("NOSPACE" in error for error in status.errors):

@@ -42,7 +42,7 @@ class Member(Struct, frozen=True):
 
 
 class Statement(Struct, frozen=True):
-    """What a member without data says of itself.
+    """A member without data tells the others this of itself.
 
     name: its name.
     heard: the other members that it has heard say the same.
@@ -89,7 +89,8 @@ def former_selves(members: Iterable[Member], name: str, peer_url: str) -> list[M
 
 
 def joined_members(members: Iterable[Member], configured: Mapping[str, str]) -> Mapping[str, str]:
-    """Name → peer URL, of the members that etcd lists. configured: as many; it names those that have not started."""
+    """Maps the name of each member that etcd lists to its peer URL. configured: as many; it names those that have not
+    started."""
     name_by_url = {url: name for name, url in configured.items()}
     return {each.name or name_by_url.get(each.peer_urls[0], f"member-{each.id}"): each.peer_urls[0] for each in members}
 
@@ -105,7 +106,7 @@ class EtcdFlags(Struct, frozen=True):
 
     @classmethod
     def parse(cls, arguments: Sequence[str]) -> "EtcdFlags":
-        """ValueError for another form, and without one that is needed."""
+        """Raises ValueError for another form, and without one that is needed."""
         pairs = [argument.partition("=") for argument in arguments]
         if wrong := [name for name, equals, _ in pairs if not (name.startswith("--") and equals)]:
             raise ValueError(f"{', '.join(wrong)}: flags of etcd must be --NAME=VALUE")
@@ -127,7 +128,7 @@ class EtcdFlags(Struct, frozen=True):
 
     @property
     def members(self) -> Mapping[str, str]:
-        """Name → peer URL, of --initial-cluster."""
+        """Maps each name of --initial-cluster to its peer URL."""
         return dict(each.partition("=")[::2] for each in self.values["initial-cluster"].split(","))
 
     def config_file(self, members: Mapping[str, str], *, is_new: bool) -> str:
@@ -184,7 +185,7 @@ class MemberStart:
         self._problem = ProblemLog(log, f"etcd member {flags.name} has no data and waits", "the wait is over")
 
     async def write_config(self, path: Path) -> None:
-        """Writes the file, once it is known how the member begins. OSError when it cannot be written."""
+        """Writes the file, once it is known how the member begins. Raises OSError when it cannot be written."""
         has_data = (Path(self._flags.values["data-dir"]) / "member" / "wal").is_dir()
         if has_data:
             log.info("etcd member %s has data and goes on with it", self._flags.name)
@@ -196,7 +197,7 @@ class MemberStart:
         new.replace(path)
 
     async def _find_cluster(self) -> tuple[Mapping[str, str], bool]:
-        """Name → peer URL of the members, and whether all of them start without data."""
+        """Returns the members' peer URLs by name, and whether all of them start without data."""
         async with self._answer_others(), self._session() as session:
             while True:
                 if joined := await self._join():
@@ -209,7 +210,8 @@ class MemberStart:
                 await asyncio.sleep(ROUND_SECONDS)
 
     async def _join(self) -> Mapping[str, str] | None:
-        """The cluster that the others form, with this member in the place of its former self. None when there is none.
+        """Returns the cluster that the others form, with this member in the place of its former self. None when there
+        is none.
 
         A list that a majority confirms is what proves the cluster; every change goes through that majority too.
         """
@@ -281,7 +283,8 @@ class MemberStart:
 
 
 def _peer_tls(flags: EtcdFlags) -> TlsFiles | None:
-    """The files with which etcd's peers know each other, and the hosts that their certificate names. None: no TLS."""
+    """Returns the files with which etcd's peers know each other, and the hosts that their certificate names. None: no
+    TLS."""
     if not flags.peer_url.startswith("https:"):
         return None
     values: Mapping[str, str] = flags.values

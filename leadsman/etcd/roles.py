@@ -53,7 +53,7 @@ class Permission(Struct, frozen=True, order=True):
 
 
 class Role(Struct, frozen=True):
-    """What one of our processes may do.
+    """Says what one of our processes may do.
 
     paths: of etcd's gateway that are passed on as they are.
     is_limited: its requests are counted, because a stolen token of it must not be able to stop the others.
@@ -69,7 +69,7 @@ class Role(Struct, frozen=True):
 
 
 def agent_role(node: str) -> Role:
-    """ValueError when the name is no node's."""
+    """Raises ValueError when the name is no node's."""
     own = (
         _under(READ_WRITE, keys.node_prefix(node)),
         Permission(READ_WRITE, keys.record_key(node, RingEntry)),
@@ -210,7 +210,7 @@ class Authorised(Struct, frozen=True):
 
 
 def authorise(role: Role, path: str, body: bytes) -> Authorised:
-    """Returns what etcd may be sent of a request. Forbidden, NoLease, Malformed."""
+    """Returns what etcd may be sent of a request. Raises Forbidden, NoLease or Malformed."""
     if path in role.paths:
         return Authorised(body)
     if path not in _CHECKS:

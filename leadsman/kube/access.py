@@ -28,7 +28,7 @@ class NotInCluster(ApiAccessError):
 
 
 class ApiAccess(Struct, frozen=True):
-    """An API server and our credentials for it. ApiAccessError when the URL is not valid.
+    """An API server and our credentials for it. Raises ApiAccessError when the URL is not valid.
 
     ca: certificates in PEM; "": the system's.
     token_file: read before each call, because kubelet rotates it.
@@ -102,7 +102,7 @@ def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUN
 
 
 def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> ApiAccess:
-    """Returns the access to the API server at `url`. ApiAccessError when a file cannot be used."""
+    """Returns the access to the API server at `url`. Raises ApiAccessError when a file cannot be used."""
     return ApiAccess(
         url.rstrip("/"),
         ca=read_pem(ca_file, "CA file") if ca_file else "",
@@ -113,7 +113,7 @@ def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | No
 
 
 def read_pem(path: Path, what: str) -> str:
-    """Reads the file's PEM. what: its name in the error. ApiAccessError when it cannot be read or is not PEM."""
+    """Reads the file's PEM. what: its name in the error. Raises ApiAccessError when it cannot be read or is not PEM."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

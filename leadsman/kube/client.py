@@ -86,13 +86,13 @@ def open_session(connections: int = 32, may_write: Callable[[], bool] = lambda: 
 
 
 def follow_tls(access: ApiAccess) -> ClientTls:
-    """Returns the TLS of connections to the API server. ApiAccessError when the files cannot be used."""
+    """Returns the TLS of connections to the API server. Raises ApiAccessError when the files cannot be used."""
     files = access.tls_files if access.read_again and access.url.startswith("https://") else ()
     return ClientTls(hide_credentials(access.url), files, _ssl_context(access), partial(_renewed_context, access))
 
 
 def _renewed_context(access: ApiAccess) -> TlsSetting:
-    """ValueError when the API server would not be believed, or would not believe us."""
+    """Raises ValueError when the API server would not be believed, or would not believe us."""
     newest = access.read_again() if access.read_again else access
     made = _ssl_context(newest)
     if newest.ca and isinstance(made, ssl.SSLContext) and made.get_ca_certs():  # None is there of a pinned certificate.
@@ -167,7 +167,7 @@ class ApiRequest(Struct, frozen=True):
 
     path: from Resource.path.
     body: anything that JSON can hold; None: no body.
-    max_bytes: ResponseTooLarge when the response has more.
+    max_bytes: raises ResponseTooLarge when the response has more.
     """
 
     method: str
@@ -185,8 +185,8 @@ class ApiClient:
     deadline_seconds: of a call, including the waits that the API server requests by 429 and Retry-After; of a stream,
     until it begins.
     connections: most that are open at once.
-    may_write: asked right before a request that is no GET is sent, also when it is repeated after a 429; NotLeader when
-    it says no.
+    may_write: asked right before a request that is no GET is sent, also when it is repeated after a 429; raises
+    NotLeader when it says no.
 
     Entering it, or the first call, raises ApiAccessError when the TLS files cannot be used.
     """
@@ -235,8 +235,8 @@ class ApiClient:
         return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
 
     async def replace(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
-        """Replaces an object by PUT, and returns it as it is then. Conflict when the body's resourceVersion is not the
-        newest."""
+        """Replaces an object by PUT, and returns it as it is then. Raises Conflict when the body's resourceVersion is
+        not the newest."""
         return decode_json(await self.send(ApiRequest("PUT", path, body=body)), kind)
 
     async def patch(
@@ -250,7 +250,7 @@ class ApiClient:
         return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=patch_type.value)), kind)
 
     async def delete(self, path: str, uid: str = "") -> None:
-        """Deletes an object. uid: Conflict when the object of this name is now another one."""
+        """Deletes an object. uid: raises Conflict when the object of this name is now another one."""
         await self.send(ApiRequest("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
 
     async def send(self, call: ApiRequest) -> bytes:
@@ -349,7 +349,7 @@ async def read_line_batches(content: aiohttp.StreamReader, silence_seconds: floa
     """Yields the complete lines of each chunk until the stream is closed; an incomplete last line is dropped. aiohttp's
     own readline fails at a few hundred KiB.
 
-    StreamSilent when no byte comes for `silence_seconds`, MalformedResponse when a line is too long.
+    Raises StreamSilent when no byte comes for `silence_seconds`, MalformedResponse when a line is too long.
     """
     incomplete = bytearray()
     while chunk := await _chunk(content, silence_seconds):

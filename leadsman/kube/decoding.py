@@ -16,11 +16,11 @@ class Reduced(Protocol):
 
     @classmethod
     def reduced(cls, value: object) -> Self:
-        """Returns what is kept of a JSON value; ValueError when it is not what the field holds."""
+        """Returns what is kept of a JSON value; raises ValueError when it is not what the field holds."""
 
 
 def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """Decodes the body as `kind`. MalformedResponse when it is not JSON, or not such an object."""
+    """Decodes the body as `kind`. Raises MalformedResponse when it is not JSON, or not such an object."""
     try:
         decoded: T = json_decoder(kind).decode(body)  # type: ignore[arg-type]
     except msgspec.ValidationError:

@@ -36,7 +36,7 @@ class _Events(Struct, frozen=True):
 
 
 async def warnings_about(client: ApiClient, about: ObjectMeta | ObjectIdentity) -> tuple[Event, ...]:
-    """Reads the Warning Events about the object with this UID, at most MAX_EVENTS_READ. ApiError."""
+    """Reads the Warning Events about the object with this UID, at most MAX_EVENTS_READ. Raises ApiError."""
     query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
     return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items
 

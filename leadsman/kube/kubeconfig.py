@@ -95,7 +95,7 @@ def _decoded(path: Path) -> _Config:
 
 
 def _check_depth(path: Path, content: bytes) -> None:
-    """ApiAccessError, before a decoder in C overflows the stack."""
+    """Raises ApiAccessError before a decoder in C overflows the stack."""
     import yaml
 
     depth = 0
@@ -155,7 +155,7 @@ def _file_and_data(user: dict[str, Any], name: str) -> tuple[str, str]:
 
 
 def _pem(path: Path, name: str, file: str, data: str) -> str:
-    """Data wins over the file, as in kubectl."""
+    """Reads PEM from the data or the file that the field names; data wins, as in kubectl."""
     if not data:
         return read_pem(path.parent / file, f"kubeconfig {path}: {name}") if file else ""
     try:

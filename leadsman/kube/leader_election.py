@@ -147,7 +147,7 @@ class LeaderElector:
         return not lease.holder or self._clock() - self._observed_at >= duration
 
     def _body(self, lease: Lease | None, holder: str) -> object:
-        """The Lease to write, with the resourceVersion that was read: of two writers, one gets Conflict."""
+        """Returns the Lease to write, with the resourceVersion that was read: of two writers, one gets Conflict."""
         now = f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"
         old = lease.spec if lease else LeaseSpec()
         ours = old.holder_identity == holder

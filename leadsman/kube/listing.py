@@ -78,7 +78,7 @@ class _Expired(Exception):
 async def list_objects(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
     """Lists the newest state in pages, or in one piece when the token of a page expires on the way.
 
-    ResponseTooLarge when the one piece is, or a single object.
+    Raises ResponseTooLarge when the one piece is, or a single object.
     """
     try:
         return await _paged(client, options, kind)
@@ -91,7 +91,7 @@ async def list_from_cache(client: ApiClient, options: ListOptions, kind: type[T]
     each.
 
     at_least: the resourceVersion that it must have reached; "0": any. Gone, or Unavailable with 504, when it has not.
-    ResponseTooLarge when there is more than a page: the cache does not page.
+    Raises ResponseTooLarge when there is more than a page: the cache does not page.
     """
     match = {} if at_least == "0" else {"resourceVersionMatch": "NotOlderThan"}
     return _listing([await _page(client, options, kind, {"resourceVersion": at_least} | match)])

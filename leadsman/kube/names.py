@@ -18,34 +18,34 @@ ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
 """This annotation says what a pod's bounds do with estimates, unless their own lines say it."""
 
 BACKUP_ANNOTATION = f"{DOMAIN}/backup"
-"""On a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""
+"""Says, on a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""
 
 FAILOVER_ANNOTATION = f"{DOMAIN}/failover"
-"""Whether pods are failed over. `off` on a node or a pod: they are left to Kubernetes whatever happens to the node. On
-a Job's pod, `on`: it is failed over."""
+"""Says whether pods are failed over. `off` on a node or a pod: they are left to Kubernetes whatever happens to the
+node. On a Job's pod, `on`: it is failed over."""
 
 PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
-"""On a pod that only holds room on its node for backups; the value is the node's name, or its hash."""
+"""Marks a pod that only holds room on its node for backups; the value is the node's name, or its hash."""
 
 PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
-"""Where placeholders are, and nothing else. Elsewhere the label means nothing."""
+"""The namespace of placeholders, which holds nothing else. Elsewhere the label means nothing."""
 
 PLACEHOLDER_PRIORITY_CLASS = "leadsman-placeholder"
 """The PriorityClass of placeholders, in the component self-healing: below ordinary pods, and below -10, under which
 cluster-autoscaler adds no nodes."""
 
 HELD_FOR_LABEL = f"{DOMAIN}/held-for"
-"""On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
+"""Marks a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
 for; the value is that pod's UID."""
 
 BANDWIDTH_ANNOTATION = f"{DOMAIN}/bandwidth"
-"""On a pod, the bandwidth that it asks of a link, as `2Gbit`."""
+"""Says, on a pod, the bandwidth that it asks of a link, as `2Gbit`."""
 
 EGRESS_BANDWIDTH_KEY = "kubernetes.io/egress-bandwidth"
 """Kubernetes' own, a quantity in bit/s; counts where BANDWIDTH_ANNOTATION is absent."""
 
 DEVICE_MEMORY_ANNOTATION = f"{DOMAIN}/device-memory"
-"""On a pod, the memory that it asks of each single device, as `5Gi`."""
+"""Says, on a pod, the memory that it asks of each single device, as `5Gi`."""
 
 ACCELERATOR_ANNOTATION = f"{DOMAIN}/accelerator"
 """`optional` on a pod says that it runs without an accelerator too."""
@@ -54,7 +54,7 @@ GAS_CARDS_KEY = "gas-container-cards"
 """GPU Aware Scheduling writes here which cards a pod's containers have: `card0,card1|card2`."""
 
 DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.")
-"""On a node, what its devices are."""
+"""Labels of a node that begin so say what its devices are."""
 
 UNHEALTHY_DEVICES_KEY = f"{DOMAIN}/unhealthy-devices"
 """A node's label says how many of its devices are unhealthy, its annotation their UUIDs, with commas. They count only
@@ -70,7 +70,7 @@ PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"
 DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
-"""On a pod, where its own metric is: `agent.pods.quality_observer`."""
+"""Annotations of a pod say with these names where its own metric is: `agent.pods.quality_observer`."""
 
 OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
 """Records which of a node's labels the controller owns: `leadsman.planning.labels.label_plan`."""
@@ -101,10 +101,10 @@ TYPE_LABELS = ("podtype", "app", "name")
 """The first of these labels that has a value is a pod's type for rewards."""
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
-"""What a Deployment's ReplicaSet appends to its name and writes on its pods."""
+"""Says what a Deployment's ReplicaSet appends to its name and writes on its pods."""
 
 ROLE_LABEL = "kubernetes.io/role"
-"""On a node, what it is for."""
+"""Says, on a node, what it is for."""
 
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
 READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)

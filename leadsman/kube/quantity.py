@@ -31,7 +31,7 @@ class BadQuantity(ValueError):
 
 
 def parse(text: str) -> int:
-    """Parses a quantity into nanos: "1500m" → 1_500_000_000. BadQuantity."""
+    """Parses a quantity into nanos: "1500m" → 1_500_000_000. Raises BadQuantity."""
     match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     exponent = int(match[4] or 0) if match else 0
     if match is None or abs(exponent) > _LARGEST_EXPONENT:

@@ -30,7 +30,7 @@ from leadsman.network.measured_pairs import Floats, Indices
 # [3] Romano, Patterson, Candès, "Conformalized Quantile Regression", NeurIPS 2019.
 
 _WIDEST, _NARROWEST, _STEPS = 0.3, 0.01, 40
-"""How wide the corner may be, in the values' unit; here logarithms of round trips, of which 1 % is nothing."""
+"""Says how wide the corner may be, in the values' unit; here logarithms of round trips, of which 1 % is nothing."""
 _RIDGE = 1e-4
 
 

@@ -37,7 +37,7 @@ class EmbeddingShape(NamedTuple):
 ENSEMBLE_SHAPES = tuple(
     EmbeddingShape(*one) for one in ((1, 4), (3, 2), (1, 3), (6, 1), (1, 5), (4, 2), (2, 3), (5, 1))
 )
-"""In the order in which a fit with a smaller budget takes them."""
+"""Shapes of the ensemble's embeddings; a fit with a smaller budget takes the first ones."""
 
 
 class EnsembleMember(NamedTuple):
@@ -98,7 +98,7 @@ def descend(
 
 
 def _gradient(shape: EmbeddingShape, values: Floats, pairs: MeasuredPairs, target: Floats, width: float) -> Floats:
-    """The gradient of the loss, by coordinate (last row: height) and node."""
+    """Returns the gradient of the loss, by coordinate (last row: height) and node."""
     one, other = pairs.first, pairs.second
     between = values[:-1].take(one, 1) - values[:-1].take(other, 1)
     distance, direction = _metric(shape, between)
@@ -115,7 +115,8 @@ def _gradient(shape: EmbeddingShape, values: Floats, pairs: MeasuredPairs, targe
 
 
 def _metric(shape: EmbeddingShape, between: Floats) -> tuple[Floats, Floats]:
-    """Distances, and their derivatives by each coordinate. between: coordinates' differences, dimensions first."""
+    """Returns distances, and their derivatives by each coordinate. between: coordinates' differences, dimensions
+    first."""
     blocks = between.reshape(shape.blocks, shape.dimensions, *between.shape[1:])
     lengths = np.sqrt((blocks * blocks).sum(1) + np.float32((_DISTANCE_SMOOTHING / shape.blocks) ** 2))
     return lengths.sum(0), (blocks / lengths[:, None]).reshape(between.shape)

@@ -72,7 +72,7 @@ def fit_group_medians(of: Indices, pairs: MeasuredPairs) -> GroupMedians:
 
 
 def _leave_one_out_errors(values: Floats, begin: Indices, count: Indices) -> Floats:
-    """Each value less the median of the others of its run. values: sorted within each run."""
+    """Returns each value less the median of the others of its run. values: sorted within each run."""
     size = np.repeat(count, count)
     start = np.repeat(begin, count)
     rank = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
@@ -90,7 +90,7 @@ def _interval(error: Floats) -> tuple[float, float]:
 
 
 def _group_pair_keys(of: Indices, one: Indices, other: Indices) -> Indices:
-    """One number a pair of groups, in either order; negative when a group is unknown."""
+    """Returns one number a pair of groups, in either order; negative when a group is unknown."""
     first, second = of[one], of[other]
     low, high = np.minimum(first, second), np.maximum(first, second)
     return np.asarray(low * (of.max(initial=0) + 1) + high)
@@ -103,7 +103,7 @@ class EstimateSource(StrEnum):
     GROUP = "group"
     COORDINATES = "coordinates"
     REMEMBERED = "remembered"
-    """As it was measured before, while its interval is narrower than that of the other estimate."""
+    """The round trip is as it was measured before, while its interval is narrower than that of the other estimate."""
 
 
 ESTIMATE_SOURCES = tuple(EstimateSource)

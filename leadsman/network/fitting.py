@@ -75,7 +75,7 @@ def _alike(before: MeasuredPairs, now: MeasuredPairs, one: Indices, other: Indic
 
 
 def _starting_nodes(previous: Indices, pairs: MeasuredPairs) -> Indices:
-    """For each node, the previous number of the node at whose point it starts."""
+    """Returns, for each node, the previous number of the node at whose point it starts."""
     place = previous.copy()
     source = np.concatenate([pairs.first, pairs.second])
     target = np.concatenate([pairs.second, pairs.first])
@@ -101,7 +101,7 @@ _MIN_LANDMARKS = 64
 _REGRESSION_STEPS = 12
 """Steps of the regression: with more, the estimates of measured networks change by less than 0.1 %."""
 _HOLDOUT_FOLDS = 8
-"""For calibration, one pair in so many is left out at a time."""
+"""One pair in so many is left out at a time for calibration."""
 _HELD_OUT_PAIRS_WANTED = 3_000
 _MAX_DRIFT = 0.1
 """Share of pairs that came, went or moved since the calibration, above which a warm start recalibrates."""

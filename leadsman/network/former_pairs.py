@@ -44,8 +44,8 @@ class _IntervalEnds(NamedTuple):
 
 
 class _UsualChanges(NamedTuple):
-    """Where delays are now that were measured at one moment. changed: the directions that were measured. both: both
-    directions, where one was measured."""
+    """Says where delays are now that were once measured at one moment. changed: the directions that were measured.
+    both: both directions, where one was measured."""
 
     changed: _IntervalEnds
     both: _IntervalEnds

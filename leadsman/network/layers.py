@@ -69,7 +69,7 @@ def _without_violators(delay_ms: Floats, limit_ms: float, of: Indices) -> Indice
 
 
 def _with_singletons(of: Indices) -> Indices:
-    """Groups numbered without a gap, and one of its own for each node that has none."""
+    """Numbers groups without a gap, and gives each node that has none one of its own."""
     none = of < 0
     of = of.copy()
     of[none] = of.max(initial=-1) + 1 + np.arange(none.sum())

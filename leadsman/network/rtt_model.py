@@ -27,7 +27,7 @@ _NOISE = 0.2
 _SMALLEST_EIGENVALUE = 1e-4
 _TOLERANCE = 1e-9
 MAX_DENSE_NODES = 1024
-"""For networks of up to this many nodes one product of matrices is faster than a pass over the pairs for each
+"""Up to this many nodes, one product of matrices is faster than a pass over the pairs for each
 landmark."""
 MAX_SHARED_ERROR = 0.2
 """Errors are cut to this before they are shared: a wrong measurement shifts other pairs by no more."""
@@ -69,7 +69,8 @@ def nystrom_features(members: Sequence[EnsembleMember], landmarks: Indices) -> F
 
 
 def _kernel(profile: Floats, landmarks: Indices) -> Floats:
-    """One row a node, one column a landmark. Nodes are compared by what they see of third ones, not of each other."""
+    """Returns one row a node, one column a landmark. Nodes are compared by what they see of third ones, not of each
+    other."""
     square = (profile * profile).sum(1)
     difference = square[:, None] + square[landmarks] - 2 * profile @ profile[landmarks].T
     of_each_other = (profile - profile[landmarks].diagonal()) ** 2
@@ -140,7 +141,7 @@ def _residual(features: Floats, weights: _Weights) -> Residual:
 
 
 def _sum_peer_features(features: Floats, pairs: MeasuredPairs, share: Floats) -> Floats:
-    """Each node's peers' features, weighted by the share of the pair."""
+    """Returns each node's peers' features, weighted by the share of the pair."""
     nodes = pairs.node_count
     if nodes <= MAX_DENSE_NODES:
         matrix = np.zeros((nodes, nodes), np.float32)

@@ -35,7 +35,7 @@ MIN_PULL_MS = 0.1
 GRAVITY_MS = 4_000.0
 """Distance of a point from the origin at which gravity pulls 1 ms a round trip [2, section 5.2]."""
 MAX_ERROR = 1.5
-"""Of a node that has measured nothing [4]."""
+"""The error of a node that has measured nothing [4]."""
 MIN_ERROR = 0.05
 """The least error that a peer is credited with, so that a false claim weighs at most 20 times a newcomer."""
 
@@ -50,7 +50,7 @@ class Coordinate(Struct, frozen=True):
 
 
 class VivaldiState(Struct, frozen=True):
-    """What a node keeps of itself. residuals: the last ones, measured less predicted, in milliseconds."""
+    """Says what a node keeps of itself. residuals: the last ones, measured less predicted, in milliseconds."""
 
     coordinate: Coordinate
     residuals: tuple[float, ...] = ()
@@ -106,7 +106,7 @@ def _weight_and_error(own: Coordinate, peer: Coordinate, miss: float) -> tuple[f
 
 
 def _clamp_pull(residual: float, residuals: Sequence[float]) -> float:
-    """The pull within its limit. A newcomer has none, because it has far to go."""
+    """Returns the pull within its limit. A newcomer has none, because it has far to go."""
     if len(residuals) < WINDOW:
         return residual
     most = max(MIN_PULL_MS, MAX_PULL_RATIO * median(map(abs, residuals)))

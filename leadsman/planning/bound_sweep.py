@@ -59,7 +59,7 @@ class UncheckedPod(Struct, frozen=True):
 
 
 class SweepMemory(Struct, frozen=True):
-    """What the next sweep begins with.
+    """Remembers what the next sweep begins with.
 
     began: whether there was a sweep before.
     since: UID → monotonic seconds of the first look at a pod, and since when it is known to miss its bounds, or None.
@@ -122,7 +122,7 @@ def pods_over_bounds(pods: Iterable[BoundPod], inputs: DecisionInputs) -> int:
 
 
 def placement_reason(pod: BoundPod, inputs: DecisionInputs) -> str:
-    """How the pod's node keeps its bounds, in one line."""
+    """Says how the pod's node keeps its bounds, in one line."""
     evidence = delay_evidence(pod.info, (pod.node,), inputs).distances.get(pod.node, ())
     return "; ".join(map(passing_text, evidence))
 

@@ -93,7 +93,7 @@ DeviceAction = SetTaint | RemoveTaint | MarkNode
 
 
 class DeviceHistory(Struct, frozen=True):
-    """What is remembered of a device, in monotonic seconds.
+    """Says what is remembered of a device, in monotonic seconds.
 
     faulty_since, healthy_since: it was so at each reading since; None: it is not.
     throttled_ratio: share of the time that it is throttled, lately.
@@ -109,7 +109,7 @@ class DeviceHistory(Struct, frozen=True):
 
 
 class DeviceMemory(Struct, frozen=True):
-    """What one plan leaves for the next.
+    """Remembers of all devices what one plan leaves for the next.
 
     devices: UUID → its history.
     marked_at: when a device was marked last.
@@ -120,7 +120,7 @@ class DeviceMemory(Struct, frozen=True):
 
 
 class DeviceHealthPlan(Struct, frozen=True):
-    """What is to be done now.
+    """Changes of marks and taints that are to be made now.
 
     withheld: UUID → why its mark does not change.
     marked: the devices that are to be marked.
@@ -144,7 +144,10 @@ LEAVE_RATIO = 0.8
 
 
 class Fault(Struct, frozen=True):
-    """code: a value of a label. text: for people."""
+    """A fault of a device, as it is shown.
+
+    code: a value of a label. text: for people.
+    """
 
     code: str
     text: str
@@ -156,7 +159,7 @@ def is_throttled(values: Mapping[str, float]) -> bool:
 
 
 def throttled_ratio(before: float, throttled: bool, elapsed_seconds: float, window_seconds: float) -> float:
-    """The share of the time, older time counting less: exponentially weighted over `window_seconds`."""
+    """Returns the share of the time, older time counting less: exponentially weighted over `window_seconds`."""
     weight = 1.0 - math.exp(-elapsed_seconds / window_seconds)
     return before + weight * (throttled - before)
 
@@ -220,7 +223,7 @@ def plan_device_health(
 
 
 class _Present:
-    """What is observed, by device.
+    """Sorts what is observed by device.
 
     rules: UUID → rules of ours.
     marked_on: UUID → the node that is marked for it.
@@ -239,7 +242,7 @@ class _Present:
         self.measured_nodes = {each.node for each in seen.readings.values() if now - each.read_at <= MAX_AGE_SECONDS}
 
     def is_gone(self, uuid: str) -> bool:
-        """Of a device that is not measured, whether nobody can be given it: its driver publishes it no more, or,
+        """Tells, of a device that is not measured, whether nobody can be given it: its driver publishes it no more, or,
         without a driver, its node's other devices are measured and it is not."""
         rules = self.rules.get(uuid, ())
         if rules or uuid in self.seen.published:
@@ -285,7 +288,7 @@ def _began(before: float | None, now: float) -> float:
 
 
 class _Marks:
-    """Which devices are marked, decided one by one within the limits."""
+    """Devices that are marked, decided one by one within the limits."""
 
     def __init__(
         self,
@@ -352,7 +355,7 @@ def _taint_actions(
 
 
 def _effect(device: _Judged, rules: list[TaintRule], policy: DeviceHealthPolicy, now: float) -> TaintEffect:
-    """None first, and the policy's after another `hold_seconds` of the fault."""
+    """Returns the taint's effect: None first, and the policy's after another `hold_seconds` of the fault."""
     final, history = TaintEffect(policy.effect.value), device.history
     if any(rule.effect != TaintEffect.NONE for rule in rules):
         return final

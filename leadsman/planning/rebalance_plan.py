@@ -17,7 +17,7 @@ from leadsman.published.moves import Departure
 
 
 class RebalanceSettings(MoverSettings, frozen=True, kw_only=True):
-    """What an operator chooses.
+    """Settings of rebalancing that an operator chooses.
 
     threshold: points by which the gain must exceed the cost.
     max_moves: most moves of one plan. Of each node at most one leaves and at most one comes: the measurements that say

@@ -29,7 +29,7 @@ UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
 
 
 class ObservedNode(Struct, frozen=True):
-    """What detection says of a node.
+    """Says what detection says of a node.
 
     reason: a sentence: who says what.
     fresh: its agent reports now.
@@ -45,7 +45,7 @@ class ObservedNode(Struct, frozen=True):
 
 
 class RecoveryBudget(Struct, frozen=True):
-    """How much may be done.
+    """Limits of how much recovery may do, and how fast.
 
     least_nodes, nodes_ratio: nodes that may be failed over within `window_seconds`: the larger of the two.
     silent_zone_ratio: nothing is done in a zone of which more than this share is not healthy.
@@ -67,7 +67,7 @@ FAILOVER_OFF = RecoveryBudget(least_nodes=0, nodes_ratio=0.0)
 
 
 class TaintNode(Struct, frozen=True):
-    """Add the taint to the node with this UID."""
+    """Adds the taint to the node with this UID."""
 
     node: str
     uid: str
@@ -104,7 +104,7 @@ RecoveryAction = TaintNode | UntaintNode | ReleaseRoom | DeletePod
 
 
 class RecoveryPlan(Struct, frozen=True):
-    """What to do now, in this order, once `state` is written.
+    """Actions of recovery, to be done now and in this order once `state` is written.
 
     stays: UID → why a pod of a dead node is not deleted.
     """
@@ -201,7 +201,7 @@ def _single_node_claim(pod: ClusterPod, cluster: Cluster) -> str:
 
 
 class BackupsByPod(Struct, frozen=True):
-    """What the backup plan says, by UID of bounded pods.
+    """The backup plan as recovery reads it, by UID of bounded pods.
 
     nodes: of the covered pods, the node that is to take each.
     uncovered: of the others, why there is none.
@@ -311,7 +311,7 @@ def _admit_dead(
 
 
 def _with_progress(recovery: DeadNode, observed: ObservedNode | None, cluster: Cluster, now: float) -> DeadNode:
-    """With what the API server shows of the node's return and of the pods that were made again."""
+    """Adds what the API server shows of the node's return and of the pods that were made again."""
     healthy = observed is not None and observed.condition is NodeHealth.HEALTHY and observed.fresh
     healthy_since = (recovery.healthy_since or now) if healthy else None
     replacements = _replacements(recovery, cluster)
@@ -320,7 +320,7 @@ def _with_progress(recovery: DeadNode, observed: ObservedNode | None, cluster: C
 
 
 def _replacements(recovery: DeadNode, cluster: Cluster) -> Callable[[PodRecovery], ClusterPod | None]:
-    """For each recovered pod in turn, a pod of its owner that was not there before: its own once it has one."""
+    """Finds, for each recovered pod in turn, a pod of its owner that was not there before: its own once it has one."""
     taken = {pod.replacement for pod in recovery.pods.values() if pod.replacement}
     owners = {pod.owner_uid for pod in recovery.pods.values()}
     made = [

@@ -25,7 +25,7 @@ from leadsman.published.moves import Move, MoverState, RunState
 
 
 class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
-    """What an operator chooses.
+    """Settings of re-placement that an operator chooses.
 
     mends: whether pods are moved for a bound that they left and for a pending pod. If not, only plans are carried out.
     hold_seconds: how long a delay must be over its bound, or a pod be pending without room, before anything is done.
@@ -63,7 +63,7 @@ class Trouble(Struct, frozen=True):
 
 
 class ReplacementMemory(Struct, frozen=True):
-    """What the next plan begins with.
+    """Remembers what the next plan begins with.
 
     troubles: UID → what is wrong with the pod; forgotten with the process.
     """
@@ -73,7 +73,7 @@ class ReplacementMemory(Struct, frozen=True):
 
 
 class ReplacementPlan(Struct, frozen=True):
-    """What to do now, in this order, once `memory.state` is written.
+    """Actions of re-placement, to be done now and in this order once `memory.state` is written.
 
     ended: the moves that this plan ended.
     waiting: UID → why a pod for which there is a fix waits.
@@ -86,7 +86,7 @@ class ReplacementPlan(Struct, frozen=True):
 
     @property
     def no_fix(self) -> Mapping[str, NoFix]:
-        """UID → report, of the pods for which nothing can be done."""
+        """Maps the UID of each pod for which nothing can be done to its report."""
         troubles = self.memory.troubles.items()
         return {uid: trouble.report for uid, trouble in troubles if trouble.report is not None}
 
@@ -94,7 +94,7 @@ class ReplacementPlan(Struct, frozen=True):
 def no_fix(
     pod: ClusterPod, situation: Situation, why: str, violation: DelayEvidence | None = None, remedy: str = ""
 ) -> NoFix:
-    """The report.
+    """Returns the report.
 
     violation: the bound that a running pod has left; None: of a pending pod, the one that is said is that of the
         nearest node. remedy: of a cause that no other node would mend.
@@ -117,14 +117,14 @@ def no_fix(
 
 
 def _nearest(pod: ClusterPod, situation: Situation) -> tuple[str, str, str]:
-    """The node that comes closest, "": none does; what it lacks, and what would fix that."""
+    """Returns the node that comes closest, "": none does; what it lacks, and what would fix that."""
     refused = situation.bound_refusals(pod)
     keepers = [node for node in situation.cluster.nodes if node not in refused and node != pod.node]
     return _lacking_least(pod, situation, keepers) if keepers else _least_excess(pod, situation, tuple(refused))
 
 
 def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) -> tuple[str, str, str]:
-    """Of the nodes that keep the bounds, the one that is refused for least."""
+    """Finds the node that is refused for least, of those that keep the bounds."""
     cluster, verdict = situation.cluster, situation.verdict(pod)
 
     def lacks(node: str) -> tuple[int, float, str]:
@@ -142,7 +142,8 @@ def _lacking_least(pod: ClusterPod, situation: Situation, keepers: list[str]) ->
 
 
 def _least_excess(pod: ClusterPod, situation: Situation, nodes: Sequence[str]) -> tuple[str, str, str]:
-    """Of the nodes whose delay is known, the one that is over its bound by least; one that has room comes first."""
+    """Finds, of the nodes whose delay is known, the one that is over its bound by least; one that has room comes
+    first."""
     has_room = set(Feasibility(situation.cluster, pod).nodes)
     missed = dict[str, tuple[float, DelayEvidence]]()
     for node, each in delay_evidence(PodInfo.of(pod), nodes, situation.inputs).distances.items():
@@ -242,7 +243,7 @@ class Replacements:
             self.troubles[pod.uid] = self._before.get(pod.uid, Trouble(mover.now))
 
     def _begin_move(self) -> None:
-        """Of the pods whose trouble lasts, the one that was looked at longest ago."""
+        """Begins a move for the pod that was looked at longest ago, of those whose trouble lasts."""
         mover, now = self._mover, self._mover.now
         ripe = [uid for uid, each in self.troubles.items() if now - each.since >= self._settings.hold_seconds]
         searches = 0
@@ -265,7 +266,7 @@ class Replacements:
             self.troubles[uid] = replace(self.troubles[uid], look_at=look_at, report=report)
 
     def _new_place(self, pod: ClusterPod) -> Move | NoFix:
-        """A move of a pod that is over its bound."""
+        """Returns a move of a pod that is over its bound."""
         missed, situation = self._violations[pod.uid], self._mover.situation
         gave_up = self._mover.departures.gave_up(pod)
         if reason := gave_up or why_never_moved(pod):
@@ -280,7 +281,7 @@ class Replacements:
         return self._mover.new_move(pod, node, f"its delay to {missed.to} is {delay}")
 
     def _room(self, pending: ClusterPod) -> Move | NoFix | None:
-        """A move of another pod that makes room for a pending one. None: it needs none."""
+        """Returns a move of another pod that makes room for a pending one. None: it needs none."""
         mover, search = self._mover, self._mover.search()
         if search.fits(pending):
             return None

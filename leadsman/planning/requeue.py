@@ -24,7 +24,7 @@ from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL
 from leadsman.planning.situation import Judge, workload_key
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
-"""When a node is touched, after it was first seen to pass."""
+"""A node is touched so long after it was first seen to pass."""
 
 
 MAX_SIGNATURES = 2_000
@@ -34,11 +34,11 @@ retried by kube-scheduler itself, every five minutes."""
 EXTENDER_KEY_PREFIXES = (DELAY_LABEL_PREFIX, f"{DOMAIN}/", POLICY_LABEL)
 
 Signature = bytes
-"""What decides on the extender's answer for a pod, encoded: pods with one signature get one answer."""
+"""Says what decides on the extender's answer for a pod, encoded: pods with one signature get one answer."""
 
 
 class SignatureState(Struct, frozen=True):
-    """What is remembered of a signature from one plan to the next.
+    """Says what is remembered of a signature from one plan to the next.
 
     pod: any of its pods, as `without_own` has it.
     passing_nodes: those that passed when last filtered; None: it was not filtered yet.
@@ -67,7 +67,7 @@ class TouchNode(Struct, frozen=True):
 
 
 class RequeuePlan(Struct, frozen=True):
-    """What to do now.
+    """The nodes to touch now, so that pods are tried again.
 
     action: None: nothing.
     faults: what plugins raised, with a note for which pods; such pods are not retried early.
@@ -133,7 +133,8 @@ def _uses_extender(pod: PodInfo) -> bool:
 
 
 def _next_state(before: SignatureState, passing: frozenset[str], now: float) -> SignatureState:
-    """A new signature that uses the extender counts as refused everywhere until now; any other has gained nothing."""
+    """Returns a new signature that uses the extender counts as refused everywhere until now; any other has gained
+    nothing."""
     passed = before.passing_nodes
     if passed is None:
         passed = frozenset() if _uses_extender(before.pod) else passing
@@ -144,7 +145,7 @@ def _next_state(before: SignatureState, passing: frozenset[str], now: float) -> 
 
 
 def _take_due_touch(states: dict[Signature, SignatureState], now: float) -> TouchNode | None:
-    """One touch for all that are due, which are struck off: it makes kube-scheduler retry every refused pod."""
+    """Returns one touch for all that are due, which are struck off: it makes kube-scheduler retry every refused pod."""
     due = [signature for signature, state in states.items() if state.touch_times and state.touch_times[0] <= now]
     for signature in due:
         later = tuple(at for at in states[signature].touch_times if at > now)

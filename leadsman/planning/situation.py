@@ -33,10 +33,10 @@ WorkloadKey = tuple[str, str]
 """Namespace and name."""
 
 Judge = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
-"""How an extender filters nodes: `filter_nodes`, or with the plugins of other packages."""
+"""Filters nodes as an extender does: `filter_nodes`, or with the plugins of other packages."""
 
 Scorer = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
-"""How an extender scores nodes, likewise."""
+"""Scores nodes as an extender does, likewise."""
 
 LOST = "lost"
 """The node of a pod that falls with its own and has no backup. No node has this name, so no delay to it is known: a
@@ -62,8 +62,8 @@ class Verdict:
         return [*self._feasibility.refusals(node), *by_extender]
 
     def kinds(self, but: Container[str] = ()) -> dict[str, str]:
-        """Node → the kind of what is against it, in the same words for all nodes with the same fault. The extender's
-        reasons come first: they stay when room comes and goes. but: nodes that are left out."""
+        """Maps each node to the kind of what is against it, in the same words for all nodes with the same fault. The
+        extender's reasons come first: they stay when room comes and goes. but: nodes that are left out."""
         by_extender = {node: each.reason for node, each in self._refused.items() if node not in but}
         by_scheduler = {node: kind for node, kind in self._feasibility.kinds().items() if node not in but}
         return by_scheduler | by_extender
@@ -103,7 +103,7 @@ class Situation:
 
     @property
     def bounded(self) -> Mapping[str, ClusterPod]:
-        """UID → pod, of the pods with a delay bound; without those that were supposed to be new."""
+        """Maps UIDs to their pods, of those with a delay bound; without those that were supposed to be new."""
         found = ((uid, self.cluster.pods.get(uid)) for uid in self._bounds.pods)
         return {uid: pod for uid, pod in found if pod is not None}
 
@@ -114,7 +114,7 @@ class Situation:
     def changed(
         self, pods: Mapping[str, ClusterPod | None], nodes: Mapping[str, ClusterNode | None] | None = None
     ) -> "Situation":
-        """The same with these pods by UID, None for one that is gone, and these nodes by name."""
+        """Returns the same with these pods by UID, None for one that is gone, and these nodes by name."""
         after = self._copy()
         after.cluster = self.cluster.changed(nodes, pods)
         moved = list(_moved(self.cluster, pods))
@@ -221,17 +221,19 @@ class Situation:
         return None
 
     def related(self, pod: ClusterPod) -> set[WorkloadKey]:
-        """The workloads whose places decide on the pod's bounds, and those on whose bounds its place decides."""
+        """Returns the workloads whose places decide on the pod's bounds, and those on whose bounds its place
+        decides."""
         return {workload_key(pod), *references(pod), *map(workload_key, self.dependants(pod))}
 
     def dependants(self, pod: ClusterPod) -> Sequence[ClusterPod]:
-        """The other pods with a bound to the pod's workload."""
+        """Returns the other pods with a bound to the pod's workload."""
         uids = dict.fromkeys(uid for key in self._bounds.workloads_of(pod) for uid in self._bounds.to[key])
         found = (self.cluster.pods.get(uid) for uid in uids if uid != pod.uid)
         return [each for each in found if each is not None]
 
     def tied_to(self, pod: ClusterPod) -> set[tuple[str, str]]:
-        """Namespace and name of the pods whose bounds may turn on where this one is, and the other way round."""
+        """Returns namespace and name of the pods whose bounds may turn on where this one is, and the other way
+        round."""
         workloads = {*self._bounds.workloads_of(pod), *self.workloads_bounding(pod)}
         placed = {(key[0], each.pod) for key in workloads for each in self._placed(key)}
         return placed | {(each.namespace, each.name) for each in self.dependants(pod)}
@@ -241,7 +243,7 @@ class Situation:
         return [key for key in references(pod) if key in self.inputs.workloads.by_name]
 
     def reference_nodes(self, pod: ClusterPod) -> set[str]:
-        """The nodes that the pod's bounds are to, themselves or through a workload that runs there."""
+        """Returns the nodes that the pod's bounds are to, themselves or through a workload that runs there."""
         names = {name for _, name in references(pod)}
         return names | {each.node for key in self.workloads_bounding(pod) for each in self._placed(key)}
 
@@ -259,7 +261,7 @@ def references(pod: ClusterPod) -> Iterator[WorkloadKey]:
 
 
 def violation(situation: Situation, pod: ClusterPod) -> DelayEvidence | None:
-    """The bound that the pod's delay has left, by a measured value, and by how much; the worst of several.
+    """Returns the bound that the pod's delay has left, by a measured value, and by how much; the worst of several.
 
     What is unknown, stale, lost or doubted has not left its bound.
     """
@@ -278,18 +280,19 @@ def violation(situation: Situation, pod: ClusterPod) -> DelayEvidence | None:
 
 
 def hardest(evidence: Sequence[DelayEvidence]) -> DelayEvidence | None:
-    """The bound that decides on a node: one that is unknown, or the one that it misses by most; None: no evidence."""
+    """Returns the bound that decides on a node: one that is unknown, or the one that it misses by most; None: no
+    evidence."""
     return max(evidence, key=lambda each: math.inf if (excess := excess_ms(each)) is None else excess, default=None)
 
 
 def excess_ms(evidence: DelayEvidence) -> float | None:
-    """By how much a bound is missed; below 0: it is kept; None: that is unknown."""
+    """Returns by how much a bound is missed; below 0: it is kept; None: that is unknown."""
     deciding = deciding_ms(evidence)
     return None if deciding is None else deciding - evidence.bound_ms
 
 
 def deciding_ms(evidence: DelayEvidence) -> float | None:
-    """The round trip that the bound is held against: of an estimate, the interval's upper end."""
+    """Returns the round trip that the bound is held against: of an estimate, the interval's upper end."""
     return evidence.high_ms if evidence.estimated and evidence.high_ms is not None else evidence.rtt_ms
 
 
@@ -299,13 +302,14 @@ def _is_measured_over(each: DelayEvidence) -> bool:
 
 
 def counted(reasons: Mapping[str, str]) -> str:
-    """Node → reason, as kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
+    """Sums up reasons as kube-scheduler does: each reason with its number of nodes, the most frequent
+    first."""
     counts = sorted(Counter(reasons.values()).items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{number} {reason}" for reason, number in counts) or "there is no other node"
 
 
 class _Bounds:
-    """Which pods of a cluster have delay bounds, and to which workloads; found when somebody asks."""
+    """Knows which pods of a cluster have delay bounds, and to which workloads; they are found when somebody asks."""
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs) -> None:
         self._cluster, self._workloads = cluster, inputs.workloads.by_name
@@ -324,7 +328,7 @@ class _Bounds:
         return found
 
     def workloads_of(self, pod: ClusterPod) -> set[WorkloadKey]:
-        """The workloads of the pod that some bound is to: its own, and others that the index counts it to."""
+        """Returns the workloads of the pod that some bound is to: its own, and others that the index counts it to."""
         return {workload_key(pod), *self._listed_in.get((pod.namespace, pod.name), ())} & self.to.keys()
 
     @cached_property
@@ -418,7 +422,7 @@ def with_devices_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
 
 
 def _moved(before: Cluster, pods: Mapping[str, ClusterPod | None]) -> Iterator[tuple[ClusterPod, str, str]]:
-    """Of these changes, each pod that comes to another node, with its node before and after; "": it has none."""
+    """Yields each pod that these changes bring to another node, with its node before and after; "": it has none."""
     for uid, pod in pods.items():
         old = before.pods.get(uid)
         was, now = old.node if old else "", pod.node if pod else ""
@@ -437,7 +441,7 @@ def _with_moved_demands(inputs: DecisionInputs, moved: Iterable[tuple[ClusterPod
 
 
 def _without_demand_of(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
-    """The inputs when the pod has no devices yet."""
+    """Returns the inputs when the pod has no devices yet."""
     there = cluster.pods.get(pod.uid)
     node = inputs.devices.nodes.get(there.node) if there else None
     if there is None or node is None or pod.uid not in node.pods:

@@ -47,7 +47,7 @@ class Document(Generic[T]):
         self.kind, self.config_map, self.key, self.compressed = kind, config_map, key, compressed
 
     def read(self, found: ConfigMapObject) -> T | None:
-        """Reads the value in a ConfigMap; None: it holds none. BadDocument."""
+        """Reads the value in a ConfigMap; None: it holds none. Raises BadDocument."""
         text, binary = found.data.get(self.key), found.binary_data.get(self.key)
         if text is None and binary is None:
             return None
@@ -58,30 +58,30 @@ class Document(Generic[T]):
         return self.decode(data)
 
     def fields(self, value: T) -> Mapping[str, Any]:
-        """Returns the fields of the ConfigMap that hold the value. DocumentTooLarge."""
+        """Returns the fields of the ConfigMap that hold the value. Raises DocumentTooLarge."""
         data = self.encode(value)
         if self.compressed:
             return {"binaryData": {self.key: b64encode(data).decode()}}
         return {"data": {self.key: data.decode()}}
 
     def encode(self, value: T) -> bytes:
-        """Returns the value's bytes. DocumentTooLarge."""
+        """Returns the value's bytes. Raises DocumentTooLarge."""
         if not self.compressed:
             return encode(value)
         return _checked(gzip.compress(_ENCODER.encode(value), compresslevel=6, mtime=0))
 
     def decode(self, data: bytes) -> T:
-        """Returns the value of these bytes. BadDocument."""
+        """Returns the value of these bytes. Raises BadDocument."""
         return _decoded(_decompressed(data) if self.compressed else _checked(data), self.kind)
 
 
 def encode(value: Struct) -> bytes:
-    """Returns the value's JSON, as UTF-8. DocumentTooLarge."""
+    """Returns the value's JSON, as UTF-8. Raises DocumentTooLarge."""
     return _checked(_ENCODER.encode(value))
 
 
 def decode(text: bytes, kind: type[T]) -> T:
-    """Returns the value of this JSON. BadDocument."""
+    """Returns the value of this JSON. Raises BadDocument."""
     return _decoded(_checked(text), kind)
 
 

@@ -67,7 +67,7 @@ class DeadNode(Struct, frozen=True):
 
 
 def _last(times: Sequence[float | None]) -> float | None:
-    """When it was done for all; None: it was not."""
+    """Returns when it was done for all; None: it was not."""
     done = [time for time in times if time is not None]
     return max(done) if done and len(done) == len(times) else None
 
@@ -135,4 +135,4 @@ class SelfHealingState(Struct, frozen=True):
 
 
 SELF_HEALING = Document(SelfHealingState, "leadsman-self-healing", "state.json")
-"""What extenders and the next leader must know."""
+"""The document of what extenders and the next leader must know."""

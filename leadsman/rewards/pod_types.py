@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL, TYPE_LABELS
 
 _RUN = re.compile(r"-[0-9]{8,10}")
-"""What CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
+"""Says what CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
 
 
 def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
@@ -23,7 +23,7 @@ def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
 
 
 def _stable_owner_name(owner: str, kind: str, template_hash: str) -> str:
-    """The owner's name without the part that changes with each rollout or run."""
+    """Returns the owner's name without the part that changes with each rollout or run."""
     if kind == "ReplicaSet" and template_hash:
         return owner.removesuffix(f"-{template_hash}")
     run = _RUN.search(owner) if kind == "Job" else None

@@ -146,7 +146,7 @@ def _prior_lower(typical_ratio: float) -> float:
 
 
 def _lower(mean: float, deviation: float) -> float:
-    """The lower bound, never so low that two bad nodes cannot be compared."""
+    """Returns the lower bound, never so low that two bad nodes cannot be compared."""
     return max(MIN_LOWER_SHARE * mean, mean - INTERVAL_DEVIATIONS * deviation)
 
 
@@ -166,7 +166,7 @@ def _blame(recent: float, failed: float, typical_ratio: float, sound_ratio: floa
 
 
 def _moments(recent: float, failed: float, typical_ratio: float, blame: float) -> tuple[float, float]:
-    """Mean and standard deviation of the success ratio under both hypotheses."""
+    """Returns mean and standard deviation of the success ratio under both hypotheses."""
     wrong = (1.0 + recent) / (2.0 + recent + failed)
     spread = wrong * (1.0 - wrong) / (3.0 + recent + failed)
     mean = (1.0 - blame) * typical_ratio + blame * wrong

@@ -13,7 +13,8 @@ from leadsman.state.records import Quality
 
 MIN_SAMPLES = 0.5
 MIN_OTHER_NODES = 2
-"""With one other node it is unknown whether that one is fast or this one slow."""
+"""A node's quality is compared with at least so many others: with one it is unknown whether that one is fast or this
+one slow."""
 
 MIN_EXCESS_RATIO = 1.25
 """Run times of equal nodes differ by some 20 % from pod to pod. Without this, half of the sound nodes are in doubt."""
@@ -42,7 +43,7 @@ def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
 
 
 def _others_median(ranked: list[float], own: float) -> float:
-    """The median without the node's own cost."""
+    """Returns the median without the node's own cost."""
     middle = len(ranked) // 2
     if len(ranked) % 2:
         around = ranked[middle - 1 : middle + 2]

@@ -129,7 +129,10 @@ def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward
 
 
 def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
-    """since: when this health began. Before the last incident, it says nothing about how pods start now."""
+    """Returns the reward with the evidence of a pod's health.
+
+    since: when this health began. Before the last incident, it says nothing about how pods start now.
+    """
     fresh, rule = decay(reward, now), reward.kuberl
     for _ in range(stretches):
         rule = kuberl.moving_average(rule, kuberl.RUNNING)

@@ -35,7 +35,7 @@ have their chance failures too, and would otherwise be avoided most of the time.
 
 
 class Accusation(NamedTuple):
-    """What the failures of one pod type say of a node.
+    """Says what the failures of one pod type say of a node.
 
     log_factor: ln of the Bayes factor, 0..MAX_LOG_FACTOR.
     age_seconds: since the last failure.
@@ -46,7 +46,7 @@ class Accusation(NamedTuple):
 
 
 class SharedDoubt(NamedTuple):
-    """What other types' failures say of a node for one pod type.
+    """Says what other types' failures say of a node for one pod type.
 
     fault_ratio: probability of a fault of the whole node or rack.
     age_seconds: since the last of these failures.
@@ -62,7 +62,7 @@ class SharedDoubt(NamedTuple):
 
 
 AccusationsByType = Mapping[str, Mapping[str, Accusation]]
-"""Pod type → node → its accusation."""
+"""Maps pod type → node → its accusation."""
 
 
 def accuse(trials: Trials, typical_ratio: float, age_seconds: float) -> Accusation | None:

@@ -43,8 +43,8 @@ _NOT_YET_VALID = 9
 
 
 def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> float:
-    """Returns the Unix seconds at which the certificate that `server` shows expires. ValueError when it has expired or
-    is not meant for servers; UsableLater when it is not valid yet."""
+    """Returns the Unix seconds at which the certificate that `server` shows expires. Raises ValueError when it has
+    expired or is not meant for servers; raises UsableLater when it is not valid yet."""
     client = _client()
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(certificate)
@@ -68,8 +68,8 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
 
 
 def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
-    """Returns the Unix seconds at which the last of the CAs that peers must chain to expires. ValueError when none of
-    them is valid. now: Unix seconds."""
+    """Returns the Unix seconds at which the last of the CAs that peers must chain to expires. Raises ValueError when
+    none of them is valid. now: Unix seconds."""
     authorities = context.get_ca_certs()
     valid = [expiry(each) for each in authorities if _is_valid(each, now)]
     if not valid:
@@ -80,7 +80,7 @@ def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, pee
 
 def check_client_certificate(file: str) -> None:
     """Raises ValueError when no server would accept the certificate in PEM, with its key in the same file: it has
-    expired or is not meant for clients. UsableLater when it is not valid yet."""
+    expired or is not meant for clients. Raises UsableLater when it is not valid yet."""
     client, server = _client(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     client.verify_mode, server.verify_mode = ssl.CERT_NONE, ssl.CERT_REQUIRED
     server.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -102,8 +102,8 @@ def _client() -> ssl.SSLContext:
 
 
 def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server: bool = False) -> Mapping[str, Any]:
-    """A handshake up to the point where the client has checked the server, or also the server the client. Returns the
-    server's certificate as the client sees it: empty unless the client verifies it."""
+    """Makes a handshake up to the point where the client has checked the server, or also the server the client. Returns
+    the server's certificate as the client sees it: empty unless the client verifies it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)
     asking = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -129,7 +129,8 @@ _log = logging.getLogger(__name__)
 _MAX_FILE_BYTES = 1 << 20
 
 TlsSetting = ssl.SSLContext | bool
-"""As aiohttp takes it. True: its own, of the system's CAs; so it is for plain HTTP, which has no context."""
+"""The TLS of a connection, as aiohttp takes it. True: its own, of the system's CAs; so it is for plain HTTP, which has
+no context."""
 
 
 class ClientTls:
@@ -149,7 +150,7 @@ class ClientTls:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """server: its name, for the log. first: in use until a file changes. renew: made of the files as they are then;
-        ValueError when no connection could be made with it. clock: monotonic seconds."""
+        raises ValueError when no connection could be made with it. clock: monotonic seconds."""
         self._first, self._renew, self._clock = [first], renew, clock
         self._next_poll = clock() + POLL_SECONDS if files else math.inf
         self.problem = ProblemLog(

@@ -157,7 +157,7 @@ class ConnectionGuard(asyncio.Protocol):
             self._limiter.remove(self)
 
     def _abort_truncated_body(self) -> None:
-        """What has not come before the client closed will not come."""
+        """Aborts a body that is not whole when the client closes: the rest will not come."""
         if self.half_closed and self._body and not self._body.is_eof():
             self.abort()
 
@@ -252,7 +252,7 @@ class ConnectionLimiter:
             guard.abort()
 
     def _prove(self, guard: ConnectionGuard) -> None:
-        """Where there is no room it stays unproven, and is served all the same."""
+        """Counts a connection as proven; where there is no room it stays unproven, and is served all the same."""
         if guard not in self._unproven:
             return
         if len(self._proven) >= self.limits.max_proven_connections:
@@ -263,7 +263,8 @@ class ConnectionLimiter:
         self._proven.add(guard)
 
     def _evict_unproven(self) -> bool:
-        """Whether there was one to evict. A flood evicts its own: the oldest of the address and phase that has most."""
+        """Evicts one, and tells whether there was one. A flood evicts its own: the oldest of the address and phase that
+        has most."""
         groups = {each: (each.address, each.is_silent) for each in self._unproven if not each.in_request}
         if not groups:
             return False

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding bytes of a stranger may raise: no document, not of this type; no UTF-8; nested without an end."""
+"""Errors that decoding a stranger's bytes may raise: no document, not of this type; no UTF-8; nested without an end."""
 
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?(?P<path>\$[^`]*)`)?", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")

@@ -160,7 +160,7 @@ class Drain:
 
 
 STARTUP_SECONDS = 25.0
-"""After which nobody waits for a start: below the timeout of the manifests' startupProbe."""
+"""Nobody waits longer than this for a start: it is below the timeout of the manifests' startupProbe."""
 
 STARTUP_POLL_SECONDS = 0.1
 MOST_WAITING = 8
@@ -169,7 +169,7 @@ waits keeps its connection, and the kubelet needs one of them for /healthz."""
 
 
 class Health(NamedTuple):
-    """What a health check found. is_good: 200, else 503. text: the response, one finding a line."""
+    """Says what a health check found. is_good: 200, else 503. text: the response, one finding a line."""
 
     is_good: bool
     text: str = "ok"

@@ -28,7 +28,7 @@ from leadsman.runtime.watched_files import WatchedFiles
 _log = logging.getLogger(__name__)
 
 client_log = logging.getLogger(f"{__name__}.clients")
-"""What clients cause, limited in rate."""
+"""The log of what clients cause, limited in rate."""
 
 client_log.addFilter(LogLimit())
 
@@ -139,7 +139,7 @@ def tls_metrics(tls: ServerTls) -> Iterator[Metric]:
 
 
 def _server_context(files: TlsFiles) -> ssl.SSLContext:
-    """ValueError when one cannot serve with the files."""
+    """Raises ValueError when one cannot serve with the files."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.sslobject_class = _Observed

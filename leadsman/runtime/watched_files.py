@@ -41,7 +41,8 @@ class WatchedFiles(Generic[T]):
     def __init__(
         self, paths: Sequence[Path], parse: Callable[[Sequence[bytes]], T], problem: ProblemLog, max_bytes: int
     ) -> None:
-        """parse: contents in the order of paths → value; ValueError when they cannot be used. max_bytes: of a file."""
+        """parse: contents in the order of paths → value; raises ValueError when they cannot be used. max_bytes: of a
+        file."""
         self.problem = problem
         self.paths, self._parse, self._max_bytes = tuple(paths), parse, max_bytes
         self._identities: tuple[_Identity, ...] | None = None
@@ -69,7 +70,8 @@ class WatchedFiles(Generic[T]):
                 yield self.current
 
     def _has_changed(self) -> bool:
-        """A file that cannot be read is tried again each time, content that cannot be used only when it changed."""
+        """Tells whether to read again: a file that cannot be read each time, content that cannot be used only when it
+        changed."""
         try:
             return self._identities is None or self._identities != tuple(map(_identity, self.paths))
         except OSError:

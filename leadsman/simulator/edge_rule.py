@@ -33,7 +33,7 @@ NO_ROOM = "no node within the bound has room for a placeholder"
 
 
 class EdgeRule:
-    """Places by that rule, as a Policy. clustering: ValueError unless the delays are a matrix."""
+    """Places by that rule, as a Policy. clustering: raises ValueError unless the delays are a matrix."""
 
     def __init__(self, *, clustering: bool) -> None:
         self._clustering = clustering
@@ -71,7 +71,10 @@ class _Clusters:
 
 
 class _Run:
-    """free: memory that neither pods nor placeholders take. covered: backup node → node that fails → its pods' UIDs."""
+    """One run of the edge rule.
+
+    free: memory that neither pods nor placeholders take. covered: backup node → node that fails → its pods' UIDs.
+    """
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs, clusters: _Clusters | None) -> None:
         self.cluster, self.inputs, self.moves = cluster, with_workloads_of(cluster, inputs), 0
@@ -108,7 +111,7 @@ class _Run:
         return BackupPlan(pods, {node: _largest(each.values()) for node, each in fallen.items()})
 
     def _allowed(self, pod: ClusterPod) -> list[str]:
-        """The nodes within the pod's first bound; the cloud nodes for a pod without one."""
+        """Returns the nodes within the pod's first bound; the cloud nodes for a pod without one."""
         info = PodInfo.of(pod)
         if not info.has_delay_bounds:
             return [name for name, node in self.cluster.nodes.items() if node.labels.get(ROLE_LABEL) == CLOUD]
@@ -137,7 +140,7 @@ class _Run:
         return max(nodes, key=self._free, default="")
 
     def _room_move(self, allowed: list[str], size: int) -> tuple[ClusterPod, str, list[str]] | None:
-        """The pod whose place is enough, the node that it can go to, and all that are within its bound."""
+        """Returns the pod whose place is enough, the node that it can go to, and all that are within its bound."""
         for node in sorted(allowed, key=self._free, reverse=True):
             for other in self.cluster.pods_on(node):
                 enough = self._free(node) + other.requests.memory_bytes >= size

@@ -91,7 +91,7 @@ class GeneratorSpec(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_spec(text: str) -> GeneratorSpec:
-    """Reads `field=value,field=value`; a field that is absent keeps its default. BadSpec."""
+    """Reads a spec, `field=value,field=value`; a field that is absent keeps its default. Raises BadSpec."""
     given: dict[str, str] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         name, _, value = part.partition("=")
@@ -108,7 +108,7 @@ def parse_spec(text: str) -> GeneratorSpec:
 
 
 def _range(name: str, text: str) -> tuple[int, int]:
-    """The least and the most of `2-8`, or one number twice."""
+    """Returns the least and the most of `2-8`, or one number twice."""
     least, _, most = text.partition("-")
     if not (least.isdecimal() and (most or least).isdecimal() and 1 <= int(least) <= int(most or least) <= MAX_NODES):
         raise ValueError(f"{name}={text}: allowed is one number or two, such as 2-8, from 1 to {MAX_NODES}")
@@ -142,7 +142,7 @@ class GeneratedNetwork(NamedTuple):
 def make_network(spec: GeneratorSpec, measured_ms: Floats | None, rng: np.random.Generator) -> GeneratedNetwork:
     """Makes the network of a cluster, with delays in whole microseconds.
 
-    measured_ms: a matrix, from which nodes are drawn; None: a data centre region is made up. BadSpec.
+    measured_ms: a matrix, from which nodes are drawn; None: a data centre region is made up. Raises BadSpec.
     """
     if measured_ms is None:
         rtt_ms = rack_network(spec.zones, spec.racks, spec.nodes, rng).rtt_ms.astype(float)
@@ -168,7 +168,7 @@ def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.rando
 
 
 def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Draws sources and targets when every node measures k random others. ValueError when there are fewer."""
+    """Draws sources and targets when every node measures k random others. Raises ValueError when there are fewer."""
     if not 0 < k < nodes:
         raise ValueError(f"k {k} must be within 1..{nodes - 1} for {nodes} nodes")
     target = np.stack([rng.choice(nodes - 1, k, replace=False) for _ in range(nodes)])
@@ -177,7 +177,7 @@ def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices,
 
 
 def _named(rtt_ms: Floats, racks_a_zone: int, nodes_a_rack: int) -> GeneratedNetwork:
-    """The network of these delays, filled rack by rack and zone by zone."""
+    """Returns the network of these delays, filled rack by rack and zone by zone."""
     rack = np.arange(len(rtt_ms)) // nodes_a_rack
     zone = rack // racks_a_zone
     names = (f"z{zone[n]}-r{rack[n] % racks_a_zone}-n{n % nodes_a_rack}" for n in range(len(rtt_ms)))
@@ -192,7 +192,7 @@ def _symmetric(square: Floats) -> Floats:
 
 
 def _drawn(spec: GeneratorSpec, measured_ms: Floats, rng: np.random.Generator) -> Floats:
-    """As many of the measured nodes as are wanted."""
+    """Draws as many of the measured nodes as are wanted."""
     if len(measured_ms) < spec.node_count:
         size = f"the matrix has {len(measured_ms)} rows"
         raise BadSpec(f"network={spec.network}: zones x racks x nodes are {spec.node_count} nodes, but {size}")
@@ -201,7 +201,8 @@ def _drawn(spec: GeneratorSpec, measured_ms: Floats, rng: np.random.Generator) -
 
 
 def _neighbours_together(rtt_ms: Floats) -> Floats:
-    """The matrix in the order of a chain from each node to the nearest one left, so that racks and zones are near."""
+    """Returns the matrix in the order of a chain from each node to the nearest one left, so that racks and zones are
+    near."""
     both = np.maximum(rtt_ms, rtt_ms.T)
     order, left = [0], np.ones(len(both), bool)
     left[0] = False
@@ -318,7 +319,7 @@ def _workloads(
 
 
 def _bound_ms(to_reference_ms: Floats, near: int) -> float:
-    """The least bound that this many nodes keep."""
+    """Returns the least bound that this many nodes keep."""
     nearest = np.sort(to_reference_ms)[: min(near, len(to_reference_ms))]
     return float(nearest[-1])
 

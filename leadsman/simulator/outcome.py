@@ -13,7 +13,7 @@ from leadsman.simulator.placements import Placement, Policy
 
 
 class Outcome(Struct, frozen=True):
-    """What the placement of one policy is worth.
+    """Says what the placement of one policy is worth.
 
     pods: that waited. accepted: those of them on a node that keeps their bounds; the others count as not placed.
     pod_bytes: memory of all accepted pods with a bound; reserved_bytes: memory that nodes hold for failures.

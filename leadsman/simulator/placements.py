@@ -90,7 +90,10 @@ class Online:
 
 
 class _Run:
-    """situation: with a placeholder on each node that reserves something."""
+    """One run of our own policy.
+
+    situation: with a placeholder on each node that reserves something.
+    """
 
     def __init__(self, situation: Situation, settings: BackupSettings) -> None:
         self.situation, self._settings, self.plan, self.moves = situation, settings, BackupPlan(), 0
@@ -117,7 +120,8 @@ class _Run:
         self.situation = self.situation.on(with_placeholders(self.situation.cluster, self.plan.reserves))
 
     def _best(self, pod: ClusterPod) -> str:
-        """As kube-scheduler adds up: an extender's 0..10 of weight 1 beside its own 0..100; "": no node takes it."""
+        """Returns the best node as kube-scheduler adds up: an extender's 0..10 of weight 1 beside its own 0..100; "":
+        no node takes it."""
         kept, cluster = self.situation.verdict(pod).nodes, self.situation.cluster
         scores = self.situation.totals(pod, kept) if kept else {}
 

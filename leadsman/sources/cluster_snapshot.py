@@ -90,7 +90,8 @@ ENCODER = msgspec.json.Encoder(enc_hook=dict, order="deterministic")
 
 
 def snapshot_chunks(snapshot: ClusterSnapshot) -> Iterator[bytes]:
-    """Yields the file piece by piece; equal snapshots give equal bytes. ValueError when delays have no place in it."""
+    """Yields the file piece by piece; equal snapshots give equal bytes. Raises ValueError when delays have no place in
+    it."""
     document, empty = _document(snapshot), Document()
     opening = b"{\n"
     for name, key in zip(Document.__struct_fields__, Document.__struct_encode_fields__, strict=True):
@@ -129,7 +130,7 @@ def _listed(opening: bytes, lines: Iterator[bytes], closing: bytes) -> Iterator[
 
 
 def _document(snapshot: ClusterSnapshot) -> Document:
-    """The file of a snapshot. ValueError when a source of delays has no place in it."""
+    """Returns the file of a snapshot. Raises ValueError when a source of delays has no place in it."""
     cluster, inputs = snapshot.cluster, snapshot.inputs
     goldpinger, matrix = _delay_sources(inputs.delay_views)
     return Document(
@@ -215,7 +216,7 @@ _POD, _ROW = msgspec.json.Decoder(ClusterPod), msgspec.json.Decoder(list[float])
 
 
 def read_snapshot(data: bytes) -> ClusterSnapshot:
-    """Reads the snapshot from a file's bytes. BadSnapshot."""
+    """Reads the snapshot from a file's bytes. Raises BadSnapshot."""
     _check_kind(_decoded(_KIND, data, "$"))
     document = _decoded(_DOCUMENT, data, "$")
     _check_unique("nodes", "name", (node.name for node in document.nodes))
@@ -270,7 +271,7 @@ def _inputs(document: Document) -> DecisionInputs:
 
 
 def _table(name: str, rows: Mapping[str, Raw]) -> Table:
-    """BadSnapshot."""
+    """Reads a table of the snapshot. Raises BadSnapshot."""
     place, table = f"$.inputs.{name}", dict[Any, Any]()
     for key, raw in rows.items():
         try:
@@ -302,7 +303,10 @@ def _matrix_row(row: list[float], name: str, names: Sequence[str]) -> list[float
 
 
 def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | Raw, place: str) -> T:
-    """place: of the data in the file, for the error."""
+    """Decodes a part of the file.
+
+    place: of the data in the file, for the error.
+    """
     try:
         return decoder.decode(data)
     except UNREADABLE as error:

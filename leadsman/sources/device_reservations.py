@@ -41,14 +41,15 @@ READ_TIMEOUT_SECONDS = 1.0
 """A read may take this long where nobody waits for an answer."""
 
 WAIT_SECONDS, WAIT_STEP_SECONDS = 0.1, 0.005
-"""What kube-scheduler has seen already is waited for before a pod is refused everywhere. A watch lags by some 10 ms."""
+"""What kube-scheduler has seen already is waited for before a pod is refused everywhere. A watch lags by some 10
+ms."""
 
 WAITS_PER_SECOND = 2.0
 """Pods that fit nowhere must not take kube-scheduler's time from all others."""
 
 MAX_NODES = 16
-"""Kept nodes that a reservation names. One of a pod with more counts on every node: it would be a list of thousands,
-read for each pod, and where so many have room, one place less on each is no loss."""
+"""A reservation names at most so many kept nodes. One of a pod with more counts on every node: it would be a list of
+thousands, read for each pod, and where so many have room, one place less on each is no loss."""
 
 log = logging.getLogger(__name__)
 
@@ -171,7 +172,7 @@ class DeviceReservations:
         )
 
     def _with_reservations(self, inputs: DecisionInputs, items: Iterable[StoredItem], before: float) -> DecisionInputs:
-        """The inputs with the reservations of pods that are not settled. BadRecord.
+        """Returns the inputs with the reservations of pods that are not settled. Raises BadRecord.
 
         What is settled is looked up in the same moment as the devices: a pod counts in the one or in the other.
         """

@@ -24,7 +24,7 @@ LISTING_SECONDS = 60.0
 """A first listing that is under way is waited for this long."""
 
 FAILING_SECONDS = 10.0
-"""One that fails and is tried again."""
+"""A source that fails is tried again, and waited for so long."""
 
 OPTIONAL_SECONDS = 2.0
 """One that fails, without which there is a snapshot: a cluster may have no TASPolicies at all."""

@@ -184,7 +184,7 @@ class FollowedSources:
         )
 
     async def __aenter__(self) -> Self:
-        """ApiAccessError when the API server's access cannot be used."""
+        """Raises ApiAccessError when the API server's access cannot be used."""
         if self.telemetry:
             await self._stack.enter_async_context(self.telemetry)
         if self.cluster:

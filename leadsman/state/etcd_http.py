@@ -36,8 +36,8 @@ class LineReader:
         self._begun = bytearray()
 
     async def next(self) -> bytes:
-        """The next line; the last one need not end. TimeoutError when no byte comes for `silence_seconds`,
-        Unavailable after the last line, Compacted when the line is too long."""
+        """Returns the next line; the last one need not end. Raises TimeoutError when no byte comes for
+        `silence_seconds`, Unavailable after the last line, Compacted when the line is too long."""
         while not self._whole:
             async with asyncio.timeout(self._silence_seconds):
                 chunk = await self._content.readany()
@@ -72,7 +72,7 @@ _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
 class EtcdAccess(Struct, frozen=True):
-    """Where etcd is, and how we show who we are. ValueError when they cannot be used.
+    """Says where etcd is, and how we show who we are. Raises ValueError when they cannot be used.
 
     endpoints: URLs of members, tried in turn. One that takes no connection within its share of the call timeout is left
         for the next in the same call; one that does not answer, has no leader or denies us, by the next call.
@@ -99,7 +99,7 @@ class EtcdAccess(Struct, frozen=True):
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
 
     def authorization(self) -> dict[str, str]:
-        """The headers that show who we are. Denied when the token file holds no token."""
+        """Returns the headers that show who we are. Raises Denied when the token file holds no token."""
         if self.token_file is None:
             return {}
         try:
@@ -127,7 +127,7 @@ class OpenStream(NamedTuple):
 
 
 class EtcdTransport:
-    """Calls etcd at its endpoints. ValueError when the CA file cannot be used."""
+    """Calls etcd at its endpoints. Raises ValueError when the CA file cannot be used."""
 
     def __init__(self, access: EtcdAccess):
         self.access = access
@@ -144,7 +144,7 @@ class EtcdTransport:
         return self.access.endpoints[self._turn % len(self.access.endpoints)].rstrip("/")
 
     async def call(self, path: str, body: JsonBody, kind: type[A]) -> A:
-        """The response to a unary call as `kind`, within the call timeout. Raises StoreErrors."""
+        """Returns the response to a unary call as `kind`, within the call timeout. Raises StoreErrors."""
 
         async def attempt(endpoint: str, headers: dict[str, str]) -> A:
             return etcd_json.decode_response(await self._post(endpoint + path, body, headers), kind)
@@ -187,7 +187,7 @@ class EtcdTransport:
             self._session = None
 
     async def _on_any_endpoint(self, path: str, attempt: Attempt[A]) -> A:
-        """The result from the first endpoint that takes a connection, within the call timeout.
+        """Returns the result from the first endpoint that takes a connection, within the call timeout.
 
         Nothing was sent to the others, so nothing is done twice.
         """
@@ -201,8 +201,8 @@ class EtcdTransport:
             raise Unavailable(str(error)) from error
 
     async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
-        """The result from one endpoint. When it is Unavailable or Denied, the next call goes to the next endpoint: what
-        one member refuses, another may know better."""
+        """Returns the result from one endpoint. When it is Unavailable or Denied, the next call goes to the next
+        endpoint: what one member refuses, another may know better."""
         try:
             with _translated_errors(endpoint):
                 async with asyncio.timeout_at(deadline):

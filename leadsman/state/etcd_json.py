@@ -57,7 +57,7 @@ class TxnResponse(Struct, frozen=True):
     responses: tuple[TxnResponseOp, ...] = ()
 
     def ranges(self) -> list[tuple[KeyValue, ...]]:
-        """What each read found."""
+        """Returns what each read found."""
         return [each.response_range.kvs for each in self.responses if each.response_range]
 
 
@@ -132,7 +132,7 @@ _HTTP_SERVER_ERROR = 500
 
 
 def decode_response(data: bytes, kind: type[A]) -> A:
-    """Returns the response as `kind`. Unavailable when it is not etcd's: another server's, or cut."""
+    """Returns the response as `kind`. Raises Unavailable when it is not etcd's: another server's, or cut."""
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
     except UNREADABLE as error:
@@ -142,7 +142,7 @@ def decode_response(data: bytes, kind: type[A]) -> A:
 
 
 def error_from_response(status: int, data: bytes) -> StoreError:
-    """The error that a response with another status than 200 means."""
+    """Returns the error that a response with another status than 200 means."""
     try:
         fault = msgspec.json.decode(data, type=GatewayError, strict=False)
     except UNREADABLE:
@@ -152,19 +152,19 @@ def error_from_response(status: int, data: bytes) -> StoreError:
 
 
 def decode_stream_line(data: bytes, kind: type[A]) -> A:
-    """The result on one line of a streaming call. Raises the error that is there instead."""
+    """Returns the result on one line of a streaming call. Raises the error that is there instead."""
     return unwrap_result(decode_response(data, StreamMessage), kind)
 
 
 def unwrap_result(message: StreamMessage, kind: type[A]) -> A:
-    """The result in one message of a streaming call. Raises the error that is there instead."""
+    """Returns the result in one message of a streaming call. Raises the error that is there instead."""
     if message.error is not None:
         raise _error(message.error)
     return decode_response(bytes(message.result), kind)
 
 
 def error_from_text(text: str, code: int = 0) -> StoreError:
-    """The error that etcd's text and code mean."""
+    """Returns the error that etcd's text and code mean."""
     by_text = (kind for fragment, kind in _BY_TEXT if fragment in text)
     return next(by_text, _BY_CODE.get(code, StoreError))(text)
 
@@ -176,7 +176,7 @@ def _error(fault: GatewayError) -> StoreError:
 
 
 def prefix_end(prefix: bytes) -> bytes:
-    """The first key after all that begin with `prefix`."""
+    """Returns the first key after all that begin with `prefix`."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"
 
@@ -214,7 +214,7 @@ NOT_OURS = "backslashreplace"
 
 
 def to_stored_item(kv: KeyValue) -> StoredItem:
-    """The item, as the store returns it."""
+    """Returns the item, as the store returns it."""
     return StoredItem(kv.key.decode(errors=NOT_OURS), kv.value, kv.mod_revision, kv.lease)
 
 

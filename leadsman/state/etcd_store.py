@@ -109,7 +109,7 @@ class EtcdStore:
         await self.transport.close()
 
     async def _range(self, start: bytes, end: bytes, revision: int, limit: int) -> RangeResponse:
-        """The first items, at most `limit`; fewer when the response would be too large."""
+        """Returns the first items, at most `limit`; fewer when the response would be too large."""
         body = etcd_json.range_request(start, end, revision, limit)
         try:
             return await self.transport.call("/v3/kv/range", body, RangeResponse)
@@ -119,7 +119,7 @@ class EtcdStore:
             return await self._range(start, end, revision, max(1, limit // 8))
 
     async def _watch_stream(self, prefix: str, start: int, cluster_id: str) -> AsyncGenerator[ChangeBatch]:
-        """Changes from one streaming call, which ends when it was silent for half of silence_seconds."""
+        """Yields the changes from one streaming call, which ends when it was silent for half of silence_seconds."""
         body = etcd_json.watch_request(prefix, start)
         async with self.transport.stream("/v3/watch", body, _check_created, self._silence_seconds / 2) as opened:
             created = etcd_json.decode_stream_line(opened.first, WatchResponse)
@@ -140,7 +140,7 @@ def _check_created(first: bytes) -> None:
 
 
 async def _next_message(lines: LineReader) -> WatchResponse | None:
-    """The next message; None when the stream is silent."""
+    """Returns the next message; None when the stream is silent."""
     try:
         message = etcd_json.decode_stream_line(await lines.next(), WatchResponse)
     except TimeoutError:
@@ -158,7 +158,8 @@ def _cancel_error(message: WatchResponse) -> StoreError:
 
 
 def _check_history(created: WatchResponse, start: int, cluster_id: str) -> None:
-    """Compacted when the caller's revision is not in this store's past: etcd was wiped, restored or is behind."""
+    """Raises Compacted when the caller's revision is not in this store's past: etcd was wiped, restored or is
+    behind."""
     header = created.header
     if cluster_id and header.cluster_id != cluster_id:
         raise Compacted(f"etcd cluster ID changed from {cluster_id} to {header.cluster_id}: etcd was replaced")
@@ -167,7 +168,7 @@ def _check_history(created: WatchResponse, start: int, cluster_id: str) -> None:
 
 
 def to_change(event: EtcdEvent) -> Updated | Deleted:
-    """The change, as the store returns it."""
+    """Returns the change, as the store returns it."""
     kv = event.kv
     key = kv.key.decode(errors=etcd_json.NOT_OURS)
     return Deleted(key, kv.mod_revision) if event.type == "DELETE" else Updated(key, kv.value, kv.mod_revision)
@@ -176,8 +177,8 @@ def to_change(event: EtcdEvent) -> Updated | Deleted:
 def _whole_transactions(
     begun: Sequence[Updated | Deleted], message: WatchResponse
 ) -> tuple[tuple[Updated | Deleted, ...], tuple[Updated | Deleted, ...]]:
-    """The changes that can be used, and those of a transaction that goes on in the next message. begun: of one that the
-    message before began."""
+    """Returns the changes that can be used, and those of a transaction that goes on in the next message. begun: of one
+    that the message before began."""
     changes = (*begun, *map(to_change, message.events))
     if not message.fragment:
         return changes, ()
@@ -188,7 +189,7 @@ def _whole_transactions(
 def _batches(
     changes: tuple[Updated | Deleted, ...], message: WatchResponse, began_at_revision: int
 ) -> Iterator[ChangeBatch]:
-    """The changes before the watch began, then those since. A transaction has one revision and is never split.
+    """Yields the changes before the watch began, then those since. A transaction has one revision and is never split.
 
     A message without events is progress: the header's revision is reached. One that answers a manual progress request
     is not.

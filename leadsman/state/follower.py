@@ -49,7 +49,8 @@ async def node_pages(store: Store, prefix: str) -> AsyncGenerator[Listing]:
 
 
 LONGEST_PAUSE_SECONDS = 4.0
-"""With 3 s for a call that hangs and 1 s to list 5,000 nodes, the snapshot is current 10 s after etcd is back."""
+"""The longest pause between two attempts: with 3 s for a call that hangs and 1 s to list 5,000 nodes, the snapshot is
+current 10 s after etcd is back."""
 
 RESUME_WITHIN_SECONDS = 60.0
 """A watch that was lost for longer begins with a listing: a wiped store may have passed our revision by then."""
@@ -175,7 +176,7 @@ class Follower:
 
 
 def slices_by_revision(changes: Sequence[Updated | Deleted], size: int) -> Iterator[Sequence[Updated | Deleted]]:
-    """The changes in slices of `size`, each made longer so that it ends with a whole transaction."""
+    """Yields the changes in slices of `size`, each made longer so that it ends with a whole transaction."""
     start = 0
     while start < len(changes):
         end = min(start + size, len(changes))

@@ -74,7 +74,7 @@ def is_node_name(text: str) -> bool:
 
 
 def check_node_name(name: str) -> str:
-    """The name itself. ValueError when it is not a node name."""
+    """Returns the name itself. Raises ValueError when it is not a node name."""
     if not is_node_name(name):
         raise ValueError(
             f"node name {name!r} must be lower-case letters, digits, '-' and '.', "
@@ -84,19 +84,19 @@ def check_node_name(name: str) -> str:
 
 
 def node_prefix(node: str) -> str:
-    """The prefix of the node's records. ValueError when the name cannot be part of a key."""
+    """The prefix of the node's records. Raises ValueError when the name cannot be part of a key."""
     return f"{NODES_PREFIX}{check_node_name(node)}/"
 
 
 def record_key(node: str, record: type[AnyRecord]) -> str:
-    """The key of a node's record. ValueError as in `node_prefix`."""
+    """Returns the key of a node's record. Raises ValueError as in `node_prefix`."""
     if record is RingEntry:
         return f"{ring_position_prefix(ring_position(node))}/{check_node_name(node)}"
     return f"{node_prefix(node)}{KIND_BY_RECORD[record]}"
 
 
 def reward_key(node: str, pod_type: str) -> str:
-    """Returns the key of a node's reward for a pod type. ValueError when either cannot be part of a key."""
+    """Returns the key of a node's reward for a pod type. Raises ValueError when either cannot be part of a key."""
     if not is_pod_type(pod_type):
         raise ValueError(
             f"pod type {pod_type!r} must be letters, digits, '-', '_' and '.', "
@@ -106,25 +106,25 @@ def reward_key(node: str, pod_type: str) -> str:
 
 
 def rewards_prefix(node: str) -> str:
-    """Returns the prefix of the node's rewards. ValueError as in `node_prefix`."""
+    """Returns the prefix of the node's rewards. Raises ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}{REWARDS_KIND}/"
 
 
 def counted_totals_prefix(node: str) -> str:
-    """Returns the prefix of what the node's agent has counted. ValueError as in `node_prefix`."""
+    """Returns the prefix of what the node's agent has counted. Raises ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}counted/"
 
 
 def counted_totals_key(node: str, shard: str) -> str:
-    """Returns the key of one shard of what the node's agent has counted. ValueError as in `node_prefix`, and for what
-    is no shard."""
+    """Returns the key of one shard of what the node's agent has counted. Raises ValueError as in `node_prefix`, and for
+    what is no shard."""
     if shard not in COUNTED_SHARDS:
         raise ValueError(f"shard {shard!r}: must be one hexadecimal digit")
     return f"{counted_totals_prefix(node)}{shard}"
 
 
 def counted_shard(uid: str) -> str:
-    """The shard that holds what was counted of a pod."""
+    """Returns the shard that holds what was counted of a pod."""
     return COUNTED_SHARDS[blake2b(uid.encode(), digest_size=1).digest()[0] % len(COUNTED_SHARDS)]
 
 
@@ -154,7 +154,7 @@ all nodes have the same types."""
 
 @lru_cache(_CACHED_NAMES)
 def _parse_node_name(text: str) -> str | None:
-    """The name, as the one string that all parsed keys have; None when it is not a node name."""
+    """Returns the name, as the one string that all parsed keys have; None when it is not a node name."""
     return intern(text) if is_node_name(text) else None
 
 
@@ -169,7 +169,7 @@ def ring_position(name: str) -> int:
 
 
 def ring_position_prefix(position: int) -> str:
-    """The prefix of all keys at `position`; keys of an earlier position sort before it."""
+    """Returns the prefix of all keys at `position`; keys of an earlier position sort before it."""
     return f"{RING_PREFIX}{position:016x}"
 
 
@@ -180,27 +180,28 @@ def parse_ring_key(raw: str) -> str | None:
 
 
 def probes_prefix(node: str) -> str:
-    """The prefix of the probe requests to `node`. ValueError as in `node_prefix`."""
+    """The prefix of the probe requests to `node`. Raises ValueError as in `node_prefix`."""
     return f"{PROBES_PREFIX}{check_node_name(node)}/"
 
 
 def probe_request_key(node: str, target: str) -> str:
-    """The key of a probe request; a pair has one, so that a repeated request changes nothing. ValueError."""
+    """The key of a probe request; a pair has one, so that a repeated request changes nothing. Raises ValueError."""
     return f"{probes_prefix(node)}{check_node_name(target)}"
 
 
 def bind_failures_prefix(node: str) -> str:
-    """The prefix of binds to `node` that failed. ValueError as in `node_prefix`."""
+    """Returns the prefix of binds to `node` that failed. Raises ValueError as in `node_prefix`."""
     return f"{BIND_FAILURES_PREFIX}{check_node_name(node)}/"
 
 
 def bind_failure_key(node: str, uid: str) -> str:
-    """The key of a failed bind; a pod and node have one, so that several attempts count once. ValueError."""
+    """The key of a failed bind; a pod and node have one, so that several attempts count once. Raises ValueError."""
     return f"{bind_failures_prefix(node)}{_checked_uid(uid)}"
 
 
 def reservation_key(uid: str) -> str:
-    """The key of what is reserved of devices for a pod. ValueError when the UID cannot be part of a key."""
+    """Returns the key of what is reserved of devices for a pod. Raises ValueError when the UID cannot be part of a
+    key."""
     return f"{RESERVATIONS_PREFIX}{_checked_uid(uid)}"
 
 

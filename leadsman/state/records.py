@@ -31,7 +31,7 @@ MetricName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}\Z")]
 
 
 class ProbeMethod(StrEnum):
-    """How a round trip was timed."""
+    """Says how a round trip was timed."""
 
     ICMP = "icmp"
     TCP = "tcp"
@@ -114,7 +114,7 @@ LOSSES_OF_A_SILENT_PEER = 3
 
 
 class PeerSilence(Struct, frozen=True, omit_defaults=True, gc=False):
-    """How long a silent peer has been silent, when the record was written.
+    """Says how long a silent peer has been silent, when the record was written.
 
     first_loss_age_seconds: since the first of the lost probes was sent.
     last_reply_age_seconds: since it last answered; None: it never did.
@@ -165,7 +165,7 @@ class RingCoordinate(Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class RingEntry(Record, frozen=True):
-    """How peers reach a node, and what they need to choose whom to probe. Read by O(k) peers; nothing watches it.
+    """Says how peers reach a node, and what they need to choose whom to probe. Read by O(k) peers; nothing watches it.
 
     coordinate: None until something was measured.
     reach_ms: estimated RTT within which a node counts as near to this one; None until something was measured.
@@ -232,7 +232,7 @@ class BindFailure(Record, frozen=True):
 
 
 class DeviceReservation(Record, frozen=True):
-    """What is reserved of devices for a pod, from the answer to kube-scheduler until it is seen bound.
+    """Says what is reserved of devices for a pod, from the answer to kube-scheduler until it is seen bound.
 
     containers: of each, extended resource → amount.
     bandwidth_bits: per second. memory_bytes: of each single device.
@@ -248,7 +248,7 @@ class DeviceReservation(Record, frozen=True):
 
 
 class CountedTotalsShard(Record, frozen=True):
-    """What the node's agent has counted of the pods of one shard, so that the next agent counts nothing twice.
+    """Says what the node's agent has counted of the pods of one shard, so that the next agent counts nothing twice.
 
     pods: pod's UID → mark (a container's name, or one that begins with ~) → how many of it were counted.
     """
@@ -287,7 +287,8 @@ class BadRecord(ValueError):
 
 
 def encode_record(record: AnyRecord | Reward) -> bytes:
-    """Returns the record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
+    """Returns the record's bytes. Raises BadRecord when no reader would take them: out of bounds, not finite, over 4
+    KiB."""
     data = _encoder.encode(record)
     if decode_record(type(record), data) != record:
         raise BadRecord(f"{type(record).__name__} does not survive its own encoding")
@@ -300,7 +301,7 @@ def record_size_bytes(record: AnyRecord | Reward) -> int:
 
 
 def decode_record(record: type[R], data: bytes) -> R:
-    """The record in `data`. BadRecord for anything else, whatever the bytes are."""
+    """Returns the record in `data`. Raises BadRecord for anything else, whatever the bytes are."""
     if len(data) > LARGEST_VALUE_BYTES:
         raise BadRecord(f"record larger than {LARGEST_VALUE_BYTES} bytes")
     try:

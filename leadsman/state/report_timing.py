@@ -33,7 +33,7 @@ data for as long as it says."""
 
 
 class ReportTiming(Struct, frozen=True):
-    """The timing of one agent's reports, in seconds. ValueError unless P + 2T ≤ S < L."""
+    """The timing of one agent's reports, in seconds. Raises ValueError unless P + 2T ≤ S < L."""
 
     push_interval_seconds: float = 5.0
     call_timeout_seconds: float = 3.0

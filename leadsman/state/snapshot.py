@@ -37,7 +37,7 @@ class AgedReward(Struct, frozen=True):
 
 
 RewardsByType = Mapping[str, Mapping[str, AgedReward]]
-"""Pod type → node → its reward."""
+"""Maps pod type → node → its reward."""
 
 
 def apply_reward_changes(
@@ -84,7 +84,9 @@ def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByTy
 
 
 class NodeLimits(Struct, frozen=True):
-    """pod_types: with a reward of one node, readable or not.
+    """Limits of what is kept of the state, so that no writer can fill a reader's memory.
+
+    pod_types: with a reward of one node, readable or not.
     nodes: in all. Agents' etcd roles keep each to its own prefix, so that only a writer without a role can reach it.
     """
 
@@ -93,14 +95,14 @@ class NodeLimits(Struct, frozen=True):
 
 
 class NodeUsage(Struct, frozen=True):
-    """How much is kept of one node. dropped: writes of rewards that were not kept, since the last listing."""
+    """Says how much is kept of one node. dropped: writes of rewards that were not kept, since the last listing."""
 
     pod_types: int = 0
     dropped: int = 0
 
 
 def dropped_from_node(node: str, usage: NodeUsage, limits: NodeLimits) -> str:
-    """The problem of a node of which something was dropped."""
+    """Returns the problem of a node of which something was dropped."""
     return (
         f"{usage.dropped} or more records of node {node} are ignored: a node may have rewards of {limits.pod_types} "
         f"pod types; delete those under {keys.rewards_prefix(node)} that no agent wrote, and replace the node's "
@@ -109,7 +111,7 @@ def dropped_from_node(node: str, usage: NodeUsage, limits: NodeLimits) -> str:
 
 
 def dropped_nodes(limits: NodeLimits) -> str:
-    """The problem of a store with too many nodes."""
+    """Returns the problem of a store with too many nodes."""
     return (
         f"records of more than {limits.nodes} nodes: the nodes beyond are ignored; delete the prefixes of nodes that "
         "do not exist, and give each agent an etcd role on its own prefix"
@@ -134,8 +136,8 @@ class LogPosition:
         self._log: list[str] = []
 
     def next(self, before: Mapping[str, object], after: Mapping[str, object], changed: Iterable[str]) -> "LogPosition":
-        """The position of `after`, which is `before` with these nodes changed. It is in a log of its own when this
-        position is another table's, when it was continued already, and when the log has more names than nodes."""
+        """Returns the position of `after`, which is `before` with these nodes changed. It is in a log of its own when
+        this position is another table's, when it was continued already, and when the log has more names than nodes."""
         position = LogPosition(after)
         if self._table is before and self._end == len(self._log) <= len(before):
             self._log.extend(changed)
@@ -160,14 +162,14 @@ class LogPosition:
 
 
 class Freshness(StrEnum):
-    """Whether a node's data may be used."""
+    """Says whether a node's data may be used."""
 
     FRESH = "fresh"
     STALE = "stale"
     PROVISIONAL = "provisional"
     """Loaded, and not yet seen to change."""
     SILENT = "silent"
-    """No heartbeat at all."""
+    """The node has no heartbeat at all."""
 
 
 class NodeState(Struct, frozen=True, gc=False):
@@ -184,7 +186,7 @@ class NodeState(Struct, frozen=True, gc=False):
     reachability: Reachability | None = None
 
     def age_seconds(self, now: float) -> float | None:
-        """Since the heartbeat was last seen to change; None: never."""
+        """Returns the seconds since the heartbeat was last seen to change; None: it never was."""
         return None if self.changed_at is None else now - self.changed_at
 
     def freshness(self, now: float) -> Freshness:
@@ -197,7 +199,7 @@ class NodeState(Struct, frozen=True, gc=False):
 
     @property
     def fresh_until(self) -> float:
-        """Monotonic seconds until which the data are fresh; -inf while silent or provisional."""
+        """Returns the monotonic seconds until which the data are fresh; -inf while silent or provisional."""
         if self.heartbeat is None or self.changed_at is None:
             return float("-inf")
         return self.changed_at + report_timing.stale_seconds(self.heartbeat.push_interval_seconds)
@@ -226,12 +228,12 @@ class Snapshot(Struct, frozen=True):
 
     @property
     def crowded_nodes(self) -> int:
-        """Nodes of which records were dropped."""
+        """Counts the nodes of which records were dropped."""
         return sum(usage.dropped > 0 for usage in self.usage.values())
 
 
 def changed_nodes(before: Snapshot, after: Snapshot) -> Collection[str]:
-    """The nodes that came, went or have another state, each once."""
+    """Returns the nodes that came, went or have another state, each once."""
     old, new = before.nodes, after.nodes
     changed = after.position.changed_since(before.position, (old, new))
     if changed is not None:

@@ -108,7 +108,7 @@ class _Draft:
         self._settle(key.node, usage)
 
     def finished(self, revision: int, seen_at: float | None) -> Snapshot:
-        """The snapshot. Rewards are merged here, once for each type that changed."""
+        """Returns the snapshot. Rewards are merged here, once for each type that changed."""
         nodes = MappingProxyType(self._nodes)
         return Snapshot(
             nodes,
@@ -165,7 +165,7 @@ class _Draft:
 def _decoded(
     kind: type[AnyRecord | Reward], change: StoredItem | Updated | Deleted
 ) -> tuple[AnyRecord | Reward | None, str | None]:
-    """The record, or what is wrong with it; neither when it was deleted."""
+    """Returns the record, or what is wrong with it; neither when it was deleted."""
     if isinstance(change, Deleted):
         return None, None
     try:
@@ -193,7 +193,7 @@ def _share_parts(record: AnyRecord | Reward) -> None:
 
 
 def _changed(before: NodeState, kind: str, record: AnyRecord | Reward | None, now: float | None) -> NodeState | None:
-    """None when nothing is left of the node."""
+    """Returns the changed node; None when nothing is left of it."""
     after = structs.replace(before, **{kind: record})
     if isinstance(record, Heartbeat) and now is not None and _moved(before.heartbeat, record):
         after = structs.replace(after, changed_at=now)
@@ -218,6 +218,6 @@ def _moved(before: Heartbeat | None, after: Heartbeat) -> bool:
 
 
 def _with_proof(before: NodeState, loaded: NodeState) -> NodeState:
-    """`loaded` with the proof of `before`: newer data under an older proof, which is the safe side."""
+    """Returns `loaded` with the proof of `before`: newer data under an older proof, which is the safe side."""
     proof = None if loaded.heartbeat is None else before.changed_at
     return structs.replace(loaded, changed_at=proof)

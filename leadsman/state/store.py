@@ -145,7 +145,10 @@ class PreconditionFailed(StoreError):
 
     @classmethod
     def of(cls, key: str, is_there: bool) -> Self:
-        """is_there: whether the store has the key, with another value."""
+        """Makes the error for this precondition.
+
+        is_there: whether the store has the key, with another value.
+        """
         why = (
             "was changed by another writer"
             if is_there
@@ -161,17 +164,19 @@ class Store(Protocol):
     """
 
     async def read_prefix(self, prefix: str) -> Listing:
-        """All items under `prefix` at one revision, in as many pages as it takes. Compacted when it takes too long."""
+        """Returns all items under `prefix` at one revision, in as many pages as it takes. Raises Compacted when it
+        takes too long."""
 
     async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
         """The first items of the range as of `revision`, fewer than its limit when they are large; `more` says if some
-        are left. revision: 0: the newest. Compacted."""
+        are left. revision: 0: the newest. Raises Compacted."""
 
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
-        """A listing for each range, in one call and at one revision. ValueError for more than 128."""
+        """Returns a listing for each range, in one call and at one revision. Raises ValueError for more than 128."""
 
     def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
-        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the connection is lost.
+        """Yields the changes from `start_revision` on, until it raises Compacted, or Unavailable when the connection is
+        lost.
 
         cluster_id: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
         """
@@ -180,14 +185,14 @@ class Store(Protocol):
         """Writes, and returns the revision afterwards.
 
         lease: that of the puts; 0: none, they stay. At most 128 writes are one transaction; more are several in order,
-        each under the precondition. LeaseLost, PreconditionFailed; ValueError for duplicate keys.
+        each under the precondition. Raises LeaseLost, PreconditionFailed, and ValueError for duplicate keys.
         """
 
     async def grant(self, ttl_seconds: int) -> int:
         """A new lease that expires after `ttl_seconds` unless it is kept alive."""
 
     async def keep_alive(self, lease: int) -> None:
-        """Renews the lease for its whole time. LeaseLost."""
+        """Renews the lease for its whole time. Raises LeaseLost."""
 
     async def revoke(self, lease: int) -> None:
         """Ends the lease and deletes what was written under it. No error when it has ended already."""

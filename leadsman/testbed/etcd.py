@@ -33,7 +33,8 @@ HEALTHY_WITHIN_SECONDS = 20.0
 STOP_WITHIN_SECONDS = 5.0
 OLDEST = (3, 5)
 _PORTS = range(20_000, 32_768)
-"""Below those that an outgoing connection may take before ours is listened on: ip_local_port_range of ip(7)."""
+"""Ports for our etcds, below those that an outgoing connection may take before ours is listened on: ip_local_port_range
+of ip(7)."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
@@ -76,7 +77,7 @@ def find_binary(release_of: Callable[[str], tuple[int, ...]] | None = None) -> P
 
 @cache
 def _release(binary: str) -> tuple[int, ...]:
-    """Such as (3, 5); () where it does not say."""
+    """Returns the binary's release, such as (3, 5); () where it does not say."""
     said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"etcd Version: (\d+)\.(\d+)", said)
     return tuple(map(int, found.groups())) if found else ()
@@ -146,7 +147,7 @@ class Etcd:
 
     @property
     def pid(self) -> int:
-        """Returns the running process's id. EtcdFailed when there is none."""
+        """Returns the running process's id. Raises EtcdFailed when there is none."""
         if self._process is None:
             raise EtcdFailed(f"{self.name} is not running")
         return self._process.pid
@@ -167,7 +168,7 @@ class Etcd:
         return tuple(map(int, release.split(".")))
 
     def start(self, *, wait: bool = True) -> Self:
-        """Starts etcd. EtcdMissing, or EtcdFailed when it is not healthy in time."""
+        """Starts etcd. Raises EtcdMissing, or EtcdFailed when it is not healthy in time."""
         given = [f"--config-file={self.config_file}"] if self.config_file else self.command_flags()
         command = [str(self._binary or find_binary()), *given]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)

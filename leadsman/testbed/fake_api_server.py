@@ -45,7 +45,7 @@ class WatchStream:
                 self.send_line(event_line(kind, logged.last_state))
 
     def _kind(self, logged: LoggedChange) -> str:
-        """The event's type; "" for none. An object that leaves the selection counts as deleted."""
+        """Returns the event's type; "" for none. An object that leaves the selection counts as deleted."""
         was = logged.before is not None and self._selected(logged.before)
         now = logged.after is not None and self._selected(logged.after)
         return {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get((was, now), "")
@@ -180,7 +180,7 @@ class FakeApiServer:
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 
     def _evict(self, place: ObjectPath, eviction: Object) -> Object:
-        """As one that no budget refuses, of a pod that ends at once."""
+        """Evicts as if no budget refused it, and the pod ended at once."""
         uid = ((eviction.get("deleteOptions") or {}).get("preconditions") or {}).get("uid", "")
         self.objects.delete(place._replace(subresource=""), uid)
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}

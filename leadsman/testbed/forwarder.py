@@ -74,7 +74,7 @@ class LinkProperties(NamedTuple):
         return float(1 - (1 - self.loss_ratio) ** 0.5)
 
     def validated(self) -> "LinkProperties":
-        """Returns the link itself. ValueError when a value is out of its range."""
+        """Returns the link itself. Raises ValueError when a value is out of its range."""
         if not 0 <= self.rtt_ms < float("inf"):
             raise ValueError(f"rtt_ms {self.rtt_ms}: want a finite number of milliseconds, 0 or more")
         if not 0 <= self.loss_ratio <= 1:

@@ -133,8 +133,8 @@ class VirtualNetwork:
         return ["ip", "netns", "exec", self.namespace(host), *argv]
 
     def set_delay(self, one: str, other: str, rtt_ms: float, loss_ratio: float = 0.0) -> None:
-        """Sets delay and loss of round trips between two hosts, from when this returns. ValueError when out of bounds,
-        KeyError when there is no such host."""
+        """Sets delay and loss of round trips between two hosts, from when this returns. Raises ValueError when out of
+        bounds, KeyError when there is no such host."""
         path = LinkProperties(rtt_ms, loss_ratio).validated()
         self._order({"one": self._numbers[one], "other": self._numbers[other], "path": path})
 

@@ -13,7 +13,8 @@ from leadsman.testbed import user_namespace
 from leadsman.testbed.virtual_network import VirtualNetwork
 
 NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1": 45.0}
-"""Node → round-trip ms from edge-1. The nodes are on one line, so these are also the distances between any two."""
+"""Maps each node to its round trip from edge-1 in ms. The nodes are on one line, so these are also the distances
+between any two."""
 
 REFERENCE_NODE, WITHIN_MS = next(iter(NODES)), "25"
 LOST_LINK = ("edge-3", "metro-1")

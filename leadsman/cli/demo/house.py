@@ -113,7 +113,7 @@ class House(AbstractContextManager["House"]):
         self._stack = ExitStack()
 
     def __enter__(self) -> "House":
-        """NetworkFailed when a step is refused."""
+        """Raises NetworkFailed when a step is refused."""
         with self._stack as stack:
             stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
             addresses = ["127.0.0.1"]

@@ -82,7 +82,7 @@ class RewardsExperiment:
         self._draw(last=True)
 
     def place_later_pods(self) -> None:
-        """Places pods while the faults last. DemoFailed when too many go to the nodes at fault."""
+        """Places pods while the faults last. Raises DemoFailed when too many go to the nodes at fault."""
         _title(f"2. {LATER_PODS} more pods of the type are scheduled, while the faults last.")
         while self._placed.total() < LATER_PODS:
             self.tick()
@@ -159,7 +159,7 @@ class RewardsExperiment:
         return rows
 
     def _fault(self, node: str) -> str:
-        """The node's fault in the experiment's own seconds, before compression."""
+        """Returns the node's fault in the experiment's own seconds, before compression."""
         if node in self._cluster.faults:
             return f"crash every {CRASH_PERIODS_SECONDS[node]:g} s"
         return "repaired" if node in CRASH_PERIODS_SECONDS else "none"

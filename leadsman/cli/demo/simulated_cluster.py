@@ -130,7 +130,7 @@ class SimulatedCluster:
             self.run(pod, min(scores, key=lambda node: (-scores[node], pods[node], self._rng.random())))
 
     def _with_room(self, pod: Mapping[str, Any], bound: list[dict[str, Any]]) -> Iterator[str]:
-        """The nodes that kube-scheduler would ask the extender about."""
+        """Yields the nodes that kube-scheduler would ask the extender about."""
         affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
         terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
         only = terms[0]["matchFields"][0]["values"][0] if terms else ""
@@ -151,7 +151,7 @@ def _node(pod: Mapping[str, Any]) -> str:
 
 
 def _owner(pod: Mapping[str, Any]) -> str:
-    """The Deployment that the pod is of; "" for a placeholder."""
+    """Returns the Deployment that the pod is of; "" for a placeholder."""
     return str(next((owner["uid"] for owner in pod["metadata"].get("ownerReferences", ())), ""))
 
 

@@ -90,7 +90,7 @@ def source_list(text: str) -> tuple[str, ...]:
 
 
 def telemetry_settings(args: argparse.Namespace, api: ApiAccess | None) -> TelemetrySettings | None:
-    """Returns how policies are followed; None: they are not. ValueError when the flags do not fit together."""
+    """Returns how policies are followed; None: they are not. Raises ValueError when the flags do not fit together."""
     if not args.telemetry:
         return None
     if api is None:

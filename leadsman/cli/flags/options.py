@@ -54,7 +54,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 Fields = Mapping[str, tuple[str, str]]
-"""Field of a struct → the flag that sets it, and what it does."""
+"""Maps each field of a struct to the flag that sets it, and what it does."""
 
 Parse = Callable[[str], Any]
 """Reads the text of a value; ArgumentTypeError for one that cannot be used. See leadsman.cli.flags.values."""
@@ -145,7 +145,7 @@ def _parser_of(default: Any) -> Parse:
 
 
 def _metavar(name: str, parse: Parse) -> str | None:
-    """How the usage shows the value; None: as argparse would, the flag's name in capitals."""
+    """Says how the usage shows the value; None: as argparse would, the flag's name in capitals."""
     of_unit = next((shown for end, shown in UNITS_OF_NAMES.items() if name.endswith(end)), None)
     return of_unit or METAVARS.get(parse)
 

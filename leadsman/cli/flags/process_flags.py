@@ -48,7 +48,7 @@ def operator_api_options(add: Options) -> None:
 def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
     """Returns the API server that the flags name, or that of this pod's cluster.
 
-    NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
+    Raises NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
     """
     if args.kubeconfig and args.kube_api:
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
@@ -81,7 +81,8 @@ def _kubectls_file(environ: Mapping[str, str]) -> Path | None:
 def run_exec_plugin(path: Path, context: str, access: ApiAccess) -> ApiAccess:
     """Runs the plugin of this context's user. Its token is made again shortly before it expires.
 
-    ApiAccessError when the client is missing or the plugin gives no credential; the client logs the plugin's own error.
+    Raises ApiAccessError when the client is missing or the plugin gives no credential; the client logs the plugin's own
+    error.
     """
     try:
         from kubernetes.client import Configuration
@@ -118,7 +119,7 @@ def etcd_options(add: Options, default: str | None = "http://127.0.0.1:2379") ->
 
 
 def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
-    """Returns the etcd that the flags name. ValueError when they do not fit together."""
+    """Returns the etcd that the flags name. Raises ValueError when they do not fit together."""
     # Not at the top: it imports aiohttp, which an agent must do first: leadsman.runtime.lean_aiohttp.
     from leadsman.state.etcd_http import EtcdAccess
 

@@ -82,7 +82,7 @@ def options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> SelfHealingSettings:
-    """Returns the settings of self-healing. ValueError when a switch lacks the one that it needs."""
+    """Returns the settings of self-healing. Raises ValueError when a switch lacks the one that it needs."""
     if args.failover and not args.backups:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == OFF:

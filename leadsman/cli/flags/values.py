@@ -180,4 +180,4 @@ METAVARS: dict[Callable[[str], Any], str] = {
     positive_number: "N",
     url_list: "URL[,URL]",
 }
-"""How the usage shows the value of each parser; a completion offers files for FILE and folders for DIR."""
+"""Says how the usage shows the value of each parser; a completion offers files for FILE and folders for DIR."""

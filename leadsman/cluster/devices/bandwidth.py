@@ -8,7 +8,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 
 
 class LinkReading(Struct, frozen=True):
-    """What a node's agent reads of the physical functions that have virtual functions.
+    """Says what a node's agent reads of the physical functions that have virtual functions.
 
     headroom_bits: per second, speed - Σ max_tx_rate of the physical function that has least left: the kubelet picks the
         function, so the worst one counts.

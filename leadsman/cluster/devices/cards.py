@@ -88,8 +88,8 @@ def whole_cards(node: NodeDevices, resource: str) -> Sequence[Card] | None:
 
 
 def _intel_names(labels: Mapping[str, str]) -> list[str]:
-    """`gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`. Numbers that are too
-    long for a label go on in `gpu-numbers2`, `gpu-numbers3` …, each of which begins with Z."""
+    """Reads `gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`. Numbers that
+    are too long for a label go on in `gpu-numbers2`, `gpu-numbers3` …, each of which begins with Z."""
     if cards := labels.get(f"{INTEL_PREFIX}cards"):
         return sorted(set(cards.split(".")))
     numbers, part = labels.get(f"{INTEL_PREFIX}gpu-numbers", ""), 2

@@ -30,7 +30,7 @@ class RequestedWay(Struct, frozen=True):
 
 
 class ClaimRequests(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """What a claim without devices, or a template of claims, requests.
+    """Says what a claim without devices, or a template of claims, requests.
 
     requests: of each request that takes devices, its ways, the preferred one first.
     """

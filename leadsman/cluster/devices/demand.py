@@ -13,7 +13,7 @@ from leadsman.kube.names import BANDWIDTH_ANNOTATION, DEVICE_MEMORY_ANNOTATION, 
 INTEL_CARDS = ("gpu.intel.com/i915", "gpu.intel.com/xe")
 NVIDIA_CARD = "nvidia.com/gpu"
 CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
-"""Of these, and of no other, labels of a node say what one card has."""
+"""Resources whose cards are described by labels of the node; no other resource has such labels."""
 
 _BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
 _BANDWIDTH = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kMGT]?bit)", re.ASCII)
@@ -26,7 +26,7 @@ class BadDemand(ValueError):
 
 
 class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
-    """What a pod asks of devices. It is equal for pods of one template, but for `cards`.
+    """Says what a pod asks of devices. It is equal for pods of one template, but for `cards`.
 
     containers: of each container, extended resource → amount; () when no container asks for any.
     memory_bytes: asked of each single device (leadsman.dev/device-memory); None: not asked by annotation.
@@ -90,7 +90,7 @@ NO_CLAIMS = PodClaims()
 def device_demand(
     containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: PodClaims = NO_CLAIMS
 ) -> DeviceDemand:
-    """Reads the demand of a pod with these containers, annotations and claims. BadDemand."""
+    """Reads the demand of a pod with these containers, annotations and claims. Raises BadDemand."""
     asks = any(containers)
     return DeviceDemand(
         containers if asks else (),
@@ -159,7 +159,7 @@ def _quantity(text: str) -> int:
 
 
 def _container_cards(text: str) -> tuple[tuple[str, ...], ...]:
-    """`card0,card1|card2`: cards of the first container, then of the second."""
+    """Reads `card0,card1|card2`: cards of the first container, then of the second."""
     parts = text.split("|") if text else ()
     return tuple(tuple(filter(None, map(str.strip, part.split(",")))) for part in parts)
 

@@ -19,7 +19,7 @@ METRICS = (XID, ROW_REMAP_FAILURE, UNCORRECTABLE_ERRORS, *THROTTLE_REASONS)
 
 
 class DraDevice(Struct, frozen=True, order=True):
-    """A device as a DRA driver publishes it. ValueError when a part is empty.
+    """A device as a DRA driver publishes it. Raises ValueError when a part is empty.
 
     In the selector of a DeviceTaintRule a part that is left out matches everything.
     """
@@ -34,7 +34,7 @@ class DraDevice(Struct, frozen=True, order=True):
 
 
 class DeviceReading(Struct, frozen=True):
-    """What monitoring last read of one device.
+    """Says what monitoring last read of one device.
 
     node: that it is in.
     values: metric → value, by the names of dcgm-exporter.

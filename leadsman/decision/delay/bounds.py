@@ -242,7 +242,8 @@ def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], input
 
 
 def _exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
-    """Where nodes are followed, they decide; a site off the cluster is declared. Elsewhere all that is said of a node
+    """Tells whether a node exists. Where nodes are followed, they decide; a site off the cluster is declared. Elsewhere
+    all that is said of a node
     counts: a dead node's records are gone from the state, and kube-scheduler does not offer it."""
     if inputs.node_roles:
         return node in inputs.node_roles or node in nodes or node in inputs.policy.delay.sites
@@ -275,7 +276,8 @@ def _resolve_workload(bound: DelayBound, name: TargetName, pod: PodInfo, inputs:
 
 
 def _matching_workloads(name: TargetName, pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, PlacedPods]:
-    """kind/name → placed pods. The pod's own workload exists, even when its first pod is not seen yet."""
+    """Maps each kind/name to its placed pods. The pod's own workload exists, even when its first pod is not seen
+    yet."""
     qualified = f"{name.kind}/{name.name}" if name.kind else name.name
     by_kind = inputs.workloads.find(name.namespace or pod.namespace, qualified)
     found = {f"{kind}/{name.name}": pods for kind, pods in by_kind.items()}

@@ -47,8 +47,8 @@ class DelayFilter:
 def _refusals(
     resolved: Sequence[ResolvedBound | NoTarget], nodes: Sequence[str], inputs: DecisionInputs
 ) -> Mapping[str, Refusal]:
-    """Of several bounds that refuse a node, the first counts, and once every node is refused the others are not
-    evaluated."""
+    """Returns each refused node's reason. The first bound that refuses a node counts, and once every node is refused
+    the others are not evaluated."""
     refused, passing = dict[str, Refusal](), np.ones(len(nodes), np.bool_)
     for each in resolved:
         if not passing.any():

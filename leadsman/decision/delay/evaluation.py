@@ -22,7 +22,7 @@ from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, 
 
 
 class PairRow(Struct, frozen=True):
-    """How one reference stands to every node of an index, under one bound.
+    """Says how one reference stands to every node of an index, under one bound.
 
     outcome: of each pair.
     rtt_ms: measured, else estimated, also where the estimate may not count; NaN where neither is known, and where
@@ -37,7 +37,7 @@ class PairRow(Struct, frozen=True):
 
 
 class Evaluation(Struct, frozen=True):
-    """How all nodes of a view's index stand to one bound.
+    """Says how all nodes of a view's index stand to one bound.
 
     decides: the place in the target's nodes of the reference whose pair decides for the node.
     outcome, rtt_ms: of that pair.

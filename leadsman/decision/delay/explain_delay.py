@@ -68,7 +68,8 @@ def _details(evidence: DelayEvidence) -> Iterator[str]:
 
 
 def _is_by_others(evidence: DelayEvidence) -> bool:
-    """Whether the round trip is not the reporter's own, to which the interval belongs: that one counts as more."""
+    """Tells whether the round trip is not the reporter's own, to which the interval belongs: that one counts as
+    more."""
     return bool(evidence.doubt) and not evidence.estimated and not evidence.doubt.endswith(_UNCONFIRMED)
 
 
@@ -108,7 +109,8 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
 
 
 def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
-    """When one end's report is not believed, counts as more, is not confirmed by anybody, or meets a lost direction."""
+    """Says that one end's report is not believed, counts as more, or is confirmed by nobody, or that a direction is
+    lost."""
     reading, others = float(row.measured.reading[at]), row.estimated
     if reading == NO_REPLY:
         return _lost_direction(row.reference, node, inputs)
@@ -134,7 +136,7 @@ def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
 
 
 def _lost_direction(reference: str, node: str, inputs: DecisionInputs) -> str:
-    """When one of the two agents gets replies from the other."""
+    """Says which of the two agents gets no reply from the other, when that one does; "" when neither."""
     for reporter, other in ((reference, node), (node, reference)):
         back = peer_windows(inputs.snapshot.nodes.get(other)).get(reporter)
         back_ms = rtt_getter(inputs.policy.delay.statistic)(back) if back else None
@@ -147,7 +149,7 @@ def _lost_direction(reference: str, node: str, inputs: DecisionInputs) -> str:
 def _grounds(
     row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionInputs
 ) -> tuple[float, float, str, str, float | None]:
-    """Interval, source, reporter and age of a pair's round trip."""
+    """Returns interval, source, reporter and age of a pair's round trip."""
     measured, estimated, estimates = row.measured, row.estimated, inputs.estimates
     if measured.reading[at] < 0 and estimated and estimates:
         source, age_seconds = estimated.sources[estimated.source[at]], inputs.now - estimates.made_at

@@ -33,7 +33,8 @@ _UNDECIDED = [
 
 
 class _Pair(NamedTuple):
-    """In the order in which measuring pays: the nearest is the likeliest to pass; without an estimate last."""
+    """Pairs sort in the order in which measuring pays: the nearest is the likeliest to pass; without an estimate
+    last."""
 
     rtt_ms: float
     node: str
@@ -73,8 +74,9 @@ def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: D
 
 
 def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: DecisionInputs) -> Iterator[_Pair]:
-    """The pairs with live references that nobody measured, or one end alone as less than counts, and whose estimate may
-    be within the bound; of each reference the `most` nearest. nodes: by name, which decides between equal ones."""
+    """Yields the pairs with live references that nobody measured, or one end alone as less than counts, and whose
+    estimate may be within the bound; of each reference the `most` nearest. nodes: by name, which decides between equal
+    ones."""
     view = each.evaluation.view
     index, live = view.index, rtt_table.live_mask(view, inputs)
     at = index.positions(nodes)

@@ -30,7 +30,7 @@ from leadsman.state.snapshot import Freshness, NodeState
 
 
 class Outcome(IntEnum):
-    """What one pair of nodes means for one bound; of several pairs, the smallest value is the best."""
+    """Says what one pair of nodes means for one bound; of several pairs, the smallest value is the best."""
 
     PASSES = 0
     """A measured round trip keeps the bound, or an estimate that may count does."""
@@ -84,7 +84,7 @@ BEFORE_FAILURE, BY_AGENTS, FIRST_VIEW = -1, 0, 1
 
 
 class MeasuredRow(Struct, frozen=True):
-    """What was measured between a reference and each node of an index; the reference itself is at 0 ms.
+    """Says what was measured between a reference and each node of an index; the reference itself is at 0 ms.
 
     reading: the round trip, or why there is none: UNMEASURED, PROVISIONAL, STALE, IMPLAUSIBLE or NO_REPLY.
     source: who measured it; says nothing where there is no round trip.
@@ -101,7 +101,8 @@ class MeasuredRow(Struct, frozen=True):
 
 
 class ViewRow(NamedTuple):
-    """What one source says of a reference and every node of an index. beyond: nodes that the index does not have."""
+    """The round trips of one source between a reference and every node of an index. beyond: nodes that the index does
+    not have."""
 
     reading: Readings
     backward: BoolArray
@@ -109,8 +110,8 @@ class ViewRow(NamedTuple):
 
 
 class EstimateRow(Struct, frozen=True):
-    """What is estimated between a reference and each node of an index; NaN: nothing. It does not say that a node is
-    reachable.
+    """Says what is estimated between a reference and each node of an index; NaN: nothing. It does not say that a node
+    is reachable.
 
     source: a place in `sources`. expected_ms, lowest_ms: as in EstimatedRow, 0 where it says nothing. beyond: nodes
     that the index does not have.
@@ -183,8 +184,8 @@ def measured_row(reference: str, view: View, inputs: DecisionInputs) -> Measured
 
 
 def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
-    """The longer round trip, else the cause that says more; and whether it is the backward one. A direction of which
-    every probe was lost counts, whatever the other one measured. New arrays."""
+    """Returns the longer round trip, else the cause that says more; and whether it is the backward one. A direction of
+    which every probe was lost counts, whatever the other one measured. New arrays."""
     longer = np.maximum(forward, backward)
     worse = np.minimum(forward, backward)
     reading = np.where((longer < 0) | (worse == NO_REPLY), worse, longer)
@@ -192,7 +193,7 @@ def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]
 
 
 def _forward_readings(reference: str, view: View, inputs: DecisionInputs) -> Readings:
-    """By the reference's agent."""
+    """Returns the round trips that the reference's agent measured."""
     peers = peer_windows(inputs.snapshot.nodes.get(reference))
     readings = _readings(list(peers.values()), inputs.policy.delay.statistic)
     freshness = inputs.freshness_of(reference)
@@ -202,7 +203,7 @@ def _forward_readings(reference: str, view: View, inputs: DecisionInputs) -> Rea
 
 
 def _backward_readings(reference: str, view: View, inputs: DecisionInputs) -> Readings:
-    """By the agent of each of the others."""
+    """Returns the round trips that the other nodes' agents measured."""
     statistic = inputs.policy.delay.statistic
 
     def reported(states: Sequence[NodeState]) -> Readings:
@@ -224,7 +225,7 @@ def _backward_readings(reference: str, view: View, inputs: DecisionInputs) -> Re
 
 
 def _readings(windows: Sequence[PeerLatency], statistic: Statistic) -> Readings:
-    """A window that has replies may lack the statistic."""
+    """Reads the statistic of each window; one that has replies may lack it."""
     readings = np.array(list(map(rtt_getter(statistic), windows)), np.float64)  # None is NaN.
     for at in np.flatnonzero(np.isnan(readings)).tolist():
         readings[at] = UNMEASURED if windows[at].received else NO_REPLY

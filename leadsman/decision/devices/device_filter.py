@@ -56,14 +56,17 @@ def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict
 
 
 class _Reserved(NamedTuple):
-    """cards: how many they ask for together."""
+    """Demands that are reserved at one place.
+
+    cards: how many they ask for together.
+    """
 
     demands: Sequence[DeviceDemand]
     cards: int
 
 
 class _Reservations:
-    """What is reserved for other pods, by where they may go. card: the resource that is counted."""
+    """Says what is reserved for other pods, by where they may go. card: the resource that is counted."""
 
     def __init__(self, reservations: Sequence[Reservation], card: str) -> None:
         self.demands, self._card = [each.demand for each in reservations], card

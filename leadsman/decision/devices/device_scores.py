@@ -32,7 +32,7 @@ from leadsman.state.snapshot import AgedReward
 
 
 class PodRequests(Struct, frozen=True):
-    """What the pod's unallocated claims request of devices.
+    """Says what the pod's unallocated claims request of devices.
 
     requests: of each, its ways, the preferred one first.
     problem: why nodes cannot be ranked by them; "" when they can.
@@ -107,7 +107,7 @@ class FitScore:
 
 
 def _spare_ratios(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
-    """Of the nodes that have what the pod asks for."""
+    """Maps each node that has what the pod asks for to the share of its devices that stays free beside the pod."""
     asked, extended = pod_requests(pod, inputs), inputs.devices.asked.extended
     ratios = dict[str, float]()
     for name in nodes:
@@ -128,7 +128,8 @@ def _after_claims(node: NodeDevices, asked: PodRequests) -> float | None:
 
 
 def _after_cards(node: NodeDevices, demand: DeviceDemand, extended: Mapping[str, str]) -> float | None:
-    """By the first card resource that the pod asks for, which a device plugin or a DeviceClass brings."""
+    """Returns the share that stays free of the first card resource that the pod asks for, by device plugin or
+    DeviceClass."""
     for resource in (*CARD_RESOURCES, *extended):
         amount = demand.amount(resource)
         if amount and (total := node.allocatable.get(resource, 0)):
@@ -153,8 +154,8 @@ _LEAST_SPREAD = 0.1
 
 
 class Gain(Struct, frozen=True):
-    """How much faster a pod type runs with an accelerator. ratio: median run time without / with; None: one side has no
-    sample. low, high: its 90 % interval."""
+    """Says how much faster a pod type runs with an accelerator. ratio: median run time without / with; None: one side
+    has no sample. low, high: its 90 % interval."""
 
     with_samples: float
     without_samples: float
@@ -178,7 +179,8 @@ def estimate_gain(rewards: Mapping[str, AgedReward], accelerated: Set[str]) -> G
 
 
 def _run_times(costs: Iterable[tuple[float, float]]) -> tuple[float, float, float]:
-    """The median in seconds, 0 without a sample; how many samples there are; and the squared error of ln(median).
+    """Returns the median in seconds, 0 without a sample; how many samples there are; and the squared error of
+    ln(median).
     costs: ln(seconds) and samples of each node."""
     ranked = sorted(costs)
     total = sum(samples for _, samples in ranked)
@@ -255,8 +257,8 @@ def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
 
 
 def _option(pod: PodInfo, inputs: DecisionInputs) -> tuple[str, Set[str], Set[str]] | None:
-    """What the pod may have or do without, as in "nodes with an accelerator"; the nodes that have it; and those of them
-    that have it free."""
+    """Returns what the pod may have or do without, as in "nodes with an accelerator"; the nodes that have it; and those
+    of them that have it free."""
     devices, accelerators = inputs.devices, inputs.policy.devices.accelerators
     if not devices.followed or any(map(pod.devices.amount, accelerators)):
         return None
@@ -277,6 +279,6 @@ def _option(pod: PodInfo, inputs: DecisionInputs) -> tuple[str, Set[str], Set[st
 
 
 def _draw(pod: PodInfo) -> float:
-    """A number 0..1, always the same for this pod."""
+    """Returns a number 0..1, always the same for this pod."""
     seed = f"{pod.uid or pod.namespace + '/' + pod.name} {ACCELERATOR}"
     return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64

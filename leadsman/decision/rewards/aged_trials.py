@@ -10,7 +10,7 @@ RETRY_HALF_LIVES = (0.6, 2.0, 4.25)
 costs failures on nodes that stay broken; later leaves repaired ones empty, and those that failed once by chance."""
 
 _RETRIED_TRIALS = 0.03
-"""What is left of the failures then: no doubt, but few pods see the node until one did well."""
+"""Says what is left of the failures then: no doubt, but few pods see the node until one did well."""
 
 
 def faded_trials(aged: AgedReward, now: float) -> Trials:

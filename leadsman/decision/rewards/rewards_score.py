@@ -182,7 +182,7 @@ def _type_accusations(
 
 
 def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tuple[tuple[str, ...], ...]:
-    """The nodes of each rack in which at least two are accused."""
+    """Returns the nodes of each rack in which at least two are accused."""
     states = inputs.snapshot.nodes
     accused = {node for nodes in accusations.values() for node in nodes}
     counts = Counter(rack for node in accused if node in states and (rack := _rack(states[node])))
@@ -208,7 +208,7 @@ def _rack(state: NodeState) -> str | None:
 
 
 def _draw(pod: PodInfo, node: str) -> float:
-    """A number 0..1, always the same for this pod and node."""
+    """Returns a number 0..1, always the same for this pod and node."""
     seed = f"{pod.uid or pod.namespace + '/' + pod.name} {node}"
     return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64
 

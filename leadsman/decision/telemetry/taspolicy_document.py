@@ -134,7 +134,7 @@ def _check_label_count(labeling: _Strategy | None) -> None:
 
 
 def _strategy(name: str, read: _Strategy, policy: str) -> Strategy:
-    """Without rules where no node could carry its label."""
+    """Reads a strategy; it has no rules where no node could carry its label."""
     usable = name != "deschedule" or is_valid_mark(policy)
     rules = tuple(_rule(rule, policy) for rule in read.rules) if usable else ()
     return Strategy(rules, read.logical_operator, read.scoring)
@@ -189,7 +189,7 @@ def _unused_rules(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
 
 
 def _mixed_operators(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
-    """One label under rules with different operators: no largest and no smallest metric decides."""
+    """Yields labels under rules with different operators: no largest and no smallest metric decides."""
     operators: dict[str, Operator] = {}
     for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
         for key in {text.partition("=")[0] for text in rule.labels or []}:

@@ -80,7 +80,7 @@ def _current_in_table(
 
 
 def _younger_than(readings: Readings, limit: float, now: float) -> Readings:
-    """The values that are young enough; the same object while all are, so that caches keyed by it hit."""
+    """Returns the values that are young enough; the same object while all are, so that caches keyed by it hit."""
     read_at = readings.read_at
     if read_at is None or now - readings.oldest_read_at <= limit:
         return readings
@@ -104,7 +104,7 @@ def _all_values(metric: str, table: PolledMetrics | SnapshotMetrics, inputs: Dec
 
 
 def _agents_values(metric: str, view: View, fresh: bool) -> Mapping[str, int]:
-    """The metric's values of all nodes, or of those that are fresh."""
+    """Returns the metric's values of all nodes, or of those that are fresh."""
 
     def value(state: NodeState) -> int | None:
         measured = None if state.hardware is None else state.hardware.values.get(metric)
@@ -301,7 +301,7 @@ def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], in
 
 
 def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequence[float]:
-    """0.1 .. 1 for each value, 0 for None."""
+    """Returns 0.1 .. 1 for each value, 0 for None."""
     if rule.operator is Operator.EQUALS:
         target = rule.target * NANO
         return [0.0 if value is None else 1.0 if value == target else MIN_MEASURED_SCORE for value in values]
@@ -313,7 +313,8 @@ def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequ
 
 
 def _steps(positions: Sequence[int]) -> Sequence[float]:
-    """From 0.1 for the first to 1 for the last, in proportion to the distance from the first. A single one gets 1."""
+    """Returns steps from 0.1 for the first to 1 for the last, in proportion to the distance from the first. A single
+    one gets 1."""
     span = positions[-1] - positions[0] if positions else 0
     if not span:
         return [1.0] * len(positions)

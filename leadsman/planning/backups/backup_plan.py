@@ -1,4 +1,4 @@
-"""What a backup plan says, which failures it is for, and what one of them would cost under it."""
+"""Defines what a backup plan says, which failures it is for, and what one of them would cost under it."""
 
 import math
 from collections import defaultdict
@@ -32,11 +32,11 @@ class BackupScope(StrEnum):
 
 
 SCOPES = tuple(BackupScope)
-"""By the number of a node's domains that they are about."""
+"""All scopes, at the place of the number of a node's domains that they are about."""
 
 
 class FailureDomain(NamedTuple):
-    """What fails at once: the node, rack or zone of that name. A rack's name is `<zone>/<rack>`."""
+    """Nodes that fail at once: the node, rack or zone of that name. A rack's name is `<zone>/<rack>`."""
 
     scope: BackupScope
     name: str
@@ -46,7 +46,7 @@ class FailureDomain(NamedTuple):
 
 
 class BackupSettings(Struct, frozen=True):
-    """What an operator chooses.
+    """Settings of backups that an operator chooses.
 
     default_scope: of pods that do not say one themselves.
     rack_label: the label of nodes that names their rack; a node without it has the rack that its agent reports.
@@ -72,7 +72,7 @@ class Uncovered(Struct, frozen=True):
 
 
 Backups = Mapping[str, Backup]
-"""UID → backup, of the pods that are covered."""
+"""Maps the UID of each covered pod to its backup."""
 
 
 class BackupPlan(Struct, frozen=True):
@@ -92,7 +92,7 @@ class BackupPlan(Struct, frozen=True):
 
     @property
     def uncovered(self) -> Iterator[tuple[str, str]]:
-        """UID and reason of each pod that has no backup."""
+        """Yields UID and reason of each pod that has no backup."""
         return ((uid, each.reason) for uid, each in self.pods.items() if isinstance(each, Uncovered))
 
 
@@ -217,8 +217,8 @@ def broken_promises(situation: Situation, plan: BackupPlan, rack_label: str) -> 
 def remember(
     plan: BackupPlan, situation: Situation, before: BackupMemory, unhealthy: Set[str], now_unix: float
 ) -> BackupMemory:
-    """What of the plan a new leader will need. Delays to unhealthy nodes stay as they were before: they cannot be
-    measured now."""
+    """Returns what of the plan a new leader will need. Delays to unhealthy nodes stay as they were before: they cannot
+    be measured now."""
     pods: dict[str, RememberedBackup] = {}
     for uid, backup in plan.backups.items():
         pod, old = situation.cluster.pods[uid], before.pods.get(uid)
@@ -230,7 +230,8 @@ def remember(
 
 
 def _round_trips_ms(situation: Situation, pod: ClusterPod, node: str) -> dict[str, float]:
-    """Reference node of the pod's bounds → round trip to `node` as it is known now, measured or estimated."""
+    """Maps each reference node of the pod's bounds to its round trip to `node` as it is known now, measured or
+    estimated."""
     found: dict[str, float] = {}
     info, inputs = PodInfo.of(pod), situation.inputs
     for each in evaluate_bounds(valid_bounds(info), info, situation.candidates, inputs):

@@ -20,7 +20,7 @@ from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, Uncovered
 
 RESIZABLE = frozenset({"cpu", "memory"})
-"""What `pods/resize` can change (KEP-1287)."""
+"""Says what `pods/resize` can change (KEP-1287)."""
 
 LONGEST_LABEL_VALUE = 63
 
@@ -67,12 +67,12 @@ PlaceholderAction = CreatePlaceholder | ResizePlaceholder | DeletePlaceholder
 
 
 def node_label(node: str) -> str:
-    """The value of the placeholders' label for a node: its name, or a hash of one too long for a label."""
+    """Returns the value of the placeholders' label for a node: its name, or a hash of one too long for a label."""
     return node if len(node) <= LONGEST_LABEL_VALUE else blake2b(node.encode(), digest_size=16).hexdigest()
 
 
 def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]:
-    """Node → the placeholders that are for it, bound or not yet; without those that are being deleted.
+    """Maps each node to the placeholders that are for it, bound or not yet; without those that are being deleted.
 
     Those of a node that is not in the cluster stand under their label.
     """
@@ -177,7 +177,8 @@ def _grow(
 
 
 def split(amount: Resources, parts: int) -> Iterator[Resources]:
-    """Parts of about the same size that are together at least `amount`, each with one pod slot. Devices are whole."""
+    """Yields parts of about the same size that are together at least `amount`, each with one pod slot. Devices are
+    whole."""
     devices = amount.extended
     for number in range(parts):
         share = {name: _nth_part(total, parts, number) for name, total in devices.items()}
@@ -218,7 +219,7 @@ def _shrink(reserve: Resources, placeholders: Sequence[ClusterPod], *, resize: b
 
 
 def tolerations_on(cluster: Cluster, plan: BackupPlan, node: str) -> tuple[Toleration, ...]:
-    """Of all pods whose backup is on the node."""
+    """Returns the tolerations of all pods whose backup is on the node."""
     covered = (cluster.pods[uid] for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
     return tuple(dict.fromkeys(toleration for pod in covered for toleration in pod.constraints.tolerations))
 
@@ -254,7 +255,7 @@ class Coverage(Struct, frozen=True):
 
 
 def coverage_of(cluster: Cluster, plan: BackupPlan, problems: Mapping[str, str]) -> Mapping[str, Coverage]:
-    """UID → coverage, of every pod of the plan.
+    """Maps the UID of every pod of the plan to whether its backup's room is held for real.
 
     problems: node → why its placeholders cannot be created or changed, such as a quota.
     """

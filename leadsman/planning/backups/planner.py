@@ -39,7 +39,7 @@ _SAVES_SHARE = 1e-9
 """An improvement saves more than rounding."""
 
 _PLENTY = 1 << 60
-"""What is left of a resource that a pod does not ask for."""
+"""Says what is left of a resource that a pod does not ask for."""
 
 
 def plan_backups(
@@ -48,7 +48,7 @@ def plan_backups(
     previous: Mapping[str, str] = NO_BACKUPS,
     unhealthy: Set[str] = frozenset(),
 ) -> BackupPlan:
-    """The plan for all bounded pods that have a node.
+    """Returns the plan for all bounded pods that have a node.
 
     previous: UID → backup node so far. It stays where it still holds.
     unhealthy: nodes that are dead or suspect. None becomes a backup, and a pod on one or bound to one keeps the backup
@@ -71,7 +71,7 @@ def plan_backups(
 
 
 def without_placeholders(cluster: Cluster) -> Cluster:
-    """The cluster with the room free that its placeholders take."""
+    """Returns the cluster with the room free that its placeholders take."""
     return cluster.changed(pods={uid: None for uid, pod in cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels})
 
 
@@ -218,7 +218,7 @@ class Planner:
             stuck = self._stuck() | self._out_of_bounds()
 
     def _stuck(self) -> dict[str, str]:
-        """UID → why, of covered pods that could not land after some failure."""
+        """Maps the UIDs of covered pods that could not land after some failure to why."""
         found: dict[str, str] = {}
         for domain, after in self._after.items():
             landing = [
@@ -230,7 +230,8 @@ class Planner:
         return found
 
     def _out_of_bounds(self) -> dict[str, str]:
-        """UID → why, of covered pods that counted on the backup of a pod that has another one now, or none."""
+        """Maps UIDs to why they lost their backup, of covered pods that counted on the backup of a pod that has another
+        one now, or none."""
         found: dict[str, str] = {}
         for pod in self.order:
             backup = self.backups.get(pod.uid)
@@ -259,7 +260,7 @@ class Planner:
             self._survives[pod.uid] = survived
 
     def _share(self, amounts: Ints) -> NDArray[np.float64]:
-        """The amounts as a share of all that is free, summed over resources."""
+        """Returns the amounts as a share of all that is free, summed over resources."""
         shares: NDArray[np.float64] = (amounts / self._all_free).sum(axis=-1)
         return shares
 
@@ -267,7 +268,7 @@ class Planner:
         return float(self._share(self._ledger.reserved.sum(axis=0)))
 
     def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
-        """Pods that are bound to no workload come first, then large ones."""
+        """Ranks pods: those that are bound to no workload come first, then large ones."""
         return len(self._situation.workloads_bounding(pod)), -float(self._share(self._amounts[pod.uid])), pod.uid
 
     def _reason_against(self, pod: ClusterPod, node: str) -> str:
@@ -286,7 +287,7 @@ class Planner:
         return ""
 
     def _remade_with(self, pod: ClusterPod, domain: FailureDomain) -> list[ClusterPod]:
-        """The pods of its namespace that are made again when the domain fails, this one among them."""
+        """Returns the pods of its namespace that are made again when the domain fails, this one among them."""
         fallen = (each for each in self._failures[domain].pods if each.namespace == pod.namespace)
         covered = (each for each in fallen if self._is_covered(each, domain))
         return [*(each for each in covered if each.uid != pod.uid), pod]
@@ -360,7 +361,8 @@ def plan_after_move(
 def _plan_of_touched(
     before: BackupPlan, moved: ClusterPod, situation: Situation, settings: BackupSettings
 ) -> BackupPlan | None:
-    """None: a pod that did not move needs another backup, so that others may as well."""
+    """Plans for the pods that changed alone. None: a pod that did not move needs another backup, so that others may as
+    well."""
     planner, backups = Planner(situation, settings), before.backups
     touched = planner.touched_by(moved, backups)
     for pod in planner.order:

@@ -1,4 +1,4 @@
-"""What nodes keep free for failures: the largest need of one failure, which is computed here and nowhere else.
+"""Defines what nodes keep free for failures: the largest need of one failure, which is computed here and nowhere else.
 
 Planners count in integers: a node and a resource is its position, and amounts stand in arrays with a row for each node
 and a column for each resource. A Room is what planners begin with, and a ReserveLedger is what is left while they put
@@ -48,7 +48,7 @@ class Room(Struct, frozen=True, eq=False):
         return tuple(each for each in own if each is not None) if own and own[-1] is not None else ()
 
     def members(self) -> dict[FailureDomain, list[int]]:
-        """Domain → the nodes that fail with it."""
+        """Maps each domain to the nodes that fail with it."""
         found: dict[FailureDomain, list[int]] = defaultdict(list)
         for node, domains in enumerate(self.domains):
             for domain in domains:
@@ -58,7 +58,7 @@ class Room(Struct, frozen=True, eq=False):
 
 
 class ReserveLedger:
-    """What is left while pods are put on nodes and get backups.
+    """Keeps account of what is left while pods are put on nodes and get backups.
 
     free: (nodes, resources): what pods leave, with the reserves in it.
     reserved: (nodes, resources): the largest need of one failure.
@@ -117,7 +117,7 @@ def copies(free: Ints, amounts: Ints) -> Ints:
 
 
 class Columns:
-    """What pods take, as columns: resources, host ports, and a place on a node that a pod has for itself.
+    """Says what pods take, as columns: resources, host ports, and a place on a node that a pod has for itself.
 
     units: how much of the cluster's unit one unit of each column is.
     """
@@ -155,14 +155,14 @@ class Columns:
         return np.array(rows, np.int64).reshape(len(rows), len(self.names))
 
     def resources(self, row: Ints) -> Resources:
-        """The amounts as the cluster has them."""
+        """Returns the amounts as the cluster has them."""
         amounts = dict(zip(self._resources, (row * self.units).tolist(), strict=False))
         cpu, memory, pods = (amounts.pop(name, 0) for name in ("cpu", "memory", "pods"))
         return Resources(cpu, memory, pods, {name: amount for name, amount in amounts.items() if amount})
 
 
 def room_of(cluster: Cluster, columns: Columns, failures: FailureDomains, backups: Backups) -> Room:
-    """The room that the pods of the cluster leave, of whom these have backups."""
+    """Returns the room that the pods of the cluster leave, of whom these have backups."""
     position = {node: number for number, node in enumerate(cluster.nodes)}
     needs: dict[tuple[FailureDomain, int], Ints] = {}
     for uid, backup in backups.items():
@@ -180,7 +180,7 @@ def room_of(cluster: Cluster, columns: Columns, failures: FailureDomains, backup
 
 
 def reserves_of(cluster: Cluster, backups: Backups) -> dict[str, Resources]:
-    """Node → what it reserves for these backups, without the nodes that reserve nothing."""
+    """Maps each node to what it reserves for these backups, without the nodes that reserve nothing."""
     columns = Columns((), [cluster.pods[uid] for uid in backups])
     position = {node: number for number, node in enumerate(cluster.nodes)}
     ledger = ReserveLedger(np.zeros((len(position), len(columns.names)), np.int64))
@@ -190,7 +190,7 @@ def reserves_of(cluster: Cluster, backups: Backups) -> dict[str, Resources]:
 
 
 class TwoFailures(Struct, frozen=True):
-    """What is lost when two nodes fail at once, of the pods that have a backup.
+    """Says what is lost when two nodes fail at once, of the pods that have a backup.
 
     worst: the two nodes with which most are lost; (): no two lose any. lost: at most so many pods then.
     losing: how many pairs of nodes lose any. pairs: of how many.
@@ -235,7 +235,7 @@ def two_failures(cluster: Cluster, backups: Backups, reserves: Mapping[str, Reso
 
 
 def named_reserves(nodes: Sequence[str], columns: Columns, ledger: ReserveLedger) -> Iterator[tuple[str, Resources]]:
-    """Each node that reserves something, and what."""
+    """Yields each node that reserves something, and what."""
     for node in np.flatnonzero(ledger.reserved.any(axis=1)).tolist():
         if (reserve := columns.resources(ledger.reserved[node])) != ZERO:
             yield nodes[node], reserve

@@ -1,4 +1,4 @@
-"""How many more pods of given templates fit beside what runs, what limits that, and what to add or fear for it.
+"""Defines how many more pods of given templates fit beside what runs, what limits that, and what to add or fear for it.
 
     Cluster + DecisionInputs + templates → model_capacity → Problem → count_sets → Count → reports
 

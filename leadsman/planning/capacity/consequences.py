@@ -1,4 +1,4 @@
-"""What a failure costs, and what to add so that more fits."""
+"""Defines what a failure costs, and what to add so that more fits."""
 
 from collections.abc import Iterator, Mapping
 
@@ -26,7 +26,7 @@ NO_ROOM = "no node that may have it has room"
 
 
 class Loss(Struct, frozen=True):
-    """What one failure costs.
+    """Says what one failure costs.
 
     failure: as `node edge-3`. scope: of it.
     fallen: pods that run there, without those of DaemonSets and static ones.
@@ -87,7 +87,7 @@ class _AfterFailures:
         return Loss(str(failure.domain), failure.domain.scope, len(fallen), lost, tuple(fits))
 
     def _order(self, pod: ClusterPod, failure: Failure) -> tuple[bool, int, int, str]:
-        """Backups first: their room is held. Then by priority, then large pods."""
+        """Ranks pods: those with backups first, because their room is held. Then by priority, then large pods."""
         return not self._backup(pod, failure), -pod.priority, -pod.requests.memory_bytes, pod.uid
 
     def _backup(self, pod: ClusterPod, failure: Failure) -> str:
@@ -141,8 +141,8 @@ class Addition(Struct, frozen=True):
 
 
 def additions(model: CapacityModel, sets: int, solver: PackingSolver | None = None) -> list[Addition]:
-    """What to add so that so many sets fit: copies of one node that is there, at its position in the network, the
-    fewest copies first; [] when copies of no single node are enough.
+    """Returns what to add so that so many sets fit: copies of one node that is there, at its position in the network,
+    the fewest copies first; [] when copies of no single node are enough.
 
     A copy has its node's labels, taints and size, its rack and zone, its DaemonSet pods, and its delays.
 
@@ -156,7 +156,7 @@ def additions(model: CapacityModel, sets: int, solver: PackingSolver | None = No
 
 
 def extended(model: CapacityModel, node: str, count: int) -> Problem:
-    """The problem with `count` copies of the node."""
+    """Returns the problem with `count` copies of the node."""
     problem, room = model.problem, model.problem.room
     at = room.nodes.index(node)
     names = [f"{node}+{number}" for number in range(1, count + 1)]
@@ -174,7 +174,7 @@ def extended(model: CapacityModel, node: str, count: int) -> Problem:
 
 
 def _alike(model: CapacityModel) -> list[list[str]]:
-    """The nodes that may run a template, those together that no template can tell apart."""
+    """Returns the nodes that may run a template, those together that no template can tell apart."""
     groups: dict[object, list[str]] = {}
     scopes = max(each.scopes for each in model.problem.templates)
     for at, node in enumerate(model.problem.room.nodes):

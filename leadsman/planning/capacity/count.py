@@ -1,4 +1,4 @@
-"""How many sets fit: a number that a packing reaches, and one that is proven not to be exceeded."""
+"""Defines how many sets fit: a number that a packing reaches, and one that is proven not to be exceeded."""
 
 import math
 from collections import Counter
@@ -39,7 +39,7 @@ def limits(problem: Problem) -> list[Limit]:
 
 
 def spread_total(template: Template, room: Ints) -> int:
-    """The pods for which there is room under every spread by itself."""
+    """Returns the pods for which there is room under every spread by itself."""
     totals = [int(domain_caps(spread, room).sum()) for spread in template.spread]
     return min([int(room.sum()), *totals])
 
@@ -63,7 +63,7 @@ def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
 
 
 def _total_limits(problem: Problem) -> Iterator[Limit]:
-    """All templates together, resource by resource."""
+    """Yields limits of all templates together, resource by resource."""
     surviving = [each for each in problem.templates if each.scopes]
     ledger, free = problem.ledger(), problem.room.free
     left = (ledger.free - ledger.reserved).clip(min=0)
@@ -84,7 +84,7 @@ def _total_limits(problem: Problem) -> Iterator[Limit]:
 
 
 def _pair_limits(problem: Problem) -> Iterator[Limit]:
-    """Every two templates, by the pairs of counts that nodes hold."""
+    """Yields limits of every two templates, by the pairs of counts that nodes hold."""
     for first, second in combinations(range(len(problem.templates)), 2):
         patterns = patterns_of(problem, first, second)
         yield Limit(_whole(patterns.limit(patterns.weight)), ROOM)
@@ -95,7 +95,8 @@ def _pair_limits(problem: Problem) -> Iterator[Limit]:
 
 
 def _surviving_pair_limits(problem: Problem, pair: tuple[Template, Template], scopes: int) -> Iterator[Limit]:
-    """What running pods need after a failure is left out, so these may be looser than the limits by resources."""
+    """Yields limits after a failure. What running pods need then is left out, so these may be looser than the limits by
+    resources."""
     alive = Patterns(problem.room.free, pair, pair[0].ever, pair[1].ever)
     value = np.ceil(alive.values(alive.weight) * _PRECISION).astype(np.int64)
     for level in range(scopes):
@@ -130,7 +131,8 @@ def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[i
 
 
 MOST_NODES = 12
-"""Of a problem that the solver is asked about. Beyond, what it cannot prove in seconds it does not prove in minutes."""
+"""The solver is asked about problems of at most so many nodes. Beyond, what it cannot prove in seconds it does not
+prove in minutes."""
 
 MOST_REFUSED = 20
 """Packings that the solver is asked to replace by another one, because judging pod by pod refused them."""
@@ -145,7 +147,7 @@ NO_DIVISION = "no division over nodes and backups has room for one more"
 
 
 class Count(Struct, frozen=True):
-    """How many sets fit.
+    """Says how many sets fit.
 
     sets: so many fit, as `packing` shows. at_most: more are proven not to fit; equal to `sets`: the count is exact.
     cause: what limits them.
@@ -162,7 +164,7 @@ class Count(Struct, frozen=True):
 
 
 def count_sets(problem: Problem, solver: PackingSolver | None = None, accepts: Judge | None = None) -> Count:
-    """The count of a problem.
+    """Returns the count of a problem.
 
     solver: closes the gap in a small one.
     accepts: judges a packing by what the problem's numbers leave out; what it refuses does not count. That nothing else
@@ -213,7 +215,8 @@ def _packed(problem: Problem, at_most: int, accepts: Judge | None) -> tuple[int,
 
 
 def broken(model: CapacityModel, packing: Packing) -> Mapping[str, str]:
-    """Pod or node → what is wrong, by the code that judges placements and failures, which knows nothing of the Problem.
+    """Maps each pod or node to what is wrong, by the code that judges placements and failures, which knows nothing of
+    the Problem.
 
     Empty when every new pod may be on its node, every pod with a backup survives every failure that it is to survive,
     and every node has room for its pods and for what it reserves.
@@ -257,7 +260,8 @@ def _pods(model: CapacityModel, packing: Packing, number: int, node: int) -> Ite
 
 
 def count_together(model: CapacityModel, solver: PackingSolver | None = None) -> Count:
-    """How many sets fit. A packing of templates that look at other pods counts only when it is judged pod by pod."""
+    """Returns how many sets fit. A packing of templates that look at other pods counts only when it is judged pod by
+    pod."""
     if any(model.cautions):
         return count_sets(model.problem, solver, lambda packing: not broken(model, packing))
     return count_sets(model.problem, solver)

@@ -131,8 +131,11 @@ def model_capacity(
     previous: BackupPlan | None = None,
     backups: bool = True,
 ) -> CapacityModel:
-    """previous: a plan of the pods that run, in place of a new one. backups: False: nothing is reserved for failures,
-    and no pod wants a backup."""
+    """Makes the model that counts how many more pods fit.
+
+    previous: a plan of the pods that run, in place of a new one. backups: False: nothing is reserved for failures,
+    and no pod wants a backup.
+    """
     situation = situation.on(without_placeholders(situation.cluster))
     plan = previous or (plan_backups(situation, settings) if backups else BackupPlan())
     return _Modelling(situation, tuple(templates), settings, plan, backups).model()
@@ -226,7 +229,7 @@ class _Modelling:
         return Spread(label, domain_of_node, present, np.zeros(domains, np.bool_), 1, enough_domains=False)
 
     def _ordered(self, candidate: Candidate, column: Ints) -> Ints:
-        """The column in the order of the problem's nodes."""
+        """Returns the column in the order of the problem's nodes."""
         return column[[candidate.columns.position[node] for node in self._names]]
 
 

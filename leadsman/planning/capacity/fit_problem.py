@@ -1,4 +1,5 @@
-"""How many pods of given templates fit, as integers: the room of a cluster, and the templates that are to fit."""
+"""Defines how many pods of given templates fit, as integers: the room of a cluster, and the templates that are to
+fit."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -47,7 +48,7 @@ class Template(Struct, frozen=True, eq=False):
 
     @property
     def ever(self) -> Mask:
-        """The nodes that may have a pod at some time."""
+        """Marks the nodes that may have a pod at some time."""
         allowed: Mask = self.places | self.backups
         return allowed
 
@@ -64,7 +65,7 @@ class Problem(Struct, frozen=True, eq=False):
 
 
 class Packing(Struct, frozen=True, eq=False):
-    """Where sets of pods go.
+    """Says where sets of pods go.
 
     runs: (templates, N): pods on each node.
     backups: (template, node) → backup node → pods of the node that it takes.
@@ -82,7 +83,7 @@ class Limit(NamedTuple):
 
 
 def domain_caps(spread: Spread, room: Ints) -> Ints:
-    """Domain → most pods that can be added, bound one after another in the best order.
+    """Maps each domain to the most pods that can be added, bound one after another in the best order.
 
     room: node → pods for which it has room. The last pod of a domain needs max_skew more than the least populated one
     at most, and every domain can be filled up to that one first: so the least populated at the end decides.

@@ -88,7 +88,7 @@ class Patterns:
 
 @lru_cache(8)
 def patterns_of(problem: Problem, first: int, second: int) -> Patterns:
-    """Of two templates beside what is reserved now."""
+    """Returns the patterns of two templates beside what is reserved now."""
     pair = problem.templates[first], problem.templates[second]
     ledger = problem.ledger()
     return Patterns(ledger.free - ledger.reserved, pair, pair[0].places, pair[1].places)
@@ -103,7 +103,7 @@ def pack(problem: Problem, sets: int) -> Packing | None:
 
 
 def _one_after_another(problem: Problem, sets: int) -> Packing | None:
-    """Each template on what those before it leave, the largest first."""
+    """Packs each template on what those before it leave, the largest first."""
     ledger, nodes_of = problem.ledger(), problem.room.members()
     runs = np.zeros((len(problem.templates), len(problem.room.nodes)), np.int64)
     backups: dict[tuple[int, int], Mapping[int, int]] = {}
@@ -170,7 +170,7 @@ def _runs(template: Template, ledger: ReserveLedger, pods: int) -> Ints | None:
 
 
 def in_proportion(room: Ints, pods: int) -> Ints:
-    """The pods divided over nodes as their room is; never more than that."""
+    """Returns the pods divided over nodes as their room is; never more than that."""
     total = int(room.sum())
     if not pods:
         return np.zeros_like(room)
@@ -188,7 +188,7 @@ def _backups(
     ledger: ReserveLedger,
     nodes_of: Mapping[FailureDomain, Sequence[int]],
 ) -> dict[int, dict[int, int]] | None:
-    """Node → backup → pods; {} for a template that wants none. The node with the most room comes first, for every
+    """Maps node → backup → pods; {} for a template that wants none. The node with the most room comes first, for every
     failure."""
     if not template.scopes:
         return {}

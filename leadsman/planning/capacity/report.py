@@ -1,4 +1,4 @@
-"""What fits and why a node takes no more, for people and programs: the same bytes for the same answer."""
+"""Defines what fits and why a node takes no more, for people and programs: the same bytes for the same answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ NO_NODES = "the cluster has no nodes"
 
 
 class FitReport(Struct, frozen=True):
-    """How many sets of pods fit.
+    """Says how many sets of pods fit.
 
     what: a set, as `3 web + 1 db`. fits: so many. at_most: more are proven not to fit.
     binds: what limits them first. reasons: template → why nodes take no more of it → how many nodes.
@@ -98,7 +98,7 @@ def ledger_after(problem: Problem, packing: Packing) -> ReserveLedger:
 
 
 def _short(problem: Problem, ledger: ReserveLedger, node: int, template: int) -> str:
-    """The resources of which the node has too little, and whether a reserve holds them."""
+    """Returns the resources of which the node has too little, and whether a reserve holds them."""
     amounts = problem.templates[template].amounts
     free, reserve = ledger.free[node], ledger.reserved[node]
     short = np.flatnonzero((amounts > 0) & (free - reserve < amounts)).tolist()
@@ -119,7 +119,7 @@ def as_json(report: FitReport) -> str:
 
 
 def as_text(report: FitReport) -> str:
-    """The count, why no more fit, what a failure costs and what to add."""
+    """Returns the count, why no more fit, what a failure costs and what to add."""
     row = (report.what, str(report.fits), str(report.at_most), report.binds)
     parts = [align_columns([("SETS OF", "FIT", "AT MOST", "BINDS FIRST"), row])]
     if report.cautions:

@@ -1,4 +1,4 @@
-"""What detection is given and what it says: rules, Leases, signals, verdicts. Times are monotonic seconds."""
+"""Defines what detection is given and what it says: rules, Leases, signals, verdicts. Times are monotonic seconds."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -50,7 +50,7 @@ class Location(Struct, frozen=True):
 
     @property
     def domains(self) -> tuple[tuple[str, ...], ...]:
-        """The rack and the zone, as far as they are known: what fails as one."""
+        """Returns the names of the node's rack and zone, as far as they are known: each fails as one."""
         rack = (("rack", self.zone, self.rack),) if self.rack else ()
         return (*rack, ("zone", self.zone)) if self.zone else rack
 
@@ -82,7 +82,10 @@ class Signal(Struct, frozen=True):
 
 
 class Signals(Struct, frozen=True):
-    """peers: those that probe the node have lost it. heartbeat: it stands still in etcd. lease: it is not renewed."""
+    """The three signals of a node's death.
+
+    peers: those that probe the node have lost it. heartbeat: it stands still in etcd. lease: it is not renewed.
+    """
 
     peers: Signal
     heartbeat: Signal
@@ -94,7 +97,7 @@ class Signals(Struct, frozen=True):
 
 
 class NodeHealth(StrEnum):
-    """What is held of a node. Only of a dead one may anything be taken away.
+    """The health that a node is judged to have. Only from a dead one may anything be taken away.
 
     HEALTHY: no signal is true; that may be because nothing is known.
     PARTITION: its peers lost it together with others of its rack or zone: more likely cut off than dead.

@@ -43,7 +43,8 @@ class Observation(Struct, frozen=True):
         return self.heartbeat is not None and now - self.moved_at > self.patience_seconds(call_timeout_seconds)
 
     def moves(self, now: float, call_timeout_seconds: float) -> bool:
-        """Whether the heartbeat has moved for longer than one may stand still, so that it tells whether etcd works.
+        """Tells whether the heartbeat has moved for longer than one may stand still, so that it tells whether etcd
+        works.
 
         When etcd comes back the agents report again one after the other, and none stands still because it is not the
         first.
@@ -144,7 +145,8 @@ class Stance(StrEnum):
 
 
 class Vote(Struct, frozen=True):
-    """What one prober says. lost_since: of a LOST, when the first of its lost probes was sent."""
+    """One prober's word on the node that it probes. lost_since: of a LOST, when the first of its lost probes was
+    sent."""
 
     prober: str
     location: Location
@@ -187,7 +189,7 @@ def _why_no_evidence(seen: Observation, observed: Observation, report: Reachabil
 
 
 def assigned_probers(observations: Mapping[str, Observation], nodes: Iterable[str]) -> dict[str, list[str]]:
-    """Node → those whose own reports say that they probe it. One pass over all reports."""
+    """Maps each node to those whose own reports say that they probe it. One pass over all reports."""
     probers: dict[str, list[str]] = {node: [] for node in nodes}
     for name, seen in observations.items():
         if seen.report is not None:

@@ -101,7 +101,7 @@ class RenewalCounts:
         self._counts: dict[float, int] = {}
 
     def others(self, node: str) -> int:
-        """Leases that count, without this node's."""
+        """Counts the Leases that say something, without this node's."""
         return len(self._changed_at) - (node in self._changed_at)
 
     def others_since(self, node: str, since: float) -> int:
@@ -118,7 +118,10 @@ class RenewalCounts:
 
 
 class SilentNode(Struct, frozen=True):
-    """since: when it was first seen to be silent."""
+    """A node that is silent.
+
+    since: when it was first seen to be silent.
+    """
 
     location: Location
     since: float
@@ -154,7 +157,8 @@ class SilentNodes:
         return {name for name in self._by_domain[domain] if abs(self._nodes[name].since - since) <= within}
 
     def _outside_agrees(self, domain: tuple[str, ...], group: set[str], votes: Sequence[Vote]) -> bool:
-        """Whether those outside the group have lost the node, one on its side too, and none on its side hears it."""
+        """Tells whether those outside the group have lost the node, one on its side too, and none on its side hears
+        it."""
         outside = [vote for vote in votes if vote.prober not in group]
         lost = sum(vote.stance is Stance.LOST for vote in outside)
         side = {vote.stance for vote in outside if domain in vote.location.domains}

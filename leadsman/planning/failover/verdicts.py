@@ -74,7 +74,7 @@ Votes = Mapping[str, tuple[Vote, ...]]
 
 
 class NodeMemory(Struct, frozen=True):
-    """What is remembered of one node from one plan to the next.
+    """Says what is remembered of one node from one plan to the next.
 
     silent_since: when it was first seen to be silent; None: it is not.
     """
@@ -89,7 +89,7 @@ NO_MEMORY: HealthMemory = MappingProxyType({})
 
 
 class HealthPlan(Struct, frozen=True):
-    """What is held of all nodes.
+    """The health of all nodes, as it is judged now.
 
     verdicts: one for each node.
     unconfirmed_leases: nodes whose Lease is to be read directly now, because a verdict may turn on it.
@@ -130,7 +130,7 @@ def plan_node_health(
 
 
 def _votes(observed: Mapping[str, Observation], rules: DetectionRules) -> Votes:
-    """Node → its votes, for nodes that some peer reports as silent. The others need none."""
+    """Maps each node to its votes, for nodes that some peer reports as silent. The others need none."""
     reports = [seen.report for seen in observed.values() if seen.is_current and seen.report is not None]
     accused = {name for report in reports for name in report.silences if name in observed}
     return {
@@ -140,7 +140,8 @@ def _votes(observed: Mapping[str, Observation], rules: DetectionRules) -> Votes:
 
 
 def _is_lost(before: NodeMemory) -> bool:
-    """Whether the node's Lease no longer says if the API server works: it is dead, or is by the other two signals.
+    """Tells whether the node's Lease no longer says if the API server works: it is dead, or is by the other two
+    signals.
 
     Without this three of nine nodes that die at once could stay suspect, each because the Leases of the other two stand
     still. Nodes that may be cut off together stay witnesses: those of a partition, and those that no zone or rack
@@ -160,7 +161,10 @@ def _signals(
     rules: DetectionRules,
     now: float,
 ) -> dict[str, Signals]:
-    """lost: nodes whose Leases no longer say whether the API server works, as do those of nodes that left."""
+    """Reads the three signals of a node.
+
+    lost: nodes whose Leases no longer say whether the API server works, as do those of nodes that left.
+    """
     probed = {name for seen in observed.values() if seen.is_current and seen.report for name in seen.report.losses}
     probers = Counter(seen.location for seen in observed.values() if seen.report is not None)
     agents = {node for node, seen in observed.items() if seen.heartbeat is not None and not seen.left}
@@ -237,7 +241,8 @@ def _timeline(state: NodeHealth, lost_since: float | None, before: Timeline, now
 
 
 def _lost_since(votes: tuple[Vote, ...], observed: Observation) -> float | None:
-    """When the first probe was lost since the node's last heartbeat; without one since then, the latest before."""
+    """Returns when the first probe was lost since the node's last heartbeat; without one since then, the latest
+    before."""
     starts = [each.lost_since for each in votes if each.stance is Stance.LOST]
     after = [start for start in starts if start >= observed.moved_at]
     return min(after) if after else max(starts, default=None)

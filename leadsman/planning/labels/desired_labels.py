@@ -21,7 +21,7 @@ from leadsman.kube.quantity import format_quantity
 from leadsman.planning.labels.label_plan import label_key, mark_key
 
 CurrentLabels = Mapping[str, Mapping[str, str]]
-"""Node → label key → value, of the labels that one policy owns."""
+"""Maps node → label key → value, of the labels that one policy owns."""
 
 
 class DesiredValue(Struct, frozen=True):
@@ -47,7 +47,7 @@ class DesiredLabel(Struct, frozen=True):
 
 
 class DesiredLabelInputs(Struct, frozen=True):
-    """What the labels of every policy are computed from.
+    """Says what the labels of every policy are computed from.
 
     nodes: all of the cluster.
     reporters: metric → the nodes that report it, or did within the hour.
@@ -64,7 +64,7 @@ class DesiredLabelInputs(Struct, frozen=True):
 def find_desired_labels(
     policy: TasPolicy, current: CurrentLabels, label_inputs: DesiredLabelInputs
 ) -> dict[str, DesiredLabel]:
-    """Label key → what the policy asks for. current: its labels on the nodes, which hysteresis may keep."""
+    """Maps each label key to what the policy asks for. current: its labels on the nodes, which hysteresis may keep."""
     return {**_desired_marks(policy, current, label_inputs), **_desired_node_labels(policy, current, label_inputs)}
 
 
@@ -154,7 +154,8 @@ _Violated = tuple[Rule, int | None]
 
 
 def _winners(violated: Sequence[_Violated]) -> dict[str, tuple[RuleLabel, Rule, int | None]]:
-    """Label key → the label that wins it. The operator of the first violated rule says how the others compare."""
+    """Maps each label key to the label that wins it. The operator of the first violated rule says how the others
+    compare."""
     winners: dict[str, tuple[RuleLabel, Rule, int | None]] = {}
     for rule, value in violated:
         for label in rule.labels:
@@ -165,7 +166,7 @@ def _winners(violated: Sequence[_Violated]) -> dict[str, tuple[RuleLabel, Rule, 
 
 
 def _wins_over(rule: Rule, value: int | None, before: Rule, value_before: int | None) -> bool:
-    """The largest wins for GreaterThan, the smallest for LessThan; else, and in a tie, the first."""
+    """Tells whether the value wins over the one before: a larger for GreaterThan, a smaller for LessThan; else none."""
     if rule.operator is not before.operator or value is None:
         return False
     if value_before is None:
@@ -196,7 +197,8 @@ def _reason(rule: Rule, value: int | None) -> str:
 def _stop_reason(
     strategy: Strategy, columns: Sequence[Readings], policy: TasPolicy, label_inputs: DesiredLabelInputs
 ) -> str:
-    """Why the strategy changes nothing. A metric that no node ever reported is left out, unless there is no other."""
+    """Says why the strategy changes nothing. A metric that no node ever reported is left out, unless there is no
+    other."""
     by_metric, any_reported = {rule.metric: column for rule, column in zip(strategy.rules, columns, strict=True)}, False
     for metric, column in by_metric.items():
         expected = label_inputs.reporters.get(metric, frozenset())

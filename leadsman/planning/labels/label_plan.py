@@ -1,4 +1,4 @@
-"""What the label plan is made of: what a node records, limits, memory, actions.
+"""Defines what the label plan is made of: what a node records, limits, memory, actions.
 
 Which labels of a node are ours is in an annotation with label key → namespace/name of its policy. Only a recorded label
 is ever changed or removed, and only if its key is one that the named policy could have written, so that a forged
@@ -22,7 +22,7 @@ class BadOwnership(ValueError):
 
 
 class NodeView(Struct, frozen=True):
-    """What the label plan uses of a Node object.
+    """Says what the label plan uses of a Node object.
 
     resource_version: the patch requires that it is still this one.
     excess: which of the node's labels and annotations are missing here, because there are too many; "": none is.
@@ -36,13 +36,13 @@ class NodeView(Struct, frozen=True):
 
 
 OwnedLabels = Mapping[str, PolicyKey]
-"""Label key → its policy."""
+"""Maps each label key to its policy."""
 
 _decode_ownership = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def parse_ownership(node: NodeView) -> OwnedLabels:
-    """The labels that the node's annotation records as ours. Raises BadOwnership."""
+    """Returns the labels that the node's annotation records as ours. Raises BadOwnership."""
     try:
         owners = _decode_ownership(node.annotations.get(OWNERSHIP_ANNOTATION, "{}"))
         recorded = {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
@@ -128,7 +128,7 @@ class ObservedNode(Struct, frozen=True):
 
 
 class LabelLimits(Struct, frozen=True):
-    """How much, how fast and how often labels may change.
+    """Says how much, how fast and how often labels may change.
 
     max_marked_ratio: share of all nodes that may carry a mark (`<policy>=violating`); one node always may.
     marks_per_second: new marks.
@@ -162,7 +162,7 @@ class LabelHistory(Struct, frozen=True):
 
 
 class PlanMemory(Struct, frozen=True):
-    """What a plan needs from earlier plans. Pass the newest; an empty one is safe and only more cautious.
+    """Says what a plan needs from earlier plans. Pass the newest; an empty one is safe and only more cautious.
 
     labels: (node, label key) → its history.
     reported_at: metric → node → when it last had a current value.
@@ -234,7 +234,7 @@ class NodePatch(Struct, frozen=True):
         return tuple(sorted({*(action.policy for action in self.actions), *self._changed_owners().values()}))
 
     def of_policy(self, policy: PolicyKey, owned: OwnedLabels, resource_version: str) -> "NodePatch":
-        """The changes of one policy alone, on a node that has `owned` and `resource_version` by now."""
+        """Returns the changes of one policy alone, on a node that has `owned` and `resource_version` by now."""
         actions = tuple(action for action in self.actions if action.policy == policy)
         after = dict(owned)
         for key in (key for key, owner in self._changed_owners().items() if owner == policy):
@@ -245,13 +245,14 @@ class NodePatch(Struct, frozen=True):
         return NodePatch(self.node, labels, after, actions, owned, resource_version, self.changed_at, self.wall_now)
 
     def _changed_owners(self) -> Mapping[str, PolicyKey]:
-        """Label key → its policy, or the last one of a key that is ours no more, where that changes."""
+        """Maps each label key to its policy, or the last one of a key that is ours no more, where that changes."""
         before, after = self.owned_before, self.owned
         changed = (key for key in {*before, *after} if before.get(key) != after.get(key))
         return {key: after.get(key) or before[key] for key in changed}
 
     def body(self) -> bytes:
-        """The body, as application/merge-patch+json. With a resourceVersion, a node that has changed gives 409."""
+        """Returns the body, as application/merge-patch+json. With a resourceVersion, a node that has changed gives
+        409."""
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
         metadata = {
             "labels": self.labels,
@@ -261,7 +262,7 @@ class NodePatch(Struct, frozen=True):
         return msgspec.json.encode({"metadata": metadata})
 
     def _record(self) -> dict[str, str | None]:
-        """The annotation that says when labels changed, the changes made here included."""
+        """Returns the annotation that says when labels changed, the changes made here included."""
         if self.wall_now is None:
             return {}
         now_too = {each.label: (*self.changed_at.get(each.label, ()), self.wall_now) for each in self.actions}
@@ -270,7 +271,7 @@ class NodePatch(Struct, frozen=True):
 
 
 class LabelPlan(Struct, frozen=True):
-    """What to do now.
+    """Patches of nodes that are to be made now.
 
     patches: one for each node that changes.
     withheld: what the limits do not allow now.

@@ -50,7 +50,7 @@ def updated_memory(
 
 
 _Keys = Mapping[str, Sequence[str]]
-"""Node → label keys."""
+"""Maps each node to some of its label keys."""
 
 
 def _by_node(memory: PlanMemory) -> _Keys:
@@ -74,7 +74,10 @@ def _label_histories(
 
 
 def _updated_history(before: LabelHistory | None, value: str | None, now: float, counts: bool) -> LabelHistory:
-    """counts: whether there was a plan before this one, so that a new label has changed since."""
+    """Returns the label's history with its value in this plan.
+
+    counts: whether there was a plan before this one, so that a new label has changed since.
+    """
     if before is None:
         return LabelHistory(value, now, (now,) if counts else ())
     flips = tuple(at for at in before.flips if now - at < HOUR_SECONDS)
@@ -96,7 +99,8 @@ def _reported_at(
 
 
 def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
-    """Node → when it last reported. A node that stopped counts for an hour, or until it leaves the cluster."""
+    """Maps each node to when it last reported. A node that stopped counts for an hour, or until it leaves the
+    cluster."""
     reporters = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
     reporters.update(dict.fromkeys(telemetry_plugins.reporting_nodes(metric, inputs), inputs.now))
     return {node: at for node, at in reporters.items() if node in nodes}
@@ -153,7 +157,7 @@ def _remembered(memory: PlanMemory, observed: Sequence[ObservedNode], now: float
 
 
 def _with_records(patches: Iterable[NodePatch], memory: PlanMemory, now: float, wall_now: float) -> Iterator[NodePatch]:
-    """The patches, each with the changes of its node within the hour."""
+    """Yields the patches, each with the changes of its node within the hour."""
     changed_at: dict[str, dict[str, Sequence[float]]] = {}
     for (node, key), history in memory.labels.items():
         changed_at.setdefault(node, {})[key] = [wall_now - (now - at) for at in history.flips]
@@ -164,7 +168,7 @@ def _with_records(patches: Iterable[NodePatch], memory: PlanMemory, now: float, 
 def _observed_nodes(
     nodes: Sequence[NodeView], policies: TasPolicies, limits: LabelLimits
 ) -> tuple[list[ObservedNode], list[str]]:
-    """Nodes by name. One whose annotation cannot be read is left alone."""
+    """Reads the nodes by name. One whose annotation cannot be read is left alone."""
     observed, unreadable = [], []
     by_name = {key.name: key for key in sorted(policies.used, reverse=True)}
     for node in sorted(nodes, key=lambda node: node.name):
@@ -187,7 +191,8 @@ def _observed_nodes(
 
 
 def _left_behind(node: NodeView, policies: Mapping[str, PolicyKey]) -> OwnedLabels:
-    """What Telemetry Aware Scheduling can have left: labels under its prefix, and marks of policies that are in use.
+    """Returns what Telemetry Aware Scheduling can have left: labels under its prefix, and marks of policies that are in
+    use.
 
     policies: those in use, by name.
     """
@@ -207,7 +212,7 @@ def _edited(policy: TasPolicy, before: TasPolicy | None) -> bool:
 
 
 _DesiredByKey = Mapping[str, Sequence[DesiredLabel]]
-"""Label key → what each policy that writes it asks for, by namespace."""
+"""Maps each label key to what each policy that writes it asks for, by namespace."""
 
 
 def _desired_labels(
@@ -260,7 +265,8 @@ def _label_changes(
 
 
 def _is_kept(owner: PolicyKey | None, own: DesiredLabel | None, by_rule: bool, policies: TasPolicies) -> bool:
-    """Whether too little is known to change the label: metrics are missing, or the policy has no valid version."""
+    """Tells whether too little is known to change the label: metrics are missing, or the policy has no valid
+    version."""
     if own is not None and by_rule and own.stopped:
         return True
     return owner is not None and owner in policies.refused and owner not in policies.used
@@ -278,7 +284,7 @@ def _removal_reason(owner: PolicyKey, by_rule: bool, policies: TasPolicies) -> s
 
 
 def _patch(node: ObservedNode, actions: Sequence[LabelAction]) -> NodePatch | None:
-    """None when nothing changes, not even the ownership annotation."""
+    """Returns the node's patch; None when nothing changes, not even the ownership annotation."""
     owned = dict(node.owned)
     for action in actions:
         owned.pop(action.label, None)

@@ -132,7 +132,7 @@ class _Records:
 
 
 def _entry_bytes(label: str, policy: PolicyKey) -> int:
-    """In JSON: the two texts, their quotes, a colon and a comma."""
+    """Returns what an entry takes in JSON: the two texts, their quotes, a colon and a comma."""
     return len(label) + len(str(policy)) + 6
 
 

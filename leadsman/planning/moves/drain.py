@@ -25,11 +25,12 @@ from leadsman.planning.situation import Situation, references
 from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
 
 MAX_NODES_TRIED = 12
-"""Of a cluster in which everything is tried: the ways to place pods are the nodes to the power of the pods."""
+"""Everything is tried in a cluster of at most so many nodes: the ways to place pods are the nodes to the power of the
+pods."""
 
 
 class DrainEnd(StrEnum):
-    """Whether the nodes become empty, of pods that are moved at all.
+    """Says whether the nodes become empty, of pods that are moved at all.
 
     IMPOSSIBLE: everything was tried. OUT_OF_TIME: not everything was. TOO_LARGE: the cluster is too large to try it.
     """
@@ -41,7 +42,7 @@ class DrainEnd(StrEnum):
 
 
 class DrainPlan(Struct, frozen=True):
-    """How nodes are emptied.
+    """A plan that empties nodes.
 
     plan: its `left_out` are the pods that keep a node from being empty, each with the reason.
     staying: pods that stop with their node and are nobody's loss: static pods and those of DaemonSets.
@@ -64,10 +65,11 @@ def plan_drain(
     not_after: float | None = None,
     has_time: Callable[[], bool] = lambda: True,
 ) -> DrainPlan:
-    """The moves that empty the nodes. Nothing goes to them, and no backup is on them, as if they were cordoned already.
+    """Returns the moves that empty the nodes. Nothing goes to them, and no backup is on them, as if they were cordoned
+    already.
 
-    not_after: Unix seconds after which no move begins. has_time: asked while everything is tried. ValueError when there
-    is no such node.
+    not_after: Unix seconds after which no move begins. has_time: asked while everything is tried. Raises ValueError
+    when there is no such node.
     """
     cluster = situation.cluster
     if unknown := [node for node in nodes if node not in cluster.nodes]:
@@ -99,7 +101,8 @@ def plan_drain(
 
 
 def _cordoned(node: ClusterNode) -> ClusterNode:
-    """With the taint that Kubernetes adds: spreads that honor taints no longer count the node."""
+    """Returns the node with the taint that Kubernetes adds to a cordoned one: spreads that honor taints no longer count
+    the node."""
     return replace(node, unschedulable=True, taints=(*node.taints, CORDON))
 
 
@@ -139,7 +142,7 @@ class _Everything:
         return self._leave(self._leaving) or any(map(self._leave_after, self._movable()))
 
     def _movable(self) -> list[ClusterPod]:
-        """Pods of other nodes, those that cost least to move first."""
+        """Returns pods of other nodes, those that cost least to move first."""
         cluster = self.ordering.cluster
         pods = (pod for pod in cluster.pods.values() if pod.node and pod.node not in self._drained)
         movable = [pod for pod in pods if not is_bystander(pod) and not self.ordering.why_stays(pod)]
@@ -228,7 +231,7 @@ def _amounts(of: Resources, names: Sequence[str]) -> tuple[int, ...]:
 
 
 def _difficulty(pod: ClusterPod) -> tuple[bool, int, int, str]:
-    """Pods with bounds come first, then the large ones: they have the fewest places."""
+    """Ranks pods: those with bounds come first, then the large ones: they have the fewest places."""
     return not PodInfo.of(pod).has_delay_bounds, -pod.requests.memory_bytes, -pod.requests.cpu_millis, pod.uid
 
 

@@ -30,7 +30,7 @@ from leadsman.published.moves import Departure, Move, MoverState, MoveStep
 
 
 class MoverSettings(Struct, frozen=True, kw_only=True):
-    """What holds for every move.
+    """Limits of every move, whoever asks for it.
 
     cooldown_seconds: how long pods of an owner are not moved away from, nor back to, a node that one of them left; and
         how long nothing is tried for a pod after a move for it failed.
@@ -77,8 +77,8 @@ class Departures:
         return departure.returns if departure else 0
 
     def is_barred(self, owner_uid: str, node: str) -> bool:
-        """Whether the owner's pods must not go to the node: within the cooldown, and for as long as the owner exists
-        once its pods came back too often."""
+        """Tells whether the owner's pods must not go to the node: within the cooldown, and for as long as the owner
+        exists once its pods came back too often."""
         departure = self._by_key.get((owner_uid, node))
         return departure is not None and (self._is_recent(departure) or departure.returns >= self._settings.max_returns)
 
@@ -133,7 +133,7 @@ MoveAction = HoldRoom | ReleaseHold | EvictPod
 
 
 class MoveResult(StrEnum):
-    """How a move ended.
+    """Says how a move ended.
 
     REPLACED: the pod has its new node, and the pending one its room.
     CANCELLED: nothing was evicted, because the cause is gone.
@@ -198,7 +198,7 @@ class Mover:
         return MoverState(tuple(self.moves), self.departures.kept(self._owners))
 
     def advance(self, move: Move) -> None:
-        """The next step of a move."""
+        """Takes the next step of a move."""
         pod = self.cluster.pods.get(move.pod_uid)
         goes = pod is None or pod.terminating
         if move.step is MoveStep.EVICTING and goes:
@@ -229,7 +229,7 @@ class Mover:
                     self.actions.append(ReleaseHold(pod.uid, pod.namespace, pod.name, reason))
 
     def new_move(self, pod: ClusterPod, node: str, reason: str) -> Move:
-        """A move of the pod to the node."""
+        """Returns a move of the pod to the node."""
         return Move(
             pod_uid=pod.uid,
             namespace=pod.namespace,
@@ -244,7 +244,10 @@ class Mover:
         )
 
     def search(self, situation: Situation | None = None, *, barred: bool = True) -> Search:
-        """barred: whether nodes that a pod of the same owner left are no places."""
+        """Returns a search for places, on this situation or the newest one.
+
+        barred: whether nodes that a pod of the same owner left are no places.
+        """
         is_barred = self.departures.is_barred if barred else lambda *_: False
         return Search(situation or self.situation, is_barred, self.avoid)
 

@@ -63,7 +63,8 @@ def order_moves(
     backups: BackupSettings | None,
     avoid: frozenset[str] = frozenset(),
 ) -> OrderedMoves:
-    """The wishes that can be fulfilled, in an order in which each is valid, those wished first where that is free.
+    """Returns the wishes that can be fulfilled, in an order in which each is valid, those wished first where that is
+    free.
 
     backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
     avoid: nodes that nothing goes to.
@@ -74,7 +75,8 @@ def order_moves(
 
 
 def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
-    """Points: an eviction, the pod's largest share of its node, and more where it is its owner's only ready pod."""
+    """Returns points: for an eviction, the pod's largest share of its node, and more where it is its owner's only ready
+    pod."""
     allocatable = cluster.nodes[pod.node].allocatable
     share = max((amount / max(allocatable.amount(name), 1) for name, amount in pod.requests.items()), default=0.0)
     siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid and each.uid != pod.uid)
@@ -136,7 +138,7 @@ class Ordering:
         return why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
 
     def places(self, pod: ClusterPod) -> Iterator[str]:
-        """The nodes that may take the pod now, if no other one loses its backup."""
+        """Returns the nodes that may take the pod now, if no other one loses its backup."""
         return self._search.places(pod)
 
     def fulfil(self, wish: Wish) -> bool:

@@ -17,7 +17,7 @@ MAX_NAMED = 3
 
 
 class MovePlanLimits(Struct, frozen=True, kw_only=True):
-    """What an operator chooses.
+    """Limits of a plan of moves that an operator chooses.
 
     per_minute: most moves of a plan that begin within a minute.
     max_failures: after so many failed moves the plan is aborted.
@@ -38,7 +38,7 @@ def accept(
     limits: MovePlanLimits,
     now: float,
 ) -> PlanProgress | None:
-    """How far the plan is, with what is asked for now. None: there never was a plan.
+    """Returns how far the plan is, with what is asked for now. None: there never was a plan.
 
     before: of the last plan, this one or another.
     """

@@ -112,7 +112,8 @@ class Search:
         self._is_barred, self._avoid = is_barred, avoid
 
     def places(self, pod: ClusterPod) -> Iterator[str]:
-        """The nodes that may take the running pod so that no bound is lost, those with most free memory first."""
+        """Returns the nodes that may take the running pod so that no bound is lost, those with most free memory
+        first."""
         return self._places(pod, None)
 
     def new_place(self, pod: ClusterPod) -> str:
@@ -128,7 +129,8 @@ class Search:
         return any(node not in self._avoid for node in self._situation.verdict(pod).nodes)
 
     def room_for(self, pending: ClusterPod, why_not: WhyNot) -> RoomMove | None:
-        """The cheapest move: of the pod with the lowest priority, then the smallest. None: no single move does it."""
+        """Returns the cheapest move: of the pod with the lowest priority, then the smallest. None: no single move does
+        it."""
         for moved in sorted(self._movers(pending, why_not), key=self._cost):
             for node in self._landings(pending, moved):
                 return RoomMove(moved, node)
@@ -139,7 +141,7 @@ class Search:
         return move.to_node in self._landings(pending, move.moved, move.to_node)
 
     def _movers(self, pending: ClusterPod, why_not: WhyNot) -> Iterator[ClusterPod]:
-        """The pods without which their node may have room for the pending one."""
+        """Yields the pods without which their node may have room for the pending one."""
         refused, bound_to = self._situation.bound_refusals(pending), set(references(pending))
         for name in self._cluster.nodes:
             if name in self._avoid:
@@ -162,7 +164,7 @@ class Search:
                 yield node
 
     def _places(self, pod: ClusterPod, successor: ClusterPod | None, only: str = "") -> Iterator[str]:
-        """The nodes that may take the pod, those with most free memory first.
+        """Yields the nodes that may take the pod, those with most free memory first.
 
         successor: the pod that takes its place; None: none does. only: the node that is asked about.
         """
@@ -177,14 +179,15 @@ class Search:
                 yield node
 
     def _cost(self, pod: ClusterPod) -> tuple[int, float, str]:
-        """Priority, and the pod's size as a share of its node, summed over resources."""
+        """Returns the pod's priority, and its size as a share of its node, summed over resources."""
         node = self._cluster.nodes[pod.node]
         shares = (amount / max(node.allocatable.amount(name), 1) for name, amount in pod.requests.items())
         return pod.priority, sum(shares), pod.uid
 
 
 def free_part(requests: Resources, free: Resources) -> Resources | None:
-    """What of the requests is free already, as the requests of a pod that holds it; None: nothing that a pod can hold.
+    """Returns what of the requests is free already, as the requests of a pod that holds it; None: nothing that a pod
+    can hold.
 
     A pod that holds room takes a pod slot itself.
     """

@@ -17,7 +17,8 @@ from leadsman.planning.backups.reserve import Ints, ReserveLedger, Room
 
 
 class Choice(NamedTuple):
-    """What one pod has. place: the node that runs it; backup: the one that takes it after a failure; None: no node."""
+    """The node and the backup of one pod. place: the node that runs it; backup: the one that takes it after a failure;
+    None: no node."""
 
     place: int | None
     backup: int | None
@@ -30,7 +31,7 @@ Choices = tuple[Choice, ...]
 
 
 class PodOptions(Struct, frozen=True):
-    """What one pod may choose.
+    """Says what one pod may choose.
 
     requests: of each resource, in its unit.
     home: the node that runs it now. home_keeps: whether its bounds and constraints hold there.
@@ -77,7 +78,7 @@ class Problem(Struct, frozen=True, eq=False):
         return () if place is None else self.room.survived(place, pod.scopes)
 
     def options(self, pod: PodOptions) -> Iterator[Choice]:
-        """Every place with every backup there, and with none."""
+        """Yields every place with every backup there, and with none."""
         for place in pod.places:
             yield Choice(place, None)
             failing = self.survived(pod, place)
@@ -89,7 +90,7 @@ class Problem(Struct, frozen=True, eq=False):
 
 
 class Score(NamedTuple):
-    """What choices are worth; less is better, the first difference decides.
+    """Says what choices are worth; less is better, the first difference decides.
 
     unplaced, uncovered: pods without a node that keeps their bounds; those on a node that lack the backup they want.
     reserved: the weighted sum of what all nodes reserve.
@@ -103,7 +104,7 @@ class Score(NamedTuple):
 
 
 class Ended(StrEnum):
-    """Why a search stopped."""
+    """The reason why a search stopped."""
 
     PROVEN = "proven optimal"
     WORK = "work used up"
@@ -112,7 +113,7 @@ class Ended(StrEnum):
 
 
 class Found(Struct, frozen=True):
-    """What a search ended with.
+    """A search ended with these choices.
 
     reserved_bound: no choices that place and cover as many pods reserve less; 0: nothing is proven.
     """
@@ -125,7 +126,7 @@ class Found(Struct, frozen=True):
 
 
 class Load(ReserveLedger):
-    """What choices leave and reserve on each node."""
+    """Says what choices leave and reserve on each node."""
 
     def __init__(self, problem: Problem, choices: Choices) -> None:
         super().__init__(problem.room.free, problem.room.needs)
@@ -148,13 +149,13 @@ class Load(ReserveLedger):
         return weighted
 
     def shares(self) -> NDArray[np.float64]:
-        """The share of each node's capacity that pods use, of the resource used most."""
+        """Returns the share of each node's capacity that pods use, of the resource used most."""
         used: NDArray[np.float64] = ((self._problem.room.free - self.free) / self._capacity).max(axis=1, initial=0.0)
         return used
 
     def offers(self, pod: PodOptions, choices: Iterable[Choice]) -> Iterator[tuple[Choice, int, NDArray[np.float64]]]:
-        """Those of the choices for which there is room, each with what it adds to the cost of the reserve, and the
-        share of each node then. choices: those with one place stand together."""
+        """Yields those of the choices for which there is room, each with what it adds to the cost of the reserve, and
+        the share of each node then. choices: those with one place stand together."""
         amounts = np.array(pod.requests, np.int64)
         for place, there in groupby(choices, key=lambda choice: choice.place):
             if place is not None:
@@ -211,7 +212,7 @@ def greedy_choices(problem: Problem, start: Choices) -> Choices:
 
 
 def _rank(choice: Choice, grown: int, shares: NDArray[np.float64]) -> tuple[bool, bool, int, float, tuple[int, ...]]:
-    """A place and a backup first, then the least reserve, then the emptiest nodes."""
+    """Ranks an offer: a place and a backup first, then the least reserve, then the emptiest nodes."""
     nodes = tuple(node for node in choice if node is not None)
     fullest = max((float(shares[node]) for node in nodes), default=0.0)
     return choice.place is None, choice.backup is None, grown, fullest, nodes

@@ -28,7 +28,7 @@ from leadsman.planning.situation import Situation, with_workloads_of, workload_k
 _EVICTION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 _WEIGHT_PRECISION = 1_000
-"""Of the cheapest resource's unit, when several resources are reserved."""
+"""Weights are so many parts of the cheapest resource's unit, when several resources are reserved."""
 
 MAX_OPTIONS = 40_000
 """All pods together may have this many options, a variable each. The relaxation of twice as many took half a minute of
@@ -87,7 +87,7 @@ def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProb
 
 
 def _weights(cluster: Cluster, columns: Columns) -> tuple[int, ...]:
-    """Reserving all of a resource that the cluster has costs the same for each; pod slots cost nothing."""
+    """Returns weights by which reserving all of a resource costs the same for each; pod slots cost nothing."""
     shares = []
     for name, unit in zip(columns.names, columns.units.tolist(), strict=True):
         total = sum(node.allocatable.amount(name) for node in cluster.nodes.values())
@@ -158,7 +158,10 @@ def _options(
     columns: Columns,
     position: Mapping[str, int],
 ) -> PodOptions:
-    """staying: without the pods that choose, so that only what stays takes room."""
+    """Returns the places and backups that a pod may choose.
+
+    staying: without the pods that choose, so that only what stays takes room.
+    """
     allowed = tuple(position[node] for node in staying.verdict(pod).nodes)
     home, own = position.get(pod.node), tuple(position[node] for node in filter(None, [pod.node]) if node in position)
     stays = pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod)
@@ -195,8 +198,11 @@ def restricted(problem: Problem, start: Choices) -> tuple[Problem, int]:
 
 
 def _cut(pod: PodOptions, has: Choice, most: int, spread: Sequence[int], shared_first: Sequence[int]) -> PodOptions:
-    """spread: nodes in an order of this pod, so that all pods together reach all nodes. Half of the backups are those
-    that most pods may have, because a reserve is shared by pods that do not fall together."""
+    """Cuts a pod's options down to `most` places, and about as many backups of each.
+
+    spread: nodes in an order of this pod, so that all pods together reach all nodes. Half of the backups are those
+    that most pods may have, because a reserve is shared by pods that do not fall together.
+    """
     places = _first(most, pod.places, [pod.home, has.place, *spread])
     shared = _first(most // 2, pod.backups, shared_first)
     backups = _first(max(most, most**2 // len(places)), pod.backups, [has.backup, *shared, *spread])
@@ -204,7 +210,7 @@ def _cut(pod: PodOptions, has: Choice, most: int, spread: Sequence[int], shared_
 
 
 def _first(most: int, allowed: Sequence[int], ordered: Sequence[int | None]) -> tuple[int, ...]:
-    """The first of the ordered nodes that are allowed, in the order of `allowed`."""
+    """Returns the first of the ordered nodes that are allowed, in the order of `allowed`."""
     chosen = dict.fromkeys(node for node in ordered if node in allowed)
     first = set(list(chosen)[:most])
     return tuple(node for node in allowed if node in first)

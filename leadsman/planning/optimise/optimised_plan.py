@@ -1,4 +1,4 @@
-"""What choices mean for the cluster: where pods and backups are, why some have none, and what that reserves.
+"""Defines what choices mean for the cluster: where pods and backups are, why some have none, and what that reserves.
 
 The plan is checked by code that knows nothing of the problem's numbers. As text and JSON it has the same bytes for the
 same plan.
@@ -30,7 +30,7 @@ from leadsman.runtime.text_table import align_columns
 
 
 class OptimisedPlan(Struct, frozen=True):
-    """Where every bounded pod is to be.
+    """Says where every bounded pod is to be.
 
     situation: with the pods there. moved: UIDs of those that were not there before.
     backups: of all bounded pods, and what each node reserves.
@@ -44,7 +44,7 @@ class OptimisedPlan(Struct, frozen=True):
 
 
 def plan_of_choices(modelled: ClusterProblem, choices: Choices) -> OptimisedPlan:
-    """The plan that these choices are."""
+    """Returns the plan that these choices are."""
     problem, nodes = modelled.problem, modelled.problem.room.nodes
     moved = dict[str, ClusterPod | None]()
     backups = {uid: each for uid, each in modelled.plan.pods.items() if uid not in modelled.uids}
@@ -101,7 +101,8 @@ def _why_uncovered(modelled: ClusterProblem, after: Situation, pod: ClusterPod, 
 
 
 def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSettings) -> Mapping[str, str]:
-    """UID or node → what is wrong, by the code that judges placements and failures, not by the problem's numbers.
+    """Maps UIDs and nodes to what is wrong with them, by the code that judges placements and failures, not by the
+    problem's numbers.
 
     chosen: UIDs of the pods whose place was chosen. Empty when the plan is right.
     """
@@ -154,7 +155,10 @@ class PlanReport(Struct, frozen=True):
 
 
 def report_of(modelled: ClusterProblem, plan: OptimisedPlan, greedy: Score, found: Found) -> PlanReport:
-    """greedy: the score of the greedy plan."""
+    """Reports what the search found beside the greedy plan.
+
+    greedy: the score of the greedy plan.
+    """
     problem, nodes, at = modelled.problem, modelled.situation.cluster.nodes.values(), found.score
     costing = [number for number, weight in enumerate(problem.weights) if weight]
     resources = tuple(problem.room.resources[number] for number in costing)

@@ -145,7 +145,7 @@ class PartModel:
                 self._add_steps(node, resource, least[resource], reserved)
 
     def _add_steps(self, node: int, resource: int, least: int, reserved: cp_model.IntVar) -> None:
-        """A node that is the backup of a pod, wherever that pod runs, reserves at least the pod's request.
+        """Makes a node that is a pod's backup, wherever that pod runs, reserve at least the pod's request.
 
         The failures imply this for whole pods; for the halves of pods that a relaxation spreads over places they do
         not. A step is 1 when the reserve is at least one of the sizes that the pods have, so those below it are 1 too.
@@ -174,7 +174,7 @@ class PartModel:
 
 
 class Solved(NamedTuple):
-    """What came of solving a part.
+    """The result of solving a part.
 
     choices: the best that is known, of all pods. proven: none is better in this part.
     bound: no choice of this part has a smaller objective. work: deterministic time that it took.
@@ -205,7 +205,10 @@ def solve_part(
 
 
 def _solver(work: float) -> cp_model.CpSolver:
-    """work: in deterministic time, about as many seconds on a machine of today."""
+    """Makes a solver of one thread that ends after so much work.
+
+    work: in deterministic time, about as many seconds on a machine of today.
+    """
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.max_deterministic_time = work
@@ -234,7 +237,8 @@ def exact_packing(
 
 
 class _PackingModel:
-    """How many pods of each template run on each node, and how many of those have each other node as their backup."""
+    """Says how many pods of each template run on each node, and how many of those have each other node as their
+    backup."""
 
     def __init__(self, problem: PackingProblem, least: int, most: int) -> None:
         self.model, self._problem = cp_model.CpModel(), problem
@@ -300,7 +304,7 @@ class _PackingModel:
         self.model.add(sum(taking.values()) == self._runs[number, node])
 
     def _add_room(self, node: int) -> None:
-        """What runs on a node and what the worst failure brings there fit, resource by resource."""
+        """Makes what runs on a node and what the worst failure brings there fit, resource by resource."""
         templates, ledger = self._problem.templates, self._problem.ledger()
         free, reserved = ledger.free[node].tolist(), ledger.reserved[node].tolist()
         for column in range(len(free)):

@@ -16,8 +16,8 @@ from leadsman.planning.optimise.choices import Choices, Ended, Found, Load, Prob
 from leadsman.simulator.solver.cp_sat import PartModel, objective_weights, solve_part
 
 JOINT_SHARE, JOINT_PODS = 0.2, 300
-"""Of the work so far, for all pods at once when they are no more. With 500 pods that neither found nor proved anything
-in minutes that the relaxation and the neighbourhoods had not in seconds."""
+"""This share of the work so far goes to all pods at once, while they are no more than JOINT_PODS. With 500 pods that
+neither found nor proved anything in minutes that the relaxation and the neighbourhoods had not in seconds."""
 
 FIRST_JOINT_WORK = 0.25
 """Work for all pods at once the first time; each later time has twice as much."""
@@ -29,10 +29,10 @@ NEIGHBOURHOOD_SHARE, LEAST_WORK = 1 / 80, 0.05
 """One neighbourhood may use this share of the work so far, and the least work however little that is."""
 
 STEP_WORK = 0.001
-"""What a step counts for at least, so that a search ends whose steps cost nothing."""
+"""Says what a step counts for at least, so that a search ends whose steps cost nothing."""
 
 LACKING_SHARE = 0.5
-"""Of the neighbourhoods, around a pod that lacks its place or backup, while there are such pods."""
+"""This share of the neighbourhoods is around a pod that lacks its place or backup, while there are such pods."""
 
 NEAREST_NODES = 6
 """A neighbourhood grows from a node to one of those that share most pods with it."""
@@ -180,8 +180,8 @@ def relaxed_reserve(problem: Problem, choices: Choices, at: Score, seconds: floa
 
 
 def _rows(part: PartModel) -> Iterator[tuple[list[tuple[int, int]], float, float]]:
-    """The model's constraints: least ≤ sum of factor * column ≤ most. Only the ends of a domain count, so a literal
-    must not be negated."""
+    """Yields the model's constraints: least ≤ sum of factor * column ≤ most. Only the ends of a domain count, so a
+    literal must not be negated."""
     for each in part.model.proto.constraints:
         if each.has_linear():
             terms = list(zip(each.linear.vars, each.linear.coeffs, strict=True))
@@ -191,6 +191,6 @@ def _rows(part: PartModel) -> Iterator[tuple[list[tuple[int, int]], float, float
 
 
 def _ends(domain: Iterable[int]) -> tuple[float, float]:
-    """The least and the largest value. CP-SAT's domains end at the ends of int64 where they are open."""
+    """Returns the least and the largest value. CP-SAT's domains end at the ends of int64 where they are open."""
     least, *_, most = (math.copysign(math.inf, end) if abs(end) >= 1 << 62 else float(end) for end in domain)
     return least, most

@@ -34,7 +34,10 @@ PoolId = tuple[str, str]
 
 
 class _NodeCount(NamedTuple):
-    """devices: those of the node, each with whether it is free."""
+    """The devices of one node, and how many each driver has.
+
+    devices: those of the node, each with whether it is free.
+    """
 
     devices: Sequence[tuple[PublishedDevice, bool]]
     drivers: Mapping[str, DeviceCount]

@@ -62,7 +62,8 @@ OBJECT_TYPES: Mapping[str, type] = {
     "PersistentVolumeClaim": ClaimObject,
     "StorageClass": StorageClassObject,
 }
-"""Kind → how it is decoded. Each has `model`, what the Cluster holds of it; a CSINode has `attach_limits`."""
+"""Maps each kind to how it is decoded. Each has `model`, what the Cluster holds of it; a CSINode has
+`attach_limits`."""
 
 Changes = Sequence[ObjectChange[Any]]
 T = TypeVar("T", Cluster, Storage)
@@ -139,7 +140,7 @@ _FIELDS: Mapping[str, tuple[str, bool]] = {
     "PersistentVolumeClaim": ("claims", True),
     "StorageClass": ("classes", False),
 }
-"""Kind → its field of Cluster or Storage, and whether that is by namespace and name, or by name alone."""
+"""Maps each kind to its field of Cluster or Storage, and whether that is by namespace and name, or by name alone."""
 
 
 def _changed(before: T, kind: str, changes: Changes) -> T:
@@ -165,7 +166,7 @@ LISTS: Mapping[str, ListOptions] = {
     "PersistentVolumeClaim": ListOptions(PERSISTENT_VOLUME_CLAIMS),
     "StorageClass": ListOptions(STORAGE_CLASSES),
 }
-"""Kind → what is listed and watched."""
+"""Maps each kind to what is listed and watched."""
 
 
 class ClusterFollower:
@@ -226,7 +227,7 @@ class _List(Struct):
 def read_cluster(text: bytes) -> Cluster:
     """Reads a cluster from a List of objects in JSON. Objects of kinds that the model has no place for are left out.
 
-    BadClusterFile when the text is not such a list, or one of its objects cannot be read.
+    Raises BadClusterFile when the text is not such a list, or one of its objects cannot be read.
     """
     try:
         items = msgspec.json.decode(text, type=_List).items

@@ -195,7 +195,7 @@ ZONE_LABELS: Mapping[str, str] = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Label of a volume → the label of the nodes that reach it."""
+"""Maps each label of a volume to the label of the nodes that reach it."""
 
 
 class _ClaimSpec(Part, frozen=True):

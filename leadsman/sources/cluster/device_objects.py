@@ -118,7 +118,7 @@ class ResourceSliceObject(Part, frozen=True):
 
 
 def _amounts(sets: Iterable[tuple[str, Mapping[str, CapacityFields]]]) -> dict[Counted, int]:
-    """In nanos."""
+    """Returns the amounts in nanos."""
     return {
         (name, counter): quantity.parse(str(fields.value))
         for name, counters in sets
@@ -172,7 +172,7 @@ class Selection(NamedTuple):
     expressions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """As it is called in NodeDevices.selected, and in explanations."""
+        """Returns its name in NodeDevices.selected and in explanations."""
         return " && ".join((f"class {self.device_class}", *self.expressions))
 
 

@@ -126,7 +126,7 @@ class Selector:
         self._new_context: Callable[[], Any] = lambda: cel.Context({}, {name: _FUNCTIONS[name] for name in functions})
 
     def _read(self, driver: str, fields: Mapping[str, V]) -> dict[str, dict[str, V]]:
-        """Domain → identifier → what the expression may read. A domain of which it reads nothing is empty."""
+        """Maps domain → identifier → what the expression may read. A domain of which it reads nothing is empty."""
         read: dict[str, dict[str, V]] = {}
         for name, value in fields.items():
             domain, _, identifier = name.rpartition("/")
@@ -185,7 +185,7 @@ def _without_binds(text: str) -> str:
 
 
 def _arguments(text: str, start: int) -> tuple[Sequence[str], int]:
-    """The arguments of the call whose bracket opens before `start`, and where it ends."""
+    """Returns the arguments of the call whose bracket opens before `start`, and where it ends."""
     arguments, depth = list[str](), 0
     for match in _BRACKETS.finditer(text, start):
         sign = match[0]
@@ -199,13 +199,13 @@ def _arguments(text: str, start: int) -> tuple[Sequence[str], int]:
 
 
 def _first_line(error: Exception) -> str:
-    """The library's message, without the expression, which it repeats."""
+    """Returns the library's message, without the expression, which it repeats."""
     _, _, what = str(error).partition("ERROR: <input>:")
     return (what or str(error)).splitlines()[0][:200]
 
 
 def _value(attribute: DeviceAttribute) -> Any:
-    """None: a list, or what is no version, which is not read."""
+    """Returns the value of an attribute; None: a list, or what is no version, which is not read."""
     if attribute.version is not None:
         return _semver(attribute.version) if version_key(attribute.version) else None
     values = (attribute.boolean, attribute.integer, attribute.string)
@@ -288,4 +288,4 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lowerAscii": lambda text: re.sub("[A-Z]", lambda match: match[0].lower(), text),
     "upperAscii": lambda text: re.sub("[a-z]", lambda match: match[0].upper(), text),
 }
-"""What they raise is an error of CEL."""
+"""Functions of Kubernetes' CEL libraries by name; what they raise is an error of CEL."""

@@ -77,7 +77,7 @@ def read_delays(matrix: Path, metadata: Path) -> DelayMatrix:
 
 
 def read_edge_cluster(nodes: Path, pods: Path) -> Cluster:
-    """Reads the nodes, and the pods that wait for one. BadEdgeFile."""
+    """Reads the nodes, and the pods that wait for one. Raises BadEdgeFile."""
     made: dict[str, ClusterNode] = {}
     for file in _files(nodes, ("json",)):
         for node in _nodes(file):

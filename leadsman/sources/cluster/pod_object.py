@@ -212,7 +212,8 @@ _SHARED: WeakValueDictionary[tuple[str, Hashable], Any] = WeakValueDictionary()
 
 
 def _shared(kind: type[V], key: Hashable, make: Callable[[], V]) -> V:
-    """The one value of this kind and key, which lives as long as somebody uses it; made if nobody has it yet."""
+    """Returns the one value of this kind and key, which lives as long as somebody uses it; made if nobody has it
+    yet."""
     value: V | None = _SHARED.get((kind.__name__, key))
     if value is None:
         _SHARED[kind.__name__, key] = value = make()
@@ -356,7 +357,7 @@ def _devices(meta: ObjectMeta, spec: _SpecFields, status: _StatusFields) -> tupl
 
 
 def _constraints(spec: _SpecFields, namespace: str, labels: Mapping[str, str]) -> PodConstraints:
-    """Made once for the pods of one template."""
+    """Returns the constraints, which are made once for the pods of one template."""
     keys = {key for each in spec.topology_spread_constraints for key in each.match_label_keys}
     own = sorted((key, labels[key]) for key in keys if key in labels)
     used = (spec.containers, spec.init_containers, spec.node_selector, spec.affinity, spec.tolerations)

@@ -44,7 +44,7 @@ WorkloadKey = tuple[str, str, str]
 """Namespace, kind in lower case, name."""
 
 PodsByWorkload = Mapping[tuple[str, str], Mapping[str, PlacedPods]]
-"""(namespace, name) → kind → placed pods, as WorkloadIndex.by_name."""
+"""Maps (namespace, name) → kind → placed pods, as WorkloadIndex.by_name."""
 
 
 class WorkloadTable:

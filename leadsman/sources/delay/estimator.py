@@ -120,7 +120,8 @@ def _previous_groups(before: DelayGroups | None, nodes: Sequence[str], limit_ms:
 def _delay_square(
     nodes: Sequence[str], measured: Measurements, estimates: NetworkEstimates | None, matrices: Sequence[DelayMatrix]
 ) -> Floats:
-    """Square and symmetric, NaN where there is no value. A value that is filled in later replaces an earlier one."""
+    """Makes a matrix, square and symmetric, NaN where there is no value. A value that is filled in later replaces an
+    earlier one."""
     number = {node: at for at, node in enumerate(nodes)}
     own = np.array([number[node] for node in measured.nodes], np.intp)
     delay_ms = _estimated(len(nodes), own, estimates)
@@ -144,7 +145,7 @@ def _estimated(nodes: int, own: Indices, estimates: NetworkEstimates | None) -> 
 
 
 def _round_up(rtt_ms: Floats) -> Floats:
-    """In single precision, never less than the value given."""
+    """Returns the value in single precision, never less than given."""
     rounded = rtt_ms.astype(np.float32)
     return np.where(rounded < rtt_ms, np.nextafter(rounded, np.float32(np.inf)), rounded)
 

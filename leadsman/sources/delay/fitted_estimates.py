@@ -263,7 +263,7 @@ def _remember(remembered: Sequence[RememberedSet], trusted: Measurements, now: f
 
 
 def _former_pairs(remembered: Sequence[RememberedSet], measured: Measurements) -> FormerPairs:
-    """The remembered pairs that are not measured now, of nodes that stayed where they were."""
+    """Returns the remembered pairs that are not measured now, of nodes that stayed where they were."""
     earlier = []
     for each in remembered:
         pairs = renumber_pairs(each.pairs, _previous_indices(each.nodes, each.sites, measured))
@@ -300,7 +300,7 @@ def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstim
 
 
 def _previous_indices(nodes: Sequence[str], sites: Sequence[tuple[str, str, str]], measured: Measurements) -> Indices:
-    """The number that each node had among `nodes`, -1 if none or if its site is another one now."""
+    """Returns the number that each node had among `nodes`, -1 if none or if its site is another one now."""
     numbers = {node: number for number, node in enumerate(nodes)}
     now = ((numbers.get(node, -1), site) for node, site in zip(measured.nodes, measured.sites, strict=True))
     return np.array([at if at >= 0 and _is_same_site(sites[at], site) else -1 for at, site in now], np.intp)

@@ -39,7 +39,7 @@ from leadsman.runtime.problem_log import ProblemLog
 ROUNDING_MS = 1.0
 
 _UNSET_TIME_PREFIX = "0001-"
-"""How Go writes a time that was not set."""
+"""Says how Go writes a time that was not set."""
 
 
 class BadCheckAll(ValueError):
@@ -47,7 +47,7 @@ class BadCheckAll(ValueError):
 
 
 class GoldpingerReport(NamedTuple):
-    """What one node measured to others.
+    """Says what one node measured to others.
 
     rtt_ms: node → upper end of the round trip.
     no_reply: nodes that did not answer.
@@ -90,7 +90,7 @@ _REPORTER, _PEER = msgspec.json.Decoder(_Reporter), msgspec.json.Decoder(_Peer |
 
 
 def parse_check_all(body: bytes, names: Mapping[str, str]) -> tuple[dict[str, GoldpingerReport], dict[str, str]]:
-    """Returns what each node measured, and why a reporter or `reporter to peer` could not be read. BadCheckAll.
+    """Returns what each node measured, and why a reporter or `reporter to peer` could not be read. Raises BadCheckAll.
 
     names: host IP → node; a pod without a node here goes by its host's IP, or by its own name.
     """

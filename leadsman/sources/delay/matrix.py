@@ -59,20 +59,20 @@ class DelayMatrix(Struct, frozen=True, eq=False):
 
 
 def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
-    """Parses both texts. BadMatrix when they are not a square matrix and one node for each row of it."""
+    """Parses both texts. Raises BadMatrix when they are not a square matrix and one node for each row of it."""
     rtt_ms = parse_round_trips(matrix)
     return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
 
 
 def parse_round_trips(matrix: str) -> Floats:
-    """Reads a square matrix without names, with zeros from each node to itself. BadMatrix."""
+    """Reads a square matrix without names, with zeros from each node to itself. Raises BadMatrix."""
     rtt_ms = _square(list(_rows(matrix)))
     np.fill_diagonal(rtt_ms, 0)
     return rtt_ms
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Each row's line in the file, from 1, and its values."""
+    """Yields each row's line in the file, from 1, and its values."""
     for line, content in enumerate(text.splitlines(), 1):
         values = content.partition("#")[0].split()
         if values:

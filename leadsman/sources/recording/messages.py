@@ -49,10 +49,11 @@ READ_ANNOTATIONS = {
     names.ESTIMATE_ANNOTATION,
     names.REPLICAS_ANNOTATION,
 }
-"""Of a pod's annotations, those that decisions read. PodInfo has a few more, and nothing else of them is recorded."""
+"""Annotations of a pod that decisions read. PodInfo has a few more, and nothing else of them is recorded."""
 
 KEYS_PER_MESSAGE = 32
-"""Of a table, so that encoding a message keeps the interpreter for some 0.3 ms, however large the cluster is."""
+"""A message holds at most so many keys of a table, so that encoding it keeps the interpreter for some 0.3 ms, however
+large the cluster is."""
 
 MAX_LISTS = 8
 """Lists of candidates that are kept as they were written: kube-scheduler asks with the same names again."""
@@ -136,7 +137,7 @@ RecordedView = tuple[str, list[str], float | None, float]
 """source, nodes, read_at and fresh_until of a DelayView; of estimates, read_at is made_at."""
 
 NODE_FIELDS = {name: kind for name, kind in get_type_hints(NodeState).items() if name != "reachability"}
-"""Of a node's state, what decisions read."""
+"""Fields of a node's state that decisions read."""
 
 
 def _plain(value: object) -> object:
@@ -294,7 +295,7 @@ def _references(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> l
 
 
 def _places(refusals: Collection[Refusal], distinct: dict[Refusal, int]) -> Sequence[int]:
-    """The place of each among the distinct ones, which are added. Most are few objects, and looked up once."""
+    """Returns the place of each among the distinct ones, which are added. Most are few objects, and looked up once."""
     ids = list(map(id, refusals))
     by_id = {
         key: distinct.setdefault(each, len(distinct)) for key, each in dict(zip(ids, refusals, strict=True)).items()

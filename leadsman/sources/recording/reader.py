@@ -88,7 +88,7 @@ class Recording:
         """Yields all requests, and with `wait` those that are written meanwhile.
 
         wait: waits where the recording ends; whether to look for more of it then.
-        BadRecording: there is none to read, or it is of a format that cannot be read.
+        Raises BadRecording: there is none to read, or it is of a format that cannot be read.
         """
         if wait is None and not segment_paths(self._folder):
             raise BadRecording(
@@ -121,7 +121,7 @@ class Recording:
             self.torn.append(f"{path}: {decoder.left_out:,} requests and changes are left out: {decoder.why}")
 
     def _blocks(self, path: Path, file: BinaryIO, wait: Callable[[], bool] | None) -> Iterator[bytes]:
-        """The blocks of the segment that are whole."""
+        """Yields the blocks of the segment that are whole."""
         at, is_over = 0, wait is None
         while True:
             if found := _block_at(file, at):
@@ -195,7 +195,7 @@ class RequestDecoder:
         self._inputs: dict[str, Any] = {"snapshot": Snapshot(), "policy": Policy(), "views": Views()}
 
     def decode(self, block: bytes) -> Iterator[RecordedRequest]:
-        """Yields the requests in a block. BadRecording: of another format; UNREADABLE."""
+        """Yields the requests in a block. Raises BadRecording: of another format; UNREADABLE."""
         head, *messages = _BLOCK.decode(block)
         if not isinstance(head, Head):
             raise BadRecording("a block does not say of which format it is")

@@ -60,7 +60,7 @@ _STRUCTS: Mapping[str, tuple[type, str]] = {
     "devices": (DeviceInputs, "nodes"),
     "self_healing": (SelfHealing, ""),
 }
-"""Field → its type, and the field of that which is a table of its own."""
+"""Maps each field to its type, and the field of that which is a table of its own."""
 
 _COLUMNS, _REWARDS = "telemetry.columns/", "snapshot.rewards/"
 
@@ -78,14 +78,14 @@ _ROW_TYPES: Mapping[str, Any] = {
     "telemetry.refused": RefusedPolicy,
     "telemetry.columns": RecordedReadings,
 }
-"""Table, without what follows the slash → the type of each value."""
+"""Maps each table, without what follows the slash, to the type of its values."""
 
 _FIELD_TYPES: Mapping[str, Mapping[str, Any]] = {
     "policy": {"": Policy},
     "telemetry": {"loaded": bool, "max_ages": tuple[float | None, ...]},
     **{field: get_type_hints(kind) for field, (kind, _) in _STRUCTS.items()},
 }
-"""Table → the type of each key's value."""
+"""Maps each table to the type of each key's value."""
 
 
 def tables_of(field: str, value: Any) -> dict[str, Table]:
@@ -139,7 +139,7 @@ def plain_row(value: Any) -> Any:
 
 
 def read_row(table: str, key: Any, raw: Raw | bytes, codec: Any) -> Any:
-    """Decodes a row from its bytes. codec: msgspec.msgpack or msgspec.json. KeyError: no such table or key."""
+    """Decodes a row from its bytes. codec: msgspec.msgpack or msgspec.json. Raises KeyError: no such table or key."""
     value = _row_decoder(table.partition("/")[0], key if table in _FIELD_TYPES else "", codec).decode(raw)
     if table.startswith(_COLUMNS):
         values, read_at = value

@@ -144,7 +144,7 @@ def device_readings(series: Iterable[Series], node_label: str, now: float) -> Ma
 
 
 def _number(text: str) -> float | None:
-    """None for what is no finite number."""
+    """Returns the number; None for what is no finite number."""
     try:
         number = float(text)
     except ValueError:

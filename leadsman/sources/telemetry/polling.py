@@ -28,7 +28,7 @@ POLL_INTERVAL_SECONDS = 5.0
 POLL_TIMEOUT_SECONDS = 3.0
 
 RETENTION_SECONDS = 600.0
-"""How long a node without a new value is remembered as one that reports the metric."""
+"""Says how long a node without a new value is remembered as one that reports the metric."""
 
 _MAX_CONCURRENT = 8
 _MIN_PAUSE_SECONDS = 0.2
@@ -52,7 +52,7 @@ class Sample(NamedTuple):
 
 
 Samples = Mapping[str, Sample]
-"""Node → its sample."""
+"""Maps each node to its sample."""
 
 
 class MetricPoller:
@@ -194,7 +194,7 @@ class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename=
 
 
 def parse_queries(text: str, name: str) -> PrometheusQueries:
-    """Reads the file of queries. name: the file's, for the error. BadQueries."""
+    """Reads the file of queries. name: the file's, for the error. Raises BadQueries."""
     try:
         return msgspec.convert(yaml_document.load(text) or {}, PrometheusQueries)
     except (yaml_document.BadDocument, msgspec.ValidationError) as error:
@@ -229,11 +229,11 @@ class PrometheusSource:
         self._client, self._queries = client, queries
 
     async def query(self, metric: str) -> Samples:
-        """Returns the metric's samples by node. MetricUnavailable."""
+        """Returns the metric's samples by node. Raises MetricUnavailable."""
         return self._samples(metric, await self.series(metric, self._queries.promql(metric)))
 
     async def series(self, name: str, promql: str) -> list[Series]:
-        """Returns all series of a query. name: what it asks for, in errors. MetricUnavailable."""
+        """Returns all series of a query. name: what it asks for, in errors. Raises MetricUnavailable."""
         try:
             response = await self._client.get("/api/v1/query", _QueryResponse, {"query": promql})
         except ApiError as error:
@@ -273,7 +273,7 @@ def node_name(label: str) -> str:
 
 
 def _parse_nanos(text: str) -> int | None:
-    """A float as Go writes it; None for NaN and the infinities, which are not values."""
+    """Returns a float as Go writes it; None for NaN and the infinities, which are not values."""
     try:
         number = Decimal(text)
     except InvalidOperation:
@@ -320,7 +320,7 @@ class CustomMetricsSource:
         self._client, self._version = client, ""
 
     async def query(self, metric: str) -> Samples:
-        """Returns the metric's samples by node. MetricUnavailable."""
+        """Returns the metric's samples by node. Raises MetricUnavailable."""
         try:
             version = self._version or await self._discover()
             values = await self._client.get(f"{API_PATH}/{version}/nodes/*/{metric}", _MetricValueList)
@@ -332,7 +332,7 @@ class CustomMetricsSource:
         return dict(_samples(values.items or []))
 
     async def _discover(self) -> str:
-        """The version that the API server serves, remembered until a query fails."""
+        """Returns the version that the API server serves, remembered until a query fails."""
         try:
             group = await self._client.get(API_PATH, _ApiGroup)
         except NotFound as error:

@@ -133,7 +133,7 @@ def _apply(
 
 
 def to_document(policy: TasPolicyObject) -> Mapping[str, Any]:
-    """Makes of the policy what `parse_taspolicy` takes. BadTasPolicy when its spec is too large."""
+    """Makes of the policy what `parse_taspolicy` takes. Raises BadTasPolicy when its spec is too large."""
     check_spec_size(policy.spec.size_bytes)
     meta = policy.metadata
     metadata = {"name": meta.name, "namespace": meta.namespace, "generation": meta.generation}
@@ -163,7 +163,7 @@ class TelemetrySettings(Struct, frozen=True):
     age_seconds: float = DEFAULT_MAX_AGE_SECONDS
 
     def __post_init__(self) -> None:
-        """ValueError when values would become too old between two polls that both succeed."""
+        """Raises ValueError when values would become too old between two polls that both succeed."""
         if self.age_seconds < 2 * self.poll_interval_seconds:
             raise ValueError(
                 f"metric values count for {self.age_seconds:g} s (--metric-age-seconds) and are polled every "
