@@ -173,9 +173,10 @@ $(BIN)/python:
 # $(call install,EXTRAS): this checkout with these extras, and the stamp.
 comma := ,
 extras = $(patsubst %$(comma),%,$(1)$(if $(2),$(comma)$(2)))
+# Of most packages hardly a file is ever imported: Python compiles those that are.
 define install
 	@echo "pip install '.$(if $(extras),[$(extras)])'"
-	@$(BIN)/pip install --quiet --editable '.$(if $(extras),[$(extras)])' || { echo "$$NO_PACKAGES" >&2; exit 1; }
+	@$(BIN)/pip install --quiet --no-compile --editable '.$(if $(extras),[$(extras)])' || { echo "$$NO_PACKAGES" >&2; exit 1; }
 	@touch $@
 endef
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import kubernetes_validate
 import msgspec
 import pytest
 import yaml
@@ -22,6 +21,7 @@ from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.sources.telemetry.polling import parse_queries
 from leadsman.state import metric_names
 from leadsman.state.metric_names import MEMORY_ERRORS
+from tests import kubernetes_schemas
 
 FOLDER = Path(__file__).parents[2] / "examples/workloads"
 
@@ -41,7 +41,7 @@ def pod(name: str) -> PodInfo:
 
 @pytest.mark.parametrize("name", sorted(workloads()))
 def test_kubernetes_takes_it_and_leadsman_can_read_what_its_pods_ask(name: str) -> None:
-    kubernetes_validate.validate(workloads()[name], "1.36", strict=True)
+    kubernetes_schemas.validate(workloads()[name], "1.36")
     asked = pod(name)
     assert asked.bad_demand == ""
     assert parse_bounds(asked) or asked.devices.memory_bytes

@@ -93,7 +93,7 @@ async def test_the_third_pod_is_refused_whichever_replica_is_asked() -> None:
     assert await stored(store) == ["a", "b"], "who was refused holds nothing"
 
 
-@pytest.mark.parametrize("nodes", [2, MAX_NODES, MAX_NODES + 1, 40])
+@pytest.mark.parametrize("nodes", [2, MAX_NODES, MAX_NODES + 1, 60])
 async def test_whichever_kept_node_is_taken_no_card_is_given_twice_however_many_nodes_are_kept(nodes: int) -> None:
     """Pods come faster than their binds are seen, and all go to the first node that is kept for them."""
     store = MemoryStore()
