@@ -6,13 +6,22 @@ import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
 from tests.daemonset.chart_readme import README, readme
 from tests.daemonset.chart_settings import EVERY_SETTING, SETTINGS_OF
-from tests.daemonset.conftest import BUILDS, CHART, MANIFESTS, PROFILES, Objects, Render, Template, run_template
+from tests.daemonset.conftest import (
+    BUILDS,
+    CHART,
+    MANIFESTS,
+    PROFILES,
+    Objects,
+    Render,
+    Template,
+    documents,
+    run_template,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -33,7 +42,7 @@ def comparable(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
         if each["kind"] in ("DaemonSet", "Deployment", "StatefulSet"):
             forget_restarts_defaults_and_order(pod)
         if each["kind"] == "ConfigMap" and metadata["name"] != "leadsman-settings":
-            each["data"] = {name: yaml.safe_load(text) for name, text in each["data"].items()}
+            each["data"] = {name: documents(text) for name, text in each["data"].items()}
         if each["kind"] == "NetworkPolicy":
             forget_order(each["spec"]["egress"], *(rule.get("from", []) for rule in each["spec"]["ingress"]))
         if (each["kind"], metadata["name"]) != ("Namespace", "leadsman"):
@@ -82,7 +91,7 @@ def test_a_profile_is_the_same_in_kustomize_and_chart(profile: str, template: Te
     built = subprocess.run(
         ["kubectl", "kustomize", str(MANIFESTS / "profiles" / profile)], capture_output=True, text=True, check=True
     )
-    theirs = comparable(list(yaml.safe_load_all(built.stdout)))
+    theirs = comparable(documents(built.stdout))
     assert comparable(template(GIVEN, f"profile={profile}")) == theirs
 
 

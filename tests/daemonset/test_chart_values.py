@@ -8,7 +8,6 @@ from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-import yaml
 
 from leadsman.cli.certificates import MEMBER_NAMES, MEMBER_SECRET, MOST_MEMBERS, TRUST_CONFIG_MAP
 from leadsman.cli.certs import default_server_names
@@ -16,7 +15,7 @@ from leadsman.cli.certs_actions import ETCD_CA_SECRET
 from leadsman.cli.main import build_parser
 from tests import kubernetes_schemas
 from tests.daemonset.chart_settings import EVERY_SETTING
-from tests.daemonset.conftest import Objects, Template, objects_named, run_template
+from tests.daemonset.conftest import Objects, Template, documents, objects_named, run_template
 from tests.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.integration
@@ -164,7 +163,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 @pytest.fixture(scope="module")
 def crds() -> Objects:
-    return list(yaml.safe_load_all(lzma.decompress(CRDS.read_bytes())))
+    return documents(lzma.decompress(CRDS.read_bytes()))
 
 
 @pytest.fixture(scope="module")

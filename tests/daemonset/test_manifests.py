@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
 from leadsman.runtime.version import VERSION
 from tests import kubernetes_schemas
-from tests.daemonset.conftest import CHART, EXCLUDED, Find, Objects, Render, builds_with
+from tests.daemonset.conftest import CHART, EXCLUDED, Find, Objects, Render, builds_with, documents
 from tests.newer_etcd import VERSION as VERSION_OF_TESTS
 
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
@@ -153,7 +152,7 @@ def test_the_overlay_with_every_component_builds_what_base_and_components_do(
     overlay.write_text(text.replace("../profiles/bounds", "../profiles/self-healing"))
     done = subprocess.run(["kubectl", "kustomize", str(overlay.parent)], capture_output=True, text=True, check=True)
     built = done.stdout.replace("registry.example.com/leadsman", "leadsman")
-    assert sorted(yaml.safe_load_all(built), key=str) == sorted(everything, key=str)
+    assert sorted(documents(built), key=str) == sorted(everything, key=str)
 
 
 # One port number, wherever it is named.
