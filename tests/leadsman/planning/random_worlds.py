@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -68,6 +69,12 @@ class PickyPlugin:
         return Evidence()
 
 
+@lru_cache(maxsize=1_000)
+def _model(manifest: str, kind: type[NodeObject] | type[PodObject]) -> Any:
+    """Asked again for each question about a world, in which one pod moves at a time."""
+    return decode_json(manifest.encode(), kind).model
+
+
 class World:
     """Nodes and pods by name, and what is measured of them."""
 
@@ -101,9 +108,8 @@ class World:
         return Situation(self.cluster(), self.inputs(), self.judge)
 
     def cluster(self) -> Cluster:
-        nodes = [decode_json(json.dumps(each).encode(), NodeObject).model for each in self.nodes.values()]
-        pods = [decode_json(json.dumps(each).encode(), PodObject).model for each in self.pods.values()]
-        return cluster_of(nodes, pods)
+        nodes = [_model(json.dumps(each), NodeObject) for each in self.nodes.values()]
+        return cluster_of(nodes, [_model(json.dumps(each), PodObject) for each in self.pods.values()])
 
     def inputs(self) -> DecisionInputs:
         """Everything that an extender knows now."""
