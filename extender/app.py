@@ -183,18 +183,23 @@ class Readiness:
         self._is_ready = False
 
     def check(self, now: float) -> Health:
-        """Tells whether the replica is ready: once nothing is waited for. The text names what is not listed."""
-        missing = {name: one.problem.text for name, one in self._sources.items() if not one.loaded.is_set()}
-        waits = any(_is_waited_for(problem, now - self._started_at) for problem in missing.values())
-        listed = "; ".join(f"{name} ({problem or 'no error so far'})" for name, problem in missing.items())
+        """Tells whether the replica is ready: once nothing is waited for. The text names what is not listed, or was and
+        is not followed now."""
+        missing = {name: one for name, one in self._sources.items() if not one.loaded.is_set()}
+        waits = any(_is_waited_for(one.problem.text, now - self._started_at) for one in missing.values())
         if waits and not self._is_ready:
-            return Health(False, f"waits for the first listing of {listed}")
+            return Health(False, f"waits for the first listing of {_named(missing)}")
         if not self._is_ready and now - self._started_at < REPORTS_GRACE_SECONDS and (nodes := self._unconfirmed(now)):
             return Health(False, f"waits for each node's next report ({nodes} missing)")
         if missing and not self._is_ready:
-            _log.warning("this replica is ready and decides without what could not be listed yet: %s", listed)
+            _log.warning("this replica is ready and decides without news of %s", _named(missing))
         self._is_ready = True
-        return Health(True, f"ok; decides without what could not be listed yet: {listed}" if missing else "ok")
+        blind = missing | {name: one for name, one in self._sources.items() if one.problem.text}
+        return Health(True, f"ok; decides without news of {_named(blind)}" if blind else "ok")
+
+
+def _named(sources: Mapping[str, ListedSource]) -> str:
+    return "; ".join(f"{name} ({one.problem.text or 'no error so far'})" for name, one in sources.items())
 
 
 def _is_waited_for(problem: str, age_seconds: float) -> bool:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from extender.api.decisions import DecisionDetail, DecisionRow, WhatIfRequest
 from leadsman.cli import extender_client, output
-from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused
+from leadsman.cli.extender_client import ExtenderApi, ExtenderError, Refused, asks_kubectl
 from leadsman.cli.flags.options import Options
-from leadsman.cli.flags.values import THROUGH_KUBECTL, existing_file
+from leadsman.cli.flags.values import existing_file
 from leadsman.cli.kubectl import Kubectl
 from leadsman.cli.views import group_lines
 from leadsman.decision.explain import ROWS, format_explanation
@@ -173,7 +173,7 @@ def _list_decisions(args: argparse.Namespace) -> None:
 def _namespace(args: argparse.Namespace) -> str:
     if args.namespace:
         return str(args.namespace)
-    return Kubectl.of(args).namespace() if args.extender == THROUGH_KUBECTL else "default"
+    return Kubectl.of(args).namespace() if asks_kubectl(args) else "default"
 
 
 def _file_or_stdin(text: str) -> Path:

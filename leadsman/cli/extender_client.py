@@ -32,6 +32,7 @@ T = TypeVar("T")
 PREFIX, MAX_LIMIT = "/api/v1", 1000
 
 _TIMEOUT_SECONDS = 10
+_DEFAULT_URL = f"http://127.0.0.1:{API_PORT}"
 
 
 class ExtenderError(CommandFailed):
@@ -47,8 +48,8 @@ def options(add: Options, json: str) -> None:
     add.flag(
         "extender",
         f"URL of the extender's API, or {THROUGH_KUBECTL} to find it in the cluster (default {{default}};"
-        f" {THROUGH_KUBECTL} as a plugin of kubectl)",
-        f"http://127.0.0.1:{API_PORT}",
+        f" {THROUGH_KUBECTL} as a plugin of kubectl, and with --kubeconfig or --context)",
+        _DEFAULT_URL,
         _url,
         metavar="URL",
     )
@@ -110,11 +111,19 @@ def forwarded(kubectl: Kubectl, pod: Mapping[str, Any], port: int, hint: str) ->
         yield ExtenderApi(name, f"http://127.0.0.1:{local}", hint, forwarded=True)
 
 
+def asks_kubectl(args: argparse.Namespace) -> bool:
+    """Tells whether kubectl finds the extender: it was asked to, or one of its clusters is named and no URL."""
+    names_cluster = args.extender == _DEFAULT_URL and (args.kubeconfig or args.context)
+    return bool(args.extender == THROUGH_KUBECTL or names_cluster)
+
+
 @contextlib.contextmanager
 def connect_to_every(args: argparse.Namespace, *, first: bool = False) -> Iterator[Sequence[ExtenderApi]]:
     """Connects to all replicas, for what each alone keeps. first: only to the first ready one. Raises KubectlError."""
-    if args.extender != THROUGH_KUBECTL:
-        hint = "Name the address of its --api-listen with --extender URL."
+    if not asks_kubectl(args):
+        hint = (
+            f"Name the address of its --api-listen with --extender URL, or have it found: --extender {THROUGH_KUBECTL}"
+        )
         yield [ExtenderApi(args.extender, args.extender, hint)]
         return
     ours, hint = Kubectl.of(args), f"Look at its pods: kubectl get pods -n {args.extender_namespace}"

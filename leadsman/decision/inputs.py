@@ -276,6 +276,11 @@ class TelemetryInputs(Struct, frozen=True):
 # other controller's kind, or the pod itself when it has none. Kinds are in lower case: `deployment/web`, `pod/alone`.
 
 
+LOST = "lost"
+"""The node of a pod that is supposed to fall with its own and has no backup. No node has this name, so no delay to it
+is known: a bound to all replicas is not kept then, and one to the nearest looks at the others."""
+
+
 class PlacedPod(NamedTuple):
     """A pod that has a node and has not finished."""
 

@@ -25,7 +25,15 @@ from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.rtt_table import Outcome
-from leadsman.decision.inputs import DecisionInputs, DeviceInputs, PlacedPod, PlacedPods, SelfHealing, WorkloadIndex
+from leadsman.decision.inputs import (
+    LOST,
+    DecisionInputs,
+    DeviceInputs,
+    PlacedPod,
+    PlacedPods,
+    SelfHealing,
+    WorkloadIndex,
+)
 from leadsman.decision.model import CandidateNodes, DelayEvidence, PluginScore, PodInfo, Refusal
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 
@@ -37,10 +45,6 @@ Judge = Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult]
 
 Scorer = Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult]
 """Scores nodes as an extender does, likewise."""
-
-LOST = "lost"
-"""The node of a pod that falls with its own and has no backup. No node has this name, so no delay to it is known: a
-bound to all replicas is not kept then, and one to the nearest looks at the others."""
 
 
 def workload_key(pod: ClusterPod) -> WorkloadKey:

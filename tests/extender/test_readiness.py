@@ -54,11 +54,22 @@ def test_ready_without_a_source_it_names_it_and_why_on_the_page_and_once_in_the_
 ) -> None:
     readiness = Readiness({"etcd": Listed("no route to host")}, 0.0)
     for now in (20.0, 21.0):
-        text = "decides without what could not be listed yet: etcd (no route to host)"
+        text = "decides without news of etcd (no route to host)"
         assert readiness.check(now) == (True, f"ok; {text}")
     assert [record.message for record in caplog.records if record.name == "extender.app"] == [
         f"this replica is ready and {text}"
     ]
+
+
+def test_it_stays_ready_without_what_it_can_follow_no_longer_and_says_so() -> None:
+    etcd = Listed()
+    etcd.loaded.set()
+    readiness = Readiness({"etcd": etcd}, 0.0)
+    readiness.check(1.0)
+    etcd.problem.report("permission denied")
+    assert readiness.check(2.0) == (True, "ok; decides without news of etcd (permission denied)")
+    etcd.problem.clear()
+    assert readiness.check(3.0) == (True, "ok")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["fails", "works", "loads"]), st.integers(0, 2), st.floats(0, 60))))

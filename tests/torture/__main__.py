@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import SystemRandom
 
 from leadsman.testbed import virtual_network
-from tests.torture import checker, hostile, load, log, report, schedule
+from tests.torture import checker, hostile, load, log, moving, report, schedule
 from tests.torture.all_rows import ROWS
 from tests.torture.cluster import Cluster, new_folder
 from tests.torture.load import SchedulerClient
@@ -100,9 +100,8 @@ async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[s
             began = time.monotonic()
             await torn.until(lambda: all(recorder.sees_all_fresh(name, began) for name in EXTENDERS), "fresh")
             await torn.until(lambda: recorder.all_measured(began), "every pair measured")
-            loops += [
-                asyncio.create_task(each, name=name) for name, each in load.loops(torn, client, torn.seed).items()
-            ]
+            steady = {**load.loops(torn, client, torn.seed), "moves": moving.move_pods(torn, client, torn.seed)}
+            loops += [asyncio.create_task(each, name=name) for name, each in steady.items()]
             run = Run(torn, recorder, client, torn.seed)
             await asyncio.sleep(SETTLE_SECONDS)
             rows = asyncio.create_task(run.rows(names, until))

@@ -1,9 +1,9 @@
 """Says from the log of a run which promises were broken. Pure: observations in, violations out.
 
-G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation and foreign labels · each crash
-once in rewards · no card given twice · G8 scrapes · memory, and processes that ended. G2 (pods bind without us) is
-kube-scheduler's own; G9 (clocks) is all of them while a clock steps. G4 (one node's influence) is G3 in the rows that
-lie: an answer stays what the network makes it.
+G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation and foreign labels · moves and
+their budgets · each crash once in rewards · no card given twice · G8 scrapes · memory, and processes that ended. G2
+(pods bind without us) is kube-scheduler's own; G9 (clocks) is all of them while a clock steps. G4 (what one node can
+do) is G3 in the rows that lie: an answer stays what the network makes it.
 """
 
 from bisect import bisect_right
@@ -21,18 +21,22 @@ from tests.torture.log import (
     Down,
     Ended,
     Entry,
+    Evicted,
     Explained,
     Injected,
+    Landed,
     LeaseWritten,
     MemoryPeak,
     NodeWritten,
+    PlanHandedOver,
     Pushed,
+    RoomHeld,
     Scraped,
     Stalled,
     Viewed,
 )
 from tests.torture.pushes import Pushes
-from tests.torture.shape import CARDS_A_NODE, CLUSTER_NODES, FOREIGN_LABELS
+from tests.torture.shape import CARDS_A_NODE, CLUSTER_NODES, FOREIGN_LABELS, GUARDED_WORKLOAD, MOVE_NODES
 
 STALE_SECONDS = 15.0
 DELIVERY_SECONDS = 2.0
@@ -48,11 +52,17 @@ HELD_RATIO = 0.95
 HANG_SECONDS = 5.0
 SCRAPE_SECONDS = 2.0
 MARK_GAP_SECONDS, HOLD_SECONDS, MAX_FLIPS, HOUR_SECONDS, MIN_FRESH_RATIO = 10.0, 60.0, 6, 3600.0, 0.5
-MAX_MARKED = max(1, len(CLUSTER_NODES) // 10)
+MAX_MARKED = max(1, len((*CLUSTER_NODES, *MOVE_NODES)) // 10)
 """`--max-marked-ratio` of all nodes."""
 
 CLOCK_SECONDS = 1.0
 """Between two processes' looks at the same moment."""
+
+MOVES_A_MINUTE, MOVE_SPAN_SECONDS = 6, 40.0
+"""`--plan-moves-per-minute`; a fault may bring the beginnings of two minutes so near to each other."""
+
+STEER_SECONDS = 60.0
+"""For so long an evicted pod's owner is kept from the node that the pod left."""
 
 MARK = ("hot", "violating")
 
@@ -94,6 +104,10 @@ class RunLog:
         self.rows: Sequence[Injected] = self._by_kind[Injected]
         self.crashes: Sequence[Crashed] = self._by_kind[Crashed]
         self.cards: Sequence[CardGiven] = self._by_kind[CardGiven]
+        self.plans: Sequence[PlanHandedOver] = self._by_kind[PlanHandedOver]
+        self.holds: Sequence[RoomHeld] = self._by_kind[RoomHeld]
+        self.evictions: Sequence[Evicted] = self._by_kind[Evicted]
+        self.landings: Sequence[Landed] = self._by_kind[Landed]
         self.downs: Sequence[Down] = self._by_kind[Down]
         self.stalls: Sequence[Stalled] = self._by_kind[Stalled]
         self.ends: Sequence[Ended] = self._by_kind[Ended]
@@ -321,14 +335,17 @@ def _is_marked(write: NodeWritten) -> bool:
 
 
 def one_leader(run: RunLog) -> Iterator[tuple[float, str]]:
-    """A node is written by the holder of the Lease; a call under way when the Lease changes hands may still land."""
+    """The holder of the Lease alone writes nodes and evicts pods; a call under way when the Lease changes hands may
+    still land."""
     held = [(write.at, write.writer) for write in run.lease_writes if write.holder]
-    for write in run.node_writes:
+    writes: list[NodeWritten | Evicted] = [*run.node_writes, *run.evictions]
+    for write in writes:
         now = bisect_right(held, (write.at, "~"))
         then = bisect_right(held, (write.at - CLOCK_SECONDS, "~"))
         holders = {writer for _, writer in held[max(0, then - 1) : now]}
         if write.writer not in holders:
-            yield write.at, f"{write.writer} wrote {write.node} while {', '.join(sorted(holders)) or 'nobody'} led"
+            what = f"wrote {write.node}" if isinstance(write, NodeWritten) else f"evicted {write.pod_uid}"
+            yield write.at, f"{write.writer} {what} while {', '.join(sorted(holders)) or 'nobody'} led"
 
 
 def foreign_labels(run: RunLog) -> Iterator[tuple[float, str]]:
@@ -337,6 +354,36 @@ def foreign_labels(run: RunLog) -> Iterator[tuple[float, str]]:
         lost = [label for label, value in FOREIGN_LABELS.items() if write.labels.get(label) != value]
         if lost:
             yield write.at, f"{write.writer} changed {', '.join(lost)} of {write.node}"
+
+
+def evictions(run: RunLog) -> Iterator[tuple[float, str]]:
+    """A pod is evicted when a plan says so, once its new node holds room for it, and no budget forbids it."""
+    for one in run.evictions:
+        targets = {plan.moves[one.pod_uid] for plan in run.plans if one.pod_uid in plan.moves and plan.at < one.at}
+        if not any(hold.pod_uid == one.pod_uid and hold.node in targets and hold.at < one.at for hold in run.holds):
+            yield (
+                one.at,
+                f"{one.writer} evicted {one.pod_uid} before room was held on {' or '.join(targets) or 'a node'}",
+            )
+        if one.pod_uid.startswith(GUARDED_WORKLOAD):
+            yield one.at, f"{one.writer} evicted {one.pod_uid}, whose budget allows none"
+
+
+def move_budget(run: RunLog) -> Iterator[tuple[float, str]]:
+    """Few moves of a plan begin in a minute."""
+    for plan in run.plans:
+        begun = [hold.at for hold in run.holds if plan.moves.get(hold.pod_uid) == hold.node]
+        for first, last in zip(begun, begun[MOVES_A_MINUTE:], strict=False):
+            if last - first < MOVE_SPAN_SECONDS:
+                yield last, f"{MOVES_A_MINUTE + 1} moves of a plan began within {last - first:.0f} s"
+
+
+def landings(run: RunLog) -> Iterator[tuple[float, str]]:
+    """An evicted pod's owner is kept from the node that the pod left; an extender cannot know it without the API."""
+    for one in run.landings:
+        steers = one.at < one.evicted_at + STEER_SECONDS and "api" not in run.row_at(one.at)
+        if one.node == one.left and steers and not run.is_down(one.extender, one.at - DELIVERY_SECONDS, one.at):
+            yield one.at, f"{one.extender} let an evicted pod return to {one.left}"
 
 
 def rewards(run: RunLog) -> Iterator[tuple[float, str]]:
@@ -400,6 +447,9 @@ PROMISES: dict[str, Examine] = {
     "G7 actuation": actuation,
     "G7 one leader": one_leader,
     "G7 foreign labels": foreign_labels,
+    "evictions": evictions,
+    "move budget": move_budget,
+    "landings": landings,
     "rewards": rewards,
     "devices": devices,
     "G8 scrape": scrapes,

@@ -28,7 +28,7 @@ from tests.testbed.etcd_members import create_members
 from tests.testbed.scripted_api_server import ApiServerThread, RecordedRequest
 from tests.testbed.tcp_proxy import TcpProxy
 from tests.testbed.wall_clock import WallClocks
-from tests.torture.log import Down, Entry, LeaseWritten, NodeWritten
+from tests.torture.log import Down, Entry, Evicted, LeaseWritten, NodeWritten
 from tests.torture.shape import (
     AGENTS,
     CARD_GB,
@@ -38,6 +38,7 @@ from tests.torture.shape import (
     CONTROLLERS,
     EXTENDERS,
     FOREIGN_LABELS,
+    MOVE_NODES,
     NODES,
 )
 
@@ -47,6 +48,8 @@ HOT_LOAD, CALM_LOAD = 4.0, 0.1
 
 I915, CARD_MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
 CARDS = {I915: "20", CARD_MEMORY: f"{CARDS_A_NODE * CARD_GB}G"}
+
+ROOM = {"cpu": "8", "memory": "32Gi", "pods": "40"}
 
 POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 STARTED_WITHIN_SECONDS = 90.0
@@ -202,12 +205,14 @@ class Cluster:
         if kind == "controller":
             token = str(self.folder / f"{name}.token")
             arguments = ["--listen", f"127.0.0.1:{ops}", "--kube-token-file", token, "--lease-namespace", "default"]
-            return [kind, *self._sources(self.etcd_urls()), *arguments], ops_url, ops_url, ()
+            moves = ["--node-health=report", "--backups", "--backup-scope=none", "--replacement", "--move-plans"]
+            return [kind, *self._sources(self.etcd_urls()), *arguments, *moves], ops_url, ops_url, ()
         urls = (
             self.etcd_urls() if name == EXTENDERS[0] else [f"http://127.0.0.1:{proxy.port}" for proxy in self.proxies]
         )
         listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}", "--telemetry=agents"]
         listen += ["--devices", "--drain-seconds=1", f"--api-listen=127.0.0.1:{people}"]
+        listen += ["--self-healing", "--self-healing-namespace=default"]
         files = {"tls-cert": "server.crt", "tls-key": "server.key", "tls-client-ca": "ca.crt"}
         tls = [word for flag, file in files.items() for word in (f"--{flag}", str(self.certs / file))]
         return [kind, *self._sources(urls), *listen, *tls], f"https://127.0.0.1:{port}", ops_url, ()
@@ -252,12 +257,13 @@ class Cluster:
         file.with_suffix(".new").replace(file)
 
     def _fill_api_server(self) -> None:
-        for node in CLUSTER_NODES:
+        for node in (*CLUSTER_NODES, *MOVE_NODES):
             labels = {"kubernetes.io/hostname": node, **FOREIGN_LABELS}
-            amounts = CARDS if node in CARD_NODES else {}
-            if amounts:
+            amounts = CARDS if node in CARD_NODES else ROOM if node in MOVE_NODES else {}
+            if node in CARD_NODES:
                 labels["gpu.intel.com/cards"] = ".".join(f"card{number}" for number in range(CARDS_A_NODE))
-            self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}, "status": {"allocatable": amounts}})
+            meta = {"labels": labels, "uid": node}
+            self.api.put(f"/api/v1/nodes/{node}", {"metadata": meta, "status": {"allocatable": amounts}})
         self.api.put(f"{POLICIES}/hot", hot_policy())
 
     def _on_write(self, request: RecordedRequest, written: Mapping[str, Any]) -> None:
@@ -269,6 +275,9 @@ class Cluster:
         elif "/leases" in request.path:
             holder = (written.get("spec") or {}).get("holderIdentity") or ""
             self.log.append(LeaseWritten(time.monotonic(), request.token, holder))
+        elif request.path.endswith("/eviction"):
+            uid = request.body["deleteOptions"]["preconditions"]["uid"]
+            self.log.append(Evicted(time.monotonic(), request.token, uid))
 
 
 def hot_policy() -> dict[str, Any]:

@@ -166,6 +166,36 @@ class CardGiven(Observation, frozen=True):
     pods: int
 
 
+class PlanHandedOver(Observation, frozen=True):
+    """A plan of moves. moves: pod's UID → the node that it is to go to."""
+
+    plan: str
+    moves: Mapping[str, str]
+
+
+class RoomHeld(Observation, frozen=True):
+    """The pod that holds room for a move was bound. pod_uid: of the pod that is to move."""
+
+    pod_uid: str
+    node: str
+
+
+class Evicted(Observation, frozen=True):
+    """An eviction that the API server carried out."""
+
+    writer: str
+    pod_uid: str
+
+
+class Landed(Observation, frozen=True):
+    """The pod that an owner made for an evicted one was bound where this extender let it. left: node of the old pod."""
+
+    extender: str
+    node: str
+    left: str
+    evicted_at: float
+
+
 class Recovery(Struct, frozen=True):
     """took_seconds: None: it did not happen while it was waited for. limit_seconds: None: it must happen, whenever."""
 
@@ -210,6 +240,10 @@ Entry = (
     | Attacked
     | Crashed
     | CardGiven
+    | PlanHandedOver
+    | RoomHeld
+    | Evicted
+    | Landed
     | Down
     | Stalled
     | Ended

@@ -19,6 +19,11 @@ CLUSTER_NODES = (*NODES, *PAPER_NODES)
 CARD_NODES, CARDS_A_NODE, CARD_GB, POD_GB = PAPER_NODES[:2], 2, 8, 5
 """These have cards, of which a pod asks for most of one's memory: a node has room for as many pods as it has cards."""
 
+MOVE_NODES = tuple(f"moves-{number}" for number in range(1, 5))
+MOVED_WORKLOADS, GUARDED_WORKLOAD = tuple(f"moved-{number}" for number in range(1, 9)), "guarded"
+"""Of one pod each, which plans move between those nodes; the last has a disruption budget that allows no eviction. No
+other pod is asked about there: while room is held, nobody else is let in."""
+
 ETCD = "etcd"
 EXTENDERS = EXTENDER_A, EXTENDER_B = "extender-a", "extender-b"
 CONTROLLERS = "controller-a", "controller-b"

@@ -17,13 +17,17 @@ from tests.torture.log import (
     Down,
     Ended,
     Entry,
+    Evicted,
     Explained,
     Injected,
+    Landed,
     LeaseWritten,
     MemoryPeak,
     NodeWritten,
+    PlanHandedOver,
     Pushed,
     Recovery,
+    RoomHeld,
     Scraped,
     Stalled,
     UsedDelay,
@@ -31,7 +35,7 @@ from tests.torture.log import (
     ViewedNode,
 )
 from tests.torture.pushes import REWARD_KIND
-from tests.torture.shape import CARDS_A_NODE, FOREIGN_LABELS, MEMORY_LIMITS
+from tests.torture.shape import CARDS_A_NODE, FOREIGN_LABELS, GUARDED_WORKLOAD, MEMORY_LIMITS
 
 MARKED, CALM = {"hot": "violating", **FOREIGN_LABELS}, FOREIGN_LABELS
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
@@ -88,6 +92,10 @@ QUIET: list[Entry] = [
     counted(35.0, 1),
     counted(58.0, 2),
     CardGiven(34.0, "x", "a", CARDS_A_NODE),
+    PlanHandedOver(30.0, "plan", {**{f"w-{n}": "b" for n in range(1, 9)}, f"{GUARDED_WORKLOAD}-0": "b"}),
+    RoomHeld(31.0, "w-1", "b"),
+    Evicted(32.0, "c1", "w-1"),
+    Landed(33.0, "x", "b", "a", 32.0),
     MemoryPeak(50.5, "row", "x", 10 << 20, 20 << 20),
 ]
 
@@ -129,6 +137,21 @@ BROKEN: dict[str, tuple[str, Callable[[], list[Entry]]]] = {
     "a crash counted twice": ("rewards", lambda: [counted(60.0, 3)]),
     "a crash that was lost": ("rewards", lambda: [Crashed(70.0, "a", 3)]),
     "a card given twice": ("devices", lambda: [CardGiven(43.0, "x", "a", CARDS_A_NODE + 1)]),
+    "an eviction before room is held": ("evictions", lambda: [Evicted(33.0, "c1", "w-2"), RoomHeld(34.0, "w-2", "b")]),
+    "an eviction that no plan asked for": (
+        "evictions",
+        lambda: [RoomHeld(31.0, "w-9", "b"), Evicted(33.0, "c1", "w-9")],
+    ),
+    "an eviction that a budget forbids": (
+        "evictions",
+        lambda: [RoomHeld(31.0, f"{GUARDED_WORKLOAD}-0", "b"), Evicted(33.0, "c1", f"{GUARDED_WORKLOAD}-0")],
+    ),
+    "an eviction by one that does not lead": (
+        "G7 one leader",
+        lambda: [RoomHeld(60.0, "w-2", "b"), Evicted(61.0, "c2", "w-2")],
+    ),
+    "seven moves at once": ("move budget", lambda: [RoomHeld(31.0 + n, f"w-{n}", "b") for n in range(2, 8)]),
+    "a pod that returns": ("landings", lambda: [Landed(34.0, "x", "a", "a", 32.0)]),
     "a scrape without an answer": ("G8 scrape", lambda: [Scraped(42.0, "x", 5.0, 0)]),
     "memory over the manifest's limit": ("memory", lambda: [MemoryPeak(50.0, "row", "x", 21 << 20, 20 << 20)]),
     "a process that ended": ("no process ends", lambda: [Ended(42.0, "x", 1)]),

@@ -15,8 +15,8 @@ from leadsman.decision.delay.bounds import (
     resolve_bounds,
     valid_bounds,
 )
-from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate, evaluate_bounds
-from leadsman.decision.delay.rtt_table import Outcome, reason
+from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate, evaluate_bounds, why_refused
+from leadsman.decision.delay.rtt_table import Outcome
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.view import Column, FloatArray, median
@@ -60,7 +60,7 @@ def _refusals(
         outcomes = np.where(passing, evaluation.outcome[evaluation.index.positions(nodes)], np.int8(Outcome.PASSES))
         for outcome in map(Outcome, np.flatnonzero(np.bincount(outcomes)).tolist()):
             if outcome.refuses:
-                refusal = Refusal(NAME, reason(outcome, each.target.name, each.bound.ms))
+                refusal = Refusal(NAME, why_refused(outcome, each.target, each.bound))
                 refused |= dict.fromkeys(compress(nodes, (outcomes == outcome).tolist()), refusal)
         passing &= outcomes <= Outcome.ACCEPTED_UNKNOWN
     return refused
@@ -116,7 +116,7 @@ def _score(weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBou
         for cause in np.flatnonzero(np.bincount(causes)).tolist():
             text = f"only one end reports the delay to {target.name}, and nobody confirms it"
             if cause != _LONE:
-                text = reason(Outcome(cause), target.name, bound.ms)
+                text = why_refused(Outcome(cause), target, bound)
             unknown |= dict.fromkeys(map(nodes.__getitem__, missing[causes == cause].tolist()), text)
     known = ~np.isnan(values)
     if known.all():

@@ -15,7 +15,7 @@ from msgspec import Struct
 from leadsman.decision.delay import rtt_table
 from leadsman.decision.delay.bounds import DelayBound, NoTarget, ReplicaMode, Target, resolve_bounds
 from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Outcome, Readings
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import LOST, DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
 from leadsman.decision.view import BoolArray, CodeArray, FloatArray, NodeIndex, View
@@ -60,6 +60,13 @@ class EvaluatedBound(NamedTuple):
     bound: DelayBound
     target: Target
     evaluation: Evaluation
+
+
+def why_refused(outcome: Outcome, target: Target, bound: DelayBound) -> str:
+    """Words an outcome alike for every node, as kube-scheduler counts equal reasons. "" when the node passes."""
+    if outcome is Outcome.UNMEASURED and LOST in target.nodes:
+        return f"{target.name} falls too, without a backup"
+    return rtt_table.reason(outcome, target.name, bound.ms)
 
 
 def evaluate_bounds(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite, isnan
 
 from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows
+from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows, why_refused
 from leadsman.decision.delay.rtt_table import (
     BEFORE_FAILURE,
     BY_AGENTS,
@@ -12,7 +12,6 @@ from leadsman.decision.delay.rtt_table import (
     IMPLAUSIBLE,
     NO_REPLY,
     Outcome,
-    reason,
     rtt_getter,
 )
 from leadsman.decision.inputs import DecisionInputs
@@ -99,7 +98,7 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
     at = evaluation.index.position(node)
     row, reading = rows[evaluation.decides[at]], float(evaluation.reading[at])
     rtt_ms = None if isnan(evaluation.rtt_ms[at]) else float(evaluation.rtt_ms[at])
-    why = "" if reading >= 0 else reason(Outcome(int(-reading)), target.name, bound.ms)
+    why = "" if reading >= 0 else why_refused(Outcome(int(-reading)), target, bound)
     about = (target.name, row.reference, bound.ms, target.pods.get(row.reference, ""), rtt_ms)
     if rtt_ms is None or node == row.reference:
         return DelayEvidence(*about, why=why, doubt=_doubt(row, at, node, inputs))

@@ -69,7 +69,7 @@ _REASONS = {
 
 
 def reason(outcome: Outcome, target: str, bound_ms: float) -> str:
-    """Words an outcome alike for every node, as kube-scheduler counts equal reasons. "" when the node passes."""
+    """Words an outcome for a target of this name; "" when the node passes."""
     return _REASONS.get(outcome, "").format(target, bound_ms)
 
 

@@ -42,6 +42,11 @@ class Observation(Struct, frozen=True):
         """Tells whether the heartbeat has not changed for longer than two push intervals and a call."""
         return self.heartbeat is not None and now - self.moved_at > self.patience_seconds(call_timeout_seconds)
 
+    def counts(self, now: float) -> bool:
+        """Tells whether readers of the state still trust the last report."""
+        interval = self.heartbeat.push_interval_seconds if self.heartbeat else 0.0
+        return now - self.moved_at < stale_seconds(interval)
+
     def moves(self, now: float, call_timeout_seconds: float) -> bool:
         """Tells whether the heartbeat has moved for longer than one may stand still, so that it tells whether etcd
         works.

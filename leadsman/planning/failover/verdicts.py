@@ -121,7 +121,7 @@ def plan_node_health(
     for node in observed:
         before, cast = memory[node].verdict if node in memory else None, votes.get(node, ())
         partition = groups.why_partition(node, cast)
-        verdicts[node] = _verdict(node, signals[node], partition, _lost_since(cast, observed[node]), before, now)
+        verdicts[node] = _verdict(node, observed[node], signals[node], partition, cast, before, now)
     return HealthPlan(
         MappingProxyType(verdicts),
         _leases_to_read(signals, inputs.leases, rules, now),
@@ -213,9 +213,18 @@ def _leases_to_read(
 
 
 def _verdict(
-    node: str, signals: Signals, partition: str, lost_since: float | None, before: NodeVerdict | None, now: float
+    node: str,
+    observed: Observation,
+    signals: Signals,
+    partition: str,
+    cast: tuple[Vote, ...],
+    before: NodeVerdict | None,
+    now: float,
 ) -> NodeVerdict:
     state, reason = of_signals(signals.truths)
+    if reason is VerdictReason.AGENT_SILENT and observed.counts(now):
+        # Nothing but its agent is late: that is no hurry, and busy machines come near the heartbeat's own limit.
+        state, reason = NodeHealth.HEALTHY, VerdictReason.REACHABLE
     message = "; ".join(each.reason for each in (signals.peers, signals.heartbeat, signals.lease))
     if before is not None and before.state is NodeHealth.DEAD and Truth.FALSE not in signals.truths:
         state, reason = (
@@ -225,7 +234,7 @@ def _verdict(
     elif partition and signals.peers.truth is Truth.TRUE:
         state, reason, message = NodeHealth.PARTITION, VerdictReason.PARTITION, f"{partition}; {message}"
     since = before.since if before is not None and before.state is state else now
-    timeline = _timeline(state, lost_since, before.timeline if before is not None else Timeline(), now)
+    timeline = _timeline(state, _lost_since(cast, observed), before.timeline if before is not None else Timeline(), now)
     return NodeVerdict(node, state, since, reason, message, signals, timeline)
 
 

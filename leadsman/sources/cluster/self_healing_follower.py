@@ -110,7 +110,7 @@ class SelfHealingFollower:
         self._view = replace(
             self._view,
             refused=state.recovery.refused,
-            holds=_holds(state, now, unix_now),
+            holds=_holds(state, now),
             backup_owners={node: frozenset(owners) for node, owners in state.backup_owners.items()},
         )
 
@@ -119,12 +119,12 @@ class SelfHealingFollower:
         self._view = replace(self._view, placeholders=uids)
 
 
-def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str, tuple[RoomHold, ...]]:
-    """A hold lasts no longer from now than it was meant to when it was published, if the clocks differ."""
+def _holds(state: SelfHealingState, now: float) -> Mapping[str, tuple[RoomHold, ...]]:
+    """A hold lasts from now as long as it was meant to when it was published: whose clock is wrong, nobody knows."""
     by_node: dict[str, list[RoomHold]] = defaultdict(list)
     for hold in state.recovery.holds:
-        seconds = min(hold.until - unix_now, hold.until - state.published_at)
-        by_node[hold.node].append(RoomHold(hold.owner_uid, now + seconds, hold.only))
+        ends = now + hold.until - state.published_at
+        by_node[hold.node].append(RoomHold(hold.owner_uid, ends, hold.only))
     return {node: tuple(holds) for node, holds in by_node.items()}
 
 

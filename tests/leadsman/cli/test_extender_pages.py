@@ -74,11 +74,13 @@ async def test_the_newest_decision_of_all_replicas_is_shown_whichever_made_it(
         ports = {"extender-a": first, "extender-b": second, "extender-c": {"api": 1}}
         kubectl({"pods": pods}, ports, {"config view": "default"})
         nodes = await called("nodes", **THROUGH_KUBECTL)
+        of_a_context = await called("nodes", "--context", "there")
         code, out, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
         missing = await called("explain", "other", **THROUGH_KUBECTL)
         kubectl({"pods": pods[1:2]}, ports, {"config view": "shop"})
         elsewhere = await called("explain", "cap-00000", **THROUGH_KUBECTL)
     assert (nodes[0], len(nodes[1].splitlines())) == (0, 4)
+    assert of_a_context == nodes, "who names a cluster of kubectl's means kubectl"
     assert (code, out.startswith("decided ")) == (0, True)
     assert err.startswith("not asked: cannot reach extender-c: ")
     assert (missing[0], "cannot reach extender-c" in missing[2]) == (1, True), "it may keep the decision"

@@ -1,4 +1,4 @@
-"""Three real members, each behind a real `leadsman etcd-member`, with the files of `leadsman certs`, as in their pods.
+"""Real members, each behind a real `leadsman etcd-member`, with the files of `leadsman certs`, as in their pods.
 
 What ends is started again, as kubelet does: etcd once its configuration file is there.
 """
@@ -24,11 +24,11 @@ WITHIN_SECONDS = 90.0
 class LockedMembers:
     """The members. away: names of those whose node is away. api_url: of an API server that reviews tokens."""
 
-    def __init__(self, folder: Path, api_url: str, flags: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, api_url: str, flags: Sequence[str] = (), count: int = 3) -> None:
         self.folder, self._api_url = folder, api_url
         self.certs = folder / "certs"
         assert main(["certs", "create", "--dir", str(self.certs)]) == 0
-        self.all = create_members(folder, 3, flags=[*_peer_flags(self.certs), *flags])
+        self.all = create_members(folder, count, flags=[*_peer_flags(self.certs), *flags])
         for member in self.all:
             member.peer_url = member.peer_url.replace("http:", "https:")
         for member in self.all:

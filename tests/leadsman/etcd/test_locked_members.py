@@ -36,14 +36,14 @@ FAILOVER_SECONDS = 15.0
 
 
 @asynccontextmanager
-async def locked_members(folder: Path, flags: Sequence[str] = ()) -> AsyncIterator[LockedMembers]:
+async def locked_members(folder: Path, flags: Sequence[str] = (), count: int = 3) -> AsyncIterator[LockedMembers]:
     async with AsyncExitStack() as stack:
         reviewer = Reviewer()
         reviewer.tokens |= {f"node-{number}": status("leadsman-agent", f"node-{number}") for number in range(40)}
         api = web.Application()
         api.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", reviewer.review)
         port = await stack.enter_async_context(serve(api, "127.0.0.1", 0))
-        made = LockedMembers(folder, f"http://127.0.0.1:{port}", flags)
+        made = LockedMembers(folder, f"http://127.0.0.1:{port}", flags, count)
         stack.callback(made.stop)
         kubelet = asyncio.create_task(made.kubelet())
         stack.push_async_callback(ended, kubelet)

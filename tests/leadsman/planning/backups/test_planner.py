@@ -137,6 +137,15 @@ def test_an_uncovered_pod_says_why(fields: dict[str, Any], near: tuple[str, ...]
     assert plan.pods["web-1"] == Uncovered(reason)
 
 
+def test_a_pod_bound_to_one_that_falls_without_a_backup_says_so() -> None:
+    """The delays between the nodes are known: nothing is unmeasured."""
+    cluster = cluster_with({"edge-1": ["db-1", "web-1"], "edge-2": [], "edge-3": []}, ("edge-1",))
+    web = replace(cluster.pods["web-1"], labels={"delay_db": "100"})
+    assert plan_for(cluster.changed(pods={"web-1": web})).pods["web-1"] == Uncovered(
+        "2 deployment/db falls too, without a backup, 1 in the node that fails"
+    )
+
+
 def test_a_pod_that_asks_for_another_zone_is_not_covered_in_its_own() -> None:
     cluster = with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []}), "zone")
     zones = {"edge-1": "a", "edge-2": "a", "edge-3": "b"}

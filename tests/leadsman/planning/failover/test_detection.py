@@ -3,7 +3,7 @@
 import pytest
 
 from leadsman.planning.failover.node_verdict import Location, NodeHealth, VerdictReason
-from tests.leadsman.planning.failover.conftest import LEASE_SECONDS, RENEW_SECONDS, World, in_zones
+from tests.leadsman.planning.failover.conftest import LEASE_SECONDS, PUSH_SECONDS, RENEW_SECONDS, World, in_zones
 
 DETECTED_WITHIN_SECONDS = 16
 
@@ -44,6 +44,16 @@ def test_a_node_whose_kubelet_alone_stopped_is_suspect_once_its_lease_has_run_ou
     three_zones.unrenewed.clear()
     three_zones.run(RENEW_SECONDS + 1)
     assert three_zones.of(NodeHealth.HEALTHY) == set(three_zones.nodes)
+
+
+def test_a_silent_agent_of_a_node_that_is_heard_is_suspect_once_its_report_counts_no_longer(three_zones: World) -> None:
+    """Its heartbeat stopped after 2P + T = 13 s, which a busy machine comes near; its report counts for 3P = 15 s."""
+    three_zones.mute.add("a-0")
+    reported_at = three_zones.states["a-0"].changed_at or 0.0
+    while not three_zones.of(NodeHealth.SUSPECT):
+        three_zones.run(1)
+    assert three_zones.verdict("a-0").reason is VerdictReason.AGENT_SILENT
+    assert three_zones.now - reported_at == 3 * PUSH_SECONDS
 
 
 def test_leases_that_all_stand_still_are_not_read_one_by_one(three_zones: World) -> None:

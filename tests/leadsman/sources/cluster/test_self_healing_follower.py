@@ -81,19 +81,15 @@ async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: Fak
         assert samples(one)["leadsman_extender_placeholders"] == 1
 
 
-@pytest.mark.parametrize(
-    ("ahead_seconds", "lasts_seconds"),
-    [(0.0, 60.0), (20.0, 40.0), (-300.0, 60.0)],
-    ids=["the same clock", "read 20 s later", "a clock that is 5 min behind"],
-)
-async def test_a_hold_lasts_no_longer_than_it_was_meant_to(
-    api: FakeApiServer, until: Until, ahead_seconds: float, lasts_seconds: float
+@pytest.mark.parametrize("ahead_seconds", [0.0, -300.0, 3600.0])
+async def test_a_hold_lasts_as_long_as_it_was_meant_to_whatever_the_clocks_say(
+    api: FakeApiServer, until: Until, ahead_seconds: float
 ) -> None:
     hold = Hold("edge-2", "rs-web", Resources(100, 2**20, 1), UNIX_NOW + 60.0, "web-1")
     publish(api, SelfHealingState(RecoveryState(holds=(hold,)), UNIX_NOW))
     async with following(api, until, UNIX_NOW + ahead_seconds) as one:
-        assert one.current.held_until("edge-2", NOW) == {"rs-web": NOW + lasts_seconds}
-        assert one.current.held_until("edge-2", NOW + lasts_seconds) == {}
+        assert one.current.held_until("edge-2", NOW) == {"rs-web": NOW + 60.0}
+        assert one.current.held_until("edge-2", NOW + 60.0) == {}
         assert samples(one)["leadsman_extender_holds"] == 1
 
 
