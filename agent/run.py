@@ -113,7 +113,9 @@ async def read_zone(api: ApiAccess, node: str) -> str:
         try:
             return (await client.get(f"/api/v1/nodes/{node}", Node)).metadata.labels.get(ZONE_LABEL, "")
         except ApiError as error:
-            log.warning("the zone of node %s is unknown until the agent's next start, or set --zone: %s", node, error)
+            log.warning(
+                "the zone of node %s stays unknown until the agent restarts, unless --zone is set: %s", node, error
+            )
             return ""
 
 

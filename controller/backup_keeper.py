@@ -191,7 +191,7 @@ class BackupKeeper(Keeper):
             memory = await self._memory.read()
         except BadDocument as error:
             _log.warning(
-                "what the last leader remembered of backups cannot be read; they are planned from nothing: %s", error
+                "cannot read what the last leader remembered of backups; they are planned from scratch: %s", error
             )
             memory = self._memory.value = BackupMemory()
         self.status = BackupsStatus(memory=memory)

@@ -265,7 +265,7 @@ class DeviceHealthKeeper(Keeper):
         """Logs what a dry run would do, when it differs from the last time."""
         lines = tuple(describe(action) for action in plan.actions[:MAX_WRITES])
         for line in lines if lines != self._shown else ():
-            log.info("dry run: would have: %s", line)
+            log.info("dry run, not done: %s", line)
         self._shown = lines
 
     def page(self) -> Mapping[str, Any]:

@@ -252,7 +252,7 @@ class Replacement(Keeper):
             self._tell_end(ended)
         for uid, report in plan.no_fix.items():
             if self._reported.get(uid) != report.why:
-                _log.warning("pod %s/%s: no fix: %s", report.namespace, report.name, report)
+                _log.warning("nothing can be done for pod %s/%s: %s", report.namespace, report.name, report)
                 about = ObjectReference("Pod", report.namespace, report.name, uid)
                 self.tools.tell(about, "NoFix", report.text, "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}

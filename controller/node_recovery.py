@@ -198,7 +198,7 @@ class NodeRecovery(Keeper):
         """Writes Events for what is withheld, once for each reason."""
         for name, reason in plan.state.withheld.items():
             if before.withheld.get(name) != reason:
-                _log.warning("node %s is dead and its pods stay: %s", name, reason)
+                _log.warning("node %s is dead, but its pods stay there: %s", name, reason)
                 node = cluster.nodes.get(name)
                 about = ObjectReference("Node", "", name, node.uid if node else "")
                 self.tools.tell(about, "FailoverWithheld", reason, "Withhold", warning=True)

@@ -192,7 +192,7 @@ class Readiness:
         if not self._is_ready and now - self._started_at < REPORTS_GRACE_SECONDS and (nodes := self._unconfirmed(now)):
             return Health(False, f"waits for each node's next report ({nodes} missing)")
         if missing and not self._is_ready:
-            _log.warning("this replica is ready and decides without news of %s", _named(missing))
+            _log.warning("this replica is ready, but decides without news of %s", _named(missing))
         self._is_ready = True
         blind = missing | {name: one for name, one in self._sources.items() if one.problem.text}
         return Health(True, f"ok; decides without news of {_named(blind)}" if blind else "ok")

@@ -212,7 +212,7 @@ class Prober:
                 self._use(self._opener(), stack)
                 self.icmp_refusal = None
         self.stats.allow_icmp()
-        _log.warning("kernel allows ICMP sockets now; agent probes each peer by ICMP once that answers")
+        _log.warning("kernel now allows ICMP sockets; agent probes each peer by ICMP once that peer answers")
 
     def _open(self) -> Mapping[IpVersion, EchoSocket]:
         if self._settings.mode is ProbeMode.TCP:

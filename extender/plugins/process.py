@@ -36,7 +36,7 @@ ALL_PLUGINS_SECONDS = 0.1
 """All plugins together have this part of one decision's 200 ms, from the request on; the rest is for our own."""
 
 MAX_REPLY_BYTES = 1 << 20
-"""20,000 values of 8 bytes, and as many reasons as are allowed."""
+"""A reply may be so large: 20,000 values of 8 bytes, and as many reasons as are allowed."""
 
 FAILURES_UNTIL_OFF = 3
 OFF_SECONDS = 60.0

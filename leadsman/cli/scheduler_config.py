@@ -59,7 +59,7 @@ def new_config(flags: Mapping[str, str], ours: Mapping[str, Any]) -> dict[str, A
 
 
 def _to_v1(data: Any) -> Iterator[YamlEdit]:
-    """The edits that make v1beta2 and v1beta3 v1, which every kube-scheduler since 1.25 reads.
+    """Yields the edits that turn v1beta2 and v1beta3 into v1, which every kube-scheduler since 1.25 reads.
 
     Two addresses, which had no effect, are all that v1 lacks.
     """

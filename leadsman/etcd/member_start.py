@@ -188,7 +188,7 @@ class MemberStart:
         """Writes the file, once it is known how the member begins. Raises OSError when it cannot be written."""
         has_data = (Path(self._flags.values["data-dir"]) / "member" / "wal").is_dir()
         if has_data:
-            log.info("etcd member %s has data and goes on with it", self._flags.name)
+            log.info("etcd member %s has data and continues with it", self._flags.name)
             members, is_new = self._flags.members, False
         else:
             members, is_new = await self._find_cluster()
@@ -205,7 +205,7 @@ class MemberStart:
                 await asyncio.gather(*(self._ask(session, name) for name in self._others))
                 # The others may have begun while this one asked, and then they listed it, and it was removed.
                 if self._assembly.is_complete() and not self._removed:
-                    log.info("no member of etcd has data: %s begins a new cluster with all", self._flags.name)
+                    log.info("no member of etcd has data: %s starts a new cluster with all members", self._flags.name)
                     return self._flags.members, True
                 await asyncio.sleep(ROUND_SECONDS)
 
@@ -219,7 +219,7 @@ class MemberStart:
             return None
         try:
             added = await self.replace_former_self(add=True)
-            log.info("etcd member %s joins the %d others", self._flags.name, len(added) - 1)
+            log.info("etcd member %s joins %d other members", self._flags.name, len(added) - 1)
             return joined_members(added, self._flags.members)
         except StoreError as error:
             self._problem.report(f"{error}; {self._who_is_missing()}")

@@ -83,7 +83,7 @@ class ApiAccess(Struct, frozen=True):
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:
-    """Returns the access that the kubelet gives every pod. NotInCluster outside of a pod."""
+    """Returns the access that the kubelet gives every pod. Raises NotInCluster outside of a pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     if not host or not (account / "token").exists():
         raise NotInCluster(

@@ -138,7 +138,8 @@ class Situation:
         return self.changed({uid: None})
 
     def failed(self, nodes: frozenset[str]) -> "Situation":
-        """The same after these nodes failed and before any pod of theirs is made again: its place is not known.
+        """Returns the situation after these nodes failed and before any pod of theirs is made again: its place is not
+        known.
 
         The delays are those of now, when every node still reports: after the failure nobody can measure them.
         """

@@ -214,9 +214,7 @@ class ConnectionLimiter:
 
     def accept(self, sock: socket.socket, address: str) -> None:
         if len(self._unproven) >= self.limits.max_unproven_connections and not self._evict_unproven():
-            _log.warning(
-                "refused a connection from %s: all that may be open without a proven client are in use", address
-            )
+            _log.warning("refused a connection from %s: no more may be open without a proven client", address)
             sock.close()
             return
         guard = ConnectionGuard(self, address)

@@ -146,7 +146,7 @@ class Drain:
         await stop.wait()
         stop.clear()
         self.has_begun = True
-        _log.info("draining: unready, and still answering for %g s; a second signal ends it now", self._seconds)
+        _log.info("draining: not ready, and answering for another %g s; a second signal ends it now", self._seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._seconds):
                 await stop.wait()

@@ -62,7 +62,7 @@ async def reserved_uids(store: Store | None) -> Collection[str]:
         async with asyncio.timeout(READ_TIMEOUT_SECONDS):
             items = (await store.read_prefix(keys.RESERVATIONS_PREFIX)).items
     except (StoreError, TimeoutError) as error:
-        log.info("reservations of devices for pods that have ended since count until they expire: %r", error)
+        log.info("cannot list device reservations; those of pods that have ended count until they expire: %r", error)
         return ()
     return [item.key.removeprefix(keys.RESERVATIONS_PREFIX) for item in items]
 
@@ -150,7 +150,9 @@ class DeviceReservations:
                     self.withdrawn += 1
         except (StoreError, BadRecord, TimeoutError) as error:
             log.info(
-                "a reservation of devices stays wider than it must be, for at most %d s: %s", RESERVED_SECONDS, error
+                "cannot narrow a device reservation; for at most %d s it holds more nodes than it needs: %s",
+                RESERVED_SECONDS,
+                error,
             )
 
     def families(self) -> Iterator[Metric]:

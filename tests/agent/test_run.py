@@ -77,4 +77,4 @@ async def test_a_node_that_may_not_be_read_has_no_zone_and_the_log_says_why(capl
         api.deny("nodes")
         with caplog.at_level(logging.WARNING):
             assert await read_zone(ApiAccess(api.url), "edge-1") == ""
-    assert "the zone of node edge-1 is unknown until the agent's next start, or set --zone: " in caplog.text
+    assert "the zone of node edge-1 stays unknown until the agent restarts, unless --zone is set: " in caplog.text

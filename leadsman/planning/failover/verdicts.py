@@ -196,8 +196,8 @@ def _silent_since(before: NodeMemory | None, signals: Signals, now: float) -> fl
 def _leases_to_read(
     signals: Mapping[str, Signals], leases: Mapping[str, LeaseView], rules: DetectionRules, now: float
 ) -> tuple[str, ...]:
-    """Nodes that a Lease decides on: first those that another signal accuses, then those of which only the kubelet may
-    have stopped.
+    """Returns the nodes that a Lease decides on: first those that another signal accuses, then those of which only the
+    kubelet may have stopped.
 
     A kubelet under load renews late, so the second are read once their Lease has run out; and when more have run out
     than may fail at once, it is the watch or the API server that failed.
@@ -239,7 +239,8 @@ def _verdict(
 
 
 def _timeline(state: NodeHealth, lost_since: float | None, before: Timeline, now: float) -> Timeline:
-    """A node that is healthy has none, but for the probes that are being lost now."""
+    """Returns when the node became suspect and dead; a healthy node has no times but of the probes that are being lost
+    now."""
     if state is NodeHealth.HEALTHY:
         return Timeline(lost_since)
     return Timeline(

@@ -283,7 +283,7 @@ class Mover:
         self.actions.append(EvictPod(pod.uid, pod.namespace, pod.name, pod.node, move.reason))
 
     def _hold_room(self, move: Move) -> bool:
-        """Asks for the holding pods that are missing. Whether all are bound."""
+        """Asks for the holding pods that are missing, and tells whether all are bound."""
         pod = self.cluster.pods[move.pod_uid]
         asked = [(move.pod_uid, move.to_node, move.requests, pod, f"pod {move.namespace}/{move.name}")]
         if move.room is not None and move.for_uid in self.cluster.pods:

@@ -26,7 +26,7 @@ SEGMENT_SHARE = 1 / 16
 """A segment takes this share of the ring: as much is lost when the oldest one goes."""
 
 _LEVEL = 1
-"""zlib's fastest: four fifths of what level 6 saves, in a third of its time."""
+"""zlib's fastest level: four fifths of what level 6 saves, in a third of its time."""
 
 
 class RingTooSmall(OSError):
