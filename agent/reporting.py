@@ -188,7 +188,7 @@ def current_records(
 
 
 def build_reachability_record(found: Reachability) -> Reachability:
-    """The record, which must fit into one value of etcd: of very long names, silent peers are left out first.
+    """Returns the record, which must fit into one value of etcd: of very long names, silent peers are left out first.
 
     A silence that is not reported makes no node dead; an answer that is not reported could. The counts stay.
     """
@@ -202,7 +202,7 @@ def build_reachability_record(found: Reachability) -> Reachability:
 
 
 def build_latency_record(peers: dict[str, PeerLatency], first: Collection[str] = ()) -> Latency:
-    """The record of all peers. Where very long names make it too large, the farthest peers are left out.
+    """Returns the record of all peers. Where very long names make it too large, the farthest peers are left out.
 
     first: requested peers, which are left out last.
     """

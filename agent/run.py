@@ -85,7 +85,7 @@ class AgentSettings(Struct, frozen=True):
 
 
 def own_metrics(settings: AgentSettings, reporter: Reporter) -> Iterator[Metric]:
-    """The node's name, to join with whatever the scraper calls the instance, and the reports to etcd."""
+    """Yields the node's name, to join with whatever the scraper calls the instance, and the reports to etcd."""
     yield gauge(
         "leadsman_agent_info",
         "Constant 1, labelled with the name, zone and rack of the node that the agent measures.",

@@ -208,7 +208,7 @@ class Replacement(Keeper):
         return self._memory
 
     async def _handed_over(self) -> HandedOverPlan | None:
-        """The plan to carry out; None: there is none, or none is carried out here."""
+        """Returns the plan to carry out; None: there is none, or none is carried out here."""
         if self._healed.settings.move_plans is None or self.tools.is_dry_run:
             return None
         try:

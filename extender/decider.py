@@ -285,7 +285,7 @@ class Decider:
         inputs: DecisionInputs,
         refused: Mapping[str, Refusal] = MappingProxyType({}),
     ) -> tuple[FilterResult, str]:
-        """The result, and why it was made without the plugins; "" when it was not.
+        """Returns the result, and why it was made without the plugins; "" when it was not.
 
         refused: nodes that are refused already, also when the plugins fail.
         """

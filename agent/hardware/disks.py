@@ -29,7 +29,7 @@ WEIGHTED_SECONDS = counter("disk_io_time_weighted_seconds_total", "Seconds under
 
 
 def parse_weighted(text: str) -> dict[str, float]:
-    """Whole disk → seconds under way, summed over requests: the 11th number after its name."""
+    """Maps each whole disk to its seconds under way, summed over requests: the 11th number after its name."""
     lines = (line.split() for line in text.splitlines())
     return {fields[2]: int(fields[13]) / 1e3 for fields in lines if WHOLE_DISK.fullmatch(fields[2])}
 

@@ -191,7 +191,8 @@ class HardwareMonitor:
         return self.latest
 
     def record(self, now: float) -> Hardware | None:
-        """The record for etcd; None while no reading is younger than three intervals, as long as readers trust it."""
+        """Returns the record for etcd; None while no reading is younger than three intervals, as long as readers trust
+        it."""
         if self.latest is None or now - self.latest.at_seconds > stale_seconds(self._interval_seconds):
             return None
         return Hardware(self._values)

@@ -141,7 +141,8 @@ class LostPeers:
         self._lost: dict[str, tuple[Peer, float]] = {}
 
     def update(self, selected: Iterable[Peer], silent: Collection[str], now: float) -> list[Peer]:
-        """The lost peers to probe besides the `selected` ones from now on. silent: peers that stopped answering."""
+        """Returns the lost peers to probe besides the `selected` ones from now on. silent: peers that stopped
+        answering."""
         by_name = {peer.name: peer for peer in selected}
         for name, peer in self._probed.items():
             if name in silent and name not in by_name:

@@ -74,7 +74,8 @@ def parse_expression(text: str) -> SeriesExpression:
 
 
 def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | None] | None:
-    """The sums of numerator and denominator on the page, or (mean, None) of a gauge; None when a series is missing."""
+    """Returns the sums of numerator and denominator on the page, or (mean, None) of a gauge; None when a series is
+    missing."""
     numerators = _values(series.numerator, page)
     denominators = _values(series.denominator, page) if series.denominator else []
     if not numerators or (series.denominator and not denominators):
@@ -85,7 +86,8 @@ def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | N
 
 
 def value_between(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
-    """The value between two reads; None at the first read, when nothing happened and when the counters were reset."""
+    """Returns the value between two reads; None at the first read, when nothing happened and when the counters were
+    reset."""
     if after[1] is None:
         return after[0]
     if before is None or before[1] is None:
@@ -138,7 +140,7 @@ class RewardMetric(Struct, frozen=True):
     higher_is_better: bool
 
     def cost(self, value: float) -> float:
-        """The cost of a value: lower is better. 0 for a value that has no cost, which observations ignore."""
+        """Returns the cost of a value: lower is better. 0 for a value that has no cost, which observations ignore."""
         return value if not self.higher_is_better else 1 / value if value > 0 else 0.0
 
 

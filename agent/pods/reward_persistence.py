@@ -143,7 +143,7 @@ class RewardPersistence:
         return True
 
     async def _read(self) -> tuple[Sequence[StoredItem], Sequence[StoredItem]]:
-        """The shards of counted totals, by their names, and the rewards, at one revision."""
+        """Returns the shards of counted totals, by their names, and the rewards, at one revision."""
         shards = [keys.counted_totals_key(self._node, shard) for shard in keys.COUNTED_SHARDS]
         listings = await self.store.read_ranges([KeyRange.single_key(key) for key in shards])
         rewards = await self._list.read(listings[0].revision)

@@ -232,7 +232,7 @@ def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mappin
 
 
 def _open(version: IpVersion, opener: Callable[..., socket.socket]) -> EchoSocket | None:
-    """The family's socket; None when the family does not exist or both kinds are refused."""
+    """Returns the family's socket; None when the family does not exist or both kinds are refused."""
     for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         try:
             sock = opener(FAMILY_BY_VERSION[version], kind, _PROTOCOL[version])

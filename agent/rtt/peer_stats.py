@@ -80,7 +80,8 @@ def _summary(rtts: Sequence[float], lost: int, age: float | None, method: ProbeM
 
 
 def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` (0..1] of the values do not exceed: always one that was measured."""
+    """Returns the smallest value that at least `share` (0..1] of the values do not exceed: always one that was
+    measured."""
     return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
 
 
@@ -319,7 +320,8 @@ class PeerStats:
         self.counts = ProbeCounts()
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
-        """The names that were removed and added. A peer whose address changed is both, and its outcomes are dropped."""
+        """Returns the names that were removed and added. A peer whose address changed is both, and its outcomes are
+        dropped."""
         by_name = {peer.name: peer for peer in peers}
         removed = [n for n, t in self.targets.items() if n not in by_name or by_name[n].address != t.peer.address]
         for name in removed:

@@ -52,7 +52,8 @@ def _style() -> str:
 
 
 def _script() -> str:
-    """The modules in one scope, each behind those it imports. A name that two of them declare is a SyntaxError."""
+    """Returns the modules in one scope, each behind those it imports. A name that two of them declare is a
+    SyntaxError."""
     return "\n" + "".join(_joined(_ENTRY, set()))
 
 

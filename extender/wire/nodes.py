@@ -214,7 +214,7 @@ class NodeStream:
         del data[:position]
 
     def _next_node(self, data: bytearray, position: int) -> Node | None:
-        """The node at `position` with a comma after it; None while they have not come, or never will."""
+        """Returns the node at `position` with a comma after it; None while they have not come, or never will."""
         begins = NAME_FIRST.match(data, position)
         known = self._known.get(begins[1]) if begins else None
         if known and data.startswith(known.item, position) and data.startswith(b",", position + len(known.item)):

@@ -193,7 +193,7 @@ def _devices(pod: _Pod, asked: _Asked, annotations: Mapping[str, str]) -> tuple[
 
 
 def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
-    """A list of claims in a pod, bounded before they are made."""
+    """Returns a list of claims in a pod, bounded before they are made."""
     if raw is None or raw is _NO_VALUE:
         return ()
     value = bytes(raw)

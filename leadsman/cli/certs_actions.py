@@ -95,7 +95,7 @@ def _still_serves(old: Certificate, new: Certificate, ca: CertificatePair, soon:
 
 
 def _renewed(args: argparse.Namespace, now: datetime) -> dict[str, CertificatePair]:
-    """All but the CAs, with the names of the old certificates where no flag gives others."""
+    """Returns all but the CAs, with the names of the old certificates where no flag gives others."""
     cas = {name: load_pair(args.dir, name) for name in CA_NAMES}
     for ca in cas.values():
         end = ca.certificate.not_valid_after_utc
@@ -184,7 +184,7 @@ async def run_in_cluster(args: argparse.Namespace, now: datetime) -> int:
 
 
 async def _read_pair(client: ApiClient, namespace: str, secret: str) -> CertificatePair | None:
-    """The Secret's pair; None where it is absent or holds none."""
+    """Returns the Secret's pair; None where it is absent or holds none."""
     try:
         read: dict[str, Any] = await client.get(f"/api/v1/namespaces/{namespace}/secrets/{secret}", dict)
         return certificates.pair_from_pem(*(base64.b64decode(read["data"][key]) for key in ("tls.crt", "tls.key")))

@@ -178,7 +178,7 @@ def _diff(change: FileChange) -> str:
 
 
 def _replaced_extenders(change: FileChange) -> set[str]:
-    """The URLs of extenders that the file no longer has."""
+    """Returns the URLs of extenders that the file no longer has."""
     before, after = (
         set(re.findall(r"urlPrefix\W+(https?://[^\s\"',}]+)", text or "")) for text in (change.before, change.after)
     )

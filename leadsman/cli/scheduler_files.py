@@ -181,7 +181,7 @@ def _planned(path: str, text: str, read: ReadFile, settings: ConfigureSettings) 
 
 
 def _own_configuration(found: SchedulerPod, read: ReadFile, settings: ConfigureSettings) -> tuple[FileChange, str]:
-    """The change of its configuration, and that file where it is a new one; "": it keeps its own."""
+    """Returns the change of its configuration, and that file where it is a new one; "": it keeps its own."""
     if found.config:
         return _edited(found.config_on_host(), read, settings), ""
     made = scheduler_config.new_config(found.flag_values, extender_entry(settings))

@@ -111,7 +111,7 @@ def _cpu_seconds() -> float:
 
 
 def _as_text(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
-    """A line for each policy, its runs taken together."""
+    """Returns a line for each policy, its runs taken together."""
     rows: list[tuple[str, ...]] = [HEADER]
     for name, runs in outcomes.items():
         shares = (f"{100 * share:.1f}" for share in _shares_of(runs).values())

@@ -68,7 +68,7 @@ SCORES: tuple[ScorePlugin, ...] = (
 
 
 def _idle(pod: PodInfo, inputs: DecisionInputs) -> set[type]:
-    """The plugins that have nothing to say, and are not asked: most pods and clusters use few of them."""
+    """Returns the plugins that have nothing to say, and are not asked: most pods and clusters use few of them."""
     idle = set[type]()
     if not (inputs.self_healing.refused or inputs.self_healing.holds):
         idle.add(HealingFilter)

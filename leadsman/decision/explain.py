@@ -131,7 +131,7 @@ def _evidence(
     inputs: DecisionInputs,
     faults: dict[str, str],
 ) -> Evidence:
-    """The plugin's evidence; when it raises, none, and its fault is recorded."""
+    """Returns the plugin's evidence; when it raises, none, and its fault is recorded."""
     try:
         return plugin.evidence(pod, nodes, inputs)
     except Exception as error:
@@ -264,7 +264,7 @@ def _value(node: NodeExplanation, plugin: str) -> str:
 
 
 def _age(node: NodeExplanation) -> str:
-    """The age, and the freshness unless it is fresh."""
+    """Returns the age, and the freshness unless it is fresh."""
     age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
     return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
 

@@ -84,7 +84,7 @@ class Assembly:
 
 
 def former_selves(members: Iterable[Member], name: str, peer_url: str) -> list[Member]:
-    """The members to remove before this one is added: those of its name or at its address."""
+    """Returns the members to remove before this one is added: those of its name or at its address."""
     return [each for each in members if each.name == name or peer_url in each.peer_urls]
 
 

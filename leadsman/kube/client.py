@@ -128,7 +128,7 @@ def _ssl_context(access: ApiAccess) -> TlsSetting:
 
 @contextlib.contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """A path to the text, in memory: OpenSSL reads keys only from files, and a key must not be on a disk."""
+    """Gives a path to the text, in memory: OpenSSL reads keys only from files, and a key must not be on a disk."""
     descriptor = os.memfd_create("leadsman")
     try:
         os.write(descriptor, text.encode())
@@ -282,7 +282,7 @@ class ApiClient:
                 return await _read_body(response, call.max_bytes)
 
     async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
-        """A successful response; raises the error of any other."""
+        """Returns a successful response; raises the error of any other."""
         session, tls = self._http()
         query = f"?{urlencode(call.query)}" if call.query else ""
         response = await session.request(

@@ -144,7 +144,7 @@ def _one_by_one(body: bytes, kind: type[T]) -> _Read[T]:
 
 
 def _listing(pages: list[_Read[T]]) -> ObjectList[T]:
-    """The pages as one list; every page is of the first one's resourceVersion."""
+    """Returns the pages as one list; every page is of the first one's resourceVersion."""
     items = tuple(item for _, some, _ in pages for item in some)
     problems = tuple(problem for *_, some in pages for problem in some)
     return ObjectList(items, pages[0][0].resource_version, problems)

@@ -65,7 +65,7 @@ def moved_nodes(before: MeasuredPairs, now: MeasuredPairs) -> NDArray[np.bool_]:
 
 
 def _common_slots(before: MeasuredPairs, now: MeasuredPairs) -> tuple[Indices, Indices]:
-    """The positions in each of the pairs that are in both."""
+    """Returns the positions in each of the pairs that are in both."""
     _, one, other = np.intersect1d(before.keys, now.keys, assume_unique=True, return_indices=True)
     return one, other
 

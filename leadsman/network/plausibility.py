@@ -148,8 +148,8 @@ def place_by_others(
 
 
 def _without_one_each(reports: Reports) -> tuple[Reports, Indices]:
-    """The reports, and after them those of each node that few measured, once without each of its reporters, under a
-    number of its own; and the nodes of these numbers."""
+    """Returns the reports, and after them those of each node that few measured, once without each of its reporters,
+    under a number of its own; and the nodes of these numbers."""
     few = np.flatnonzero((reports.reporters >= MIN_REPORTERS) & (reports.reporters < ENOUGH_TO_JUDGE))
     repeated, target, nodes = [np.arange(len(reports.target))], [reports.target], list[int]()
     for node in few.tolist():

@@ -203,7 +203,7 @@ SECONDS_BETWEEN_MARKS = 10.0
 def plan_device_health(
     seen: ObservedDevices, policy: DeviceHealthPolicy, memory: DeviceMemory, now: float
 ) -> DeviceHealthPlan:
-    """The marks at `now`, and what there is to do for them."""
+    """Returns the marks at `now`, and what there is to do for them."""
     present = _Present(seen, now)
     judged = dict[str, _Judged]()
     for uuid in sorted({*seen.readings, *memory.devices, *present.marked}):

@@ -78,7 +78,7 @@ def plan_rebalance(
 
 
 def _best(pod: ClusterPod, situation: Situation, history: Departures, avoid: Set[str]) -> _Gain | None:
-    """The node with the most gain; None: no other node may take the pod."""
+    """Returns the node with the most gain; None: no other node may take the pod."""
     barred = {pod.node, *avoid}
     allowed = (node for node in situation.verdict(pod).nodes if node not in barred)
     others = [node for node in allowed if not history.is_barred(pod.owner_uid, node)]
@@ -111,7 +111,7 @@ def _wish(pod: ClusterPod, best: _Gain) -> Wish:
 
 
 def _one_for_each_node(wishes: Sequence[tuple[float, Wish, ClusterPod]]) -> list[Wish]:
-    """The first of the wishes that leave the same node, or go to the same one."""
+    """Returns the first of the wishes that leave the same node, or go to the same one."""
     left, reached, chosen = set[str](), set[str](), list[Wish]()
     for _, wish, pod in wishes:
         if pod.node not in left and wish.to_node not in reached:

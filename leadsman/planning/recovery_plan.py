@@ -248,7 +248,7 @@ class _Step:
         self.stays: dict[str, str] = {}
 
     def take(self, name: str, recovery: DeadNode, observed: ObservedNode | None) -> DeadNode | None:
-        """The next step for one dead node; None: it is over."""
+        """Returns the next step for one dead node; None: it is over."""
         node = self._cluster.nodes.get(name)
         if node is None:
             return None
@@ -358,7 +358,7 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
 
 
 def _bounded_pods(node: ClusterNode, cluster: Cluster, backups: BackupsByPod) -> Iterator[tuple[ClusterPod, str]]:
-    """The bounded pods on the node by priority, and why each stays; "": it goes."""
+    """Yields the bounded pods on the node by priority, and why each stays; "": it goes."""
     for pod in sorted(cluster.pods_on(node.name), key=lambda each: (-each.priority, each.namespace, each.name)):
         if pod.terminating or (pod.uid not in backups.nodes and pod.uid not in backups.uncovered):
             continue

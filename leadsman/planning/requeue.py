@@ -117,7 +117,7 @@ def plan_requeue(
 
 
 def without_own(pod: ClusterPod, *, sees_labels: bool = False) -> PodInfo:
-    """The pod without what only it has, so that the pods of one owner are alike.
+    """Returns the pod without what only it has, so that the pods of one owner are alike.
 
     sees_labels: whether somebody reads labels that Leadsman itself does not, as plugins do.
     """

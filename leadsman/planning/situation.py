@@ -73,7 +73,7 @@ class Verdict:
         return by_scheduler | by_extender
 
     def why_not(self, node: str) -> str:
-        """The first of `reasons`; "": there is none."""
+        """Returns the first of `reasons`; "": there is none."""
         return next(iter(self.reasons(node)), "")
 
 
@@ -112,7 +112,7 @@ class Situation:
         return {uid: pod for uid, pod in found if pod is not None}
 
     def on(self, cluster: Cluster, inputs: DecisionInputs | None = None) -> "Situation":
-        """The same judges, asked about this cluster. inputs: None: as here."""
+        """Returns the same judges, asked about this cluster. inputs: None: as here."""
         return Situation(cluster, self.inputs if inputs is None else inputs, self.judge, self._scorer)
 
     def changed(
@@ -131,7 +131,7 @@ class Situation:
         return after
 
     def with_pod(self, pod: ClusterPod, node: str) -> "Situation":
-        """The same with the pod on this node, wherever it was."""
+        """Returns the same with the pod on this node, wherever it was."""
         return self.changed({pod.uid: replace(pod, node=node)})
 
     def without_pod(self, uid: str) -> "Situation":
@@ -216,7 +216,7 @@ class Situation:
         return ""
 
     def bound_lost_by(self, moved: ClusterPod, after: "Situation") -> ClusterPod | None:
-        """A pod that does not keep its bounds after this pod has moved, and has moved too or keeps them now."""
+        """Returns a pod that does not keep its bounds after this pod has moved, and has moved too or keeps them now."""
         for each in self.dependants(moved):
             then = after.cluster.pods.get(each.uid)
             if then is None or not then.node or each.terminating or after.keeps_bounds(then, then.node):
@@ -244,7 +244,7 @@ class Situation:
         return placed | {(each.namespace, each.name) for each in self.dependants(pod)}
 
     def workloads_bounding(self, pod: ClusterPod) -> list[WorkloadKey]:
-        """Each workload that a bound of the pod is to."""
+        """Returns each workload that a bound of the pod is to."""
         return [key for key in references(pod) if key in self.inputs.workloads.by_name]
 
     def reference_nodes(self, pod: ClusterPod) -> set[str]:
@@ -408,7 +408,7 @@ class _SupposedWorkloads(Mapping[WorkloadKey, Mapping[str, PlacedPods]]):
 
 
 def with_workloads_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
-    """The inputs with each workload where the cluster's pods of it are."""
+    """Returns the inputs with each workload where the cluster's pods of it are."""
     table: dict[WorkloadKey, dict[str, list[PlacedPod]]] = {}
     for pod in cluster.pods.values():
         placed = table.setdefault(workload_key(pod), {}).setdefault(pod.workload.partition("/")[0], [])
@@ -419,7 +419,7 @@ def with_workloads_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInput
 
 
 def with_devices_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
-    """The inputs with the devices that the cluster's nodes and pods tell of, unless devices are followed."""
+    """Returns the inputs with the devices that the cluster's nodes and pods tell of, unless devices are followed."""
     if inputs.devices.followed:
         return inputs
     nodes = {name: node_devices(node, cluster.pods_on(name)) for name, node in cluster.nodes.items()}
@@ -455,7 +455,7 @@ def _without_demand_of(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs
 
 
 def _with_demand(node: NodeDevices, uid: str, demand: DeviceDemand | None) -> NodeDevices:
-    """The devices with what this pod has of them; None: it has nothing."""
+    """Returns the devices with what this pod has of them; None: it has nothing."""
     others = {other: each for other, each in node.pods.items() if other != uid}
     return replace(node, pods=others if demand is None else {**others, uid: demand})
 

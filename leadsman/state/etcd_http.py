@@ -140,7 +140,7 @@ class EtcdTransport:
 
     @property
     def endpoint(self) -> str:
-        """The endpoint of the next call."""
+        """Returns the endpoint of the next call."""
         return self.access.endpoints[self._turn % len(self.access.endpoints)].rstrip("/")
 
     async def call(self, path: str, body: JsonBody, kind: type[A]) -> A:

@@ -84,7 +84,7 @@ def check_node_name(name: str) -> str:
 
 
 def node_prefix(node: str) -> str:
-    """The prefix of the node's records. Raises ValueError when the name cannot be part of a key."""
+    """Returns the prefix of the node's records. Raises ValueError when the name cannot be part of a key."""
     return f"{NODES_PREFIX}{check_node_name(node)}/"
 
 
@@ -180,12 +180,13 @@ def parse_ring_key(raw: str) -> str | None:
 
 
 def probes_prefix(node: str) -> str:
-    """The prefix of the probe requests to `node`. Raises ValueError as in `node_prefix`."""
+    """Returns the prefix of the probe requests to `node`. Raises ValueError as in `node_prefix`."""
     return f"{PROBES_PREFIX}{check_node_name(node)}/"
 
 
 def probe_request_key(node: str, target: str) -> str:
-    """The key of a probe request; a pair has one, so that a repeated request changes nothing. Raises ValueError."""
+    """Returns the key of a probe request; a pair has one, so that a repeated request changes nothing. Raises
+    ValueError."""
     return f"{probes_prefix(node)}{check_node_name(target)}"
 
 
@@ -195,7 +196,8 @@ def bind_failures_prefix(node: str) -> str:
 
 
 def bind_failure_key(node: str, uid: str) -> str:
-    """The key of a failed bind; a pod and node have one, so that several attempts count once. Raises ValueError."""
+    """Returns the key of a failed bind; a pod and node have one, so that several attempts count once. Raises
+    ValueError."""
     return f"{bind_failures_prefix(node)}{_checked_uid(uid)}"
 
 

@@ -142,7 +142,7 @@ class Reachability(Record, frozen=True):
 
     @property
     def silent_peers(self) -> frozenset[str]:
-        """The peers that do not answer."""
+        """Returns the peers that do not answer."""
         return frozenset(name for name, losses in self.losses.items() if losses >= LOSSES_OF_A_SILENT_PEER)
 
 

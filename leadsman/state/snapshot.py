@@ -147,8 +147,8 @@ class LogPosition:
     def changed_since(
         self, other: "LogPosition", tables: tuple[Mapping[str, object], Mapping[str, object]]
     ) -> Collection[str] | None:
-        """Every node that changed between the two, whichever was first, and maybe more. None: unknown, as when they are
-        not the positions of these tables, that of `other` first."""
+        """Returns every node that changed between the two, whichever was first, and maybe more. None: unknown, as when
+        they are not the positions of these tables, that of `other` first."""
         if other._log is not self._log or other._table is not tables[0] or self._table is not tables[1]:
             return None
         begin, end = sorted((self._end, other._end))

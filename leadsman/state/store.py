@@ -168,8 +168,8 @@ class Store(Protocol):
         takes too long."""
 
     async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
-        """The first items of the range as of `revision`, fewer than its limit when they are large; `more` says if some
-        are left. revision: 0: the newest. Raises Compacted."""
+        """Returns the first items of the range as of `revision`, fewer than its limit when they are large; `more` says
+        if some are left. revision: 0: the newest. Raises Compacted."""
 
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         """Returns a listing for each range, in one call and at one revision. Raises ValueError for more than 128."""
@@ -189,7 +189,7 @@ class Store(Protocol):
         """
 
     async def grant(self, ttl_seconds: int) -> int:
-        """A new lease that expires after `ttl_seconds` unless it is kept alive."""
+        """Returns a new lease that expires after `ttl_seconds` unless it is kept alive."""
 
     async def keep_alive(self, lease: int) -> None:
         """Renews the lease for its whole time. Raises LeaseLost."""

@@ -205,7 +205,7 @@ class Uplinks(AbstractContextManager["Uplinks"]):
         _ip(f"-n {namespace} link set uplink up")
 
     def _device(self, host: str) -> str:
-        """The device's name: at most 15 characters (IFNAMSIZ); a process id has at most 7."""
+        """Returns the device's name: at most 15 characters (IFNAMSIZ); a process id has at most 7."""
         return f"up{os.getpid()}n{self._numbers[host]}"
 
 

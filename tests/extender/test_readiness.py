@@ -57,7 +57,7 @@ def test_ready_without_a_source_it_names_it_and_why_on_the_page_and_once_in_the_
         text = "decides without news of etcd (no route to host)"
         assert readiness.check(now) == (True, f"ok; {text}")
     assert [record.message for record in caplog.records if record.name == "extender.app"] == [
-        f"this replica is ready and {text}"
+        f"this replica is ready, but {text}"
     ]
 
 

@@ -72,7 +72,7 @@ def operator_api_access(args: argparse.Namespace, environ: Mapping[str, str] = o
 
 
 def _kubectls_file(environ: Mapping[str, str]) -> Path | None:
-    """The first file of $KUBECONFIG that exists, without the variable ~/.kube/config; None: there is none."""
+    """Returns the first file of $KUBECONFIG that exists, without the variable ~/.kube/config; None: there is none."""
     named = environ.get("KUBECONFIG") or "~/.kube/config"
     files = (Path(each).expanduser() for each in named.split(os.pathsep) if each)
     return next((file for file in files if file.is_file()), None)

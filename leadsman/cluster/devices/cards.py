@@ -150,8 +150,8 @@ def _as_held(
 
 
 def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    """The cards after the request has what it was given, or, where nobody says, what fits; if nothing does, what has
-    most left: it is on some card."""
+    """Returns the cards after the request has what it was given, or, where nobody says, what fits; if nothing does,
+    what has most left: it is on some card."""
     chosen = set(request.cards) or {card.name for card in fitting_cards(cards, request)}
     if not chosen:
         memory = max(request.amounts, key=lambda name: name.endswith("memory.max") or name == NVIDIA_MEMORY)

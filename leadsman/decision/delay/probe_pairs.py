@@ -95,7 +95,7 @@ def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: D
 
 
 def _smallest(values: FloatArray, most: int) -> list[int]:
-    """The places of the `most` smallest; of equal ones the first."""
+    """Returns the places of the `most` smallest; of equal ones the first."""
     if len(values) <= most:
         return list(range(len(values)))
     largest = np.partition(values, most - 1)[most - 1]

@@ -140,7 +140,7 @@ class FailureDomains:
         return Failure(domain, frozenset(nodes), tuple(pod for node in nodes for pod in self._cluster.pods_on(node)))
 
     def survived_by(self, scope: BackupScope, node: str) -> tuple[FailureDomain, ...] | Uncovered:
-        """The failures that a pod on `node` is to survive: those of its scope and of the narrower ones.
+        """Returns the failures that a pod on `node` is to survive: those of its scope and of the narrower ones.
 
         A rack or zone that is asked for must be known. A rack is optional for a pod that asks for another zone.
         """
@@ -151,7 +151,7 @@ class FailureDomains:
 
 
 def scope_of(pod: ClusterPod, settings: BackupSettings) -> BackupScope | Uncovered:
-    """The largest failure that a bounded pod is to survive, or why it can have no backup on any node."""
+    """Returns the largest failure that a bounded pod is to survive, or why it can have no backup on any node."""
     value = pod.annotations.get(BACKUP_ANNOTATION, settings.default_scope)
     if value not in SCOPES:
         return Uncovered(f'annotation {BACKUP_ANNOTATION}: "{value[:63]}" is not valid; use {", ".join(SCOPES)}')

@@ -343,7 +343,7 @@ def stuck_pods(after: Situation, landing: Sequence[tuple[ClusterPod, str]]) -> d
 def plan_after_move(
     before: BackupPlan, moved: ClusterPod, situation: Situation, settings: BackupSettings
 ) -> BackupPlan:
-    """The plan once one pod is on another node, without asking again about pods that the move cannot touch.
+    """Returns the plan once one pod is on another node, without asking again about pods that the move cannot touch.
 
     Every backup of it holds. Those of `before` stay where they do, and none is moved to save room.
     moved: the pod as it stands in the situation, which is without placeholders. Pods that had no backup are not tried

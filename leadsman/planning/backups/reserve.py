@@ -39,8 +39,8 @@ class Room(Struct, frozen=True, eq=False):
     needs: tuple[tuple[FailureDomain, int, Ints], ...] = ()
 
     def survived(self, node: int, scopes: int) -> tuple[FailureDomain, ...]:
-        """The failures that a pod on the node is to survive, the narrowest first; (): it asks for none, or its rack or
-        zone is unknown.
+        """Returns the failures that a pod on the node is to survive, the narrowest first; (): it asks for none, or its
+        rack or zone is unknown.
 
         scopes: how many of the node's domains: 1: its own; 2: its rack's too; 3: its zone's too.
         """

@@ -193,7 +193,7 @@ def _alike(model: CapacityModel) -> list[list[str]]:
 
 
 def _fewest(model: CapacityModel, node: str, sets: int, solver: PackingSolver | None) -> int:
-    """The fewest copies that are enough; 0: MOST_COPIES are not."""
+    """Returns the fewest copies that are enough; 0: MOST_COPIES are not."""
 
     def suffices(copies: int) -> bool:
         return fits(extended(model, node, copies), sets, solver)

@@ -200,7 +200,7 @@ def _is_small(problem: Problem) -> bool:
 
 
 def _packed(problem: Problem, at_most: int, accepts: Judge | None) -> tuple[int, Packing]:
-    """The most sets that `pack` puts, by bisection after it tried all of them."""
+    """Returns the most sets that `pack` puts, by bisection after it tried all of them."""
     best, packing = 0, pack(problem, 0)
     assert packing is not None, "nothing always fits"
     low, high, sets = 1, at_most, at_most

@@ -74,8 +74,8 @@ def _is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
 
 
 def without_coupling(pod: ClusterPod, templates: Sequence[ClusterPod], cluster: Cluster) -> ClusterPod:
-    """The pod without what new pods could fulfil and none does yet: bounds to their workloads, and required affinities
-    to pods of other templates. What is then refused stays refused, whatever is added."""
+    """Returns the pod without what new pods could fulfil and none does yet: bounds to their workloads, and required
+    affinities to pods of other templates. What is then refused stays refused, whatever is added."""
     others = [each for each in templates if each is not pod]
     if any(_asks_for(pod, other, cluster) for other in others):
         pod = replace(pod, constraints=replace(pod.constraints, affinity=()))
@@ -234,6 +234,6 @@ class _Modelling:
 
 
 def without_counted(pod: ClusterPod) -> ClusterPod:
-    """The pod without what the problem counts in numbers: requests, host ports, and spreads of its own pods."""
+    """Returns the pod without what the problem counts in numbers: requests, host ports, and spreads of its own pods."""
     of_others = tuple(each for each in pod.constraints.spread if not counts_itself(pod, each))
     return replace(pod, requests=ZERO, constraints=replace(pod.constraints, host_ports=(), spread=of_others))

@@ -95,7 +95,7 @@ def patterns_of(problem: Problem, first: int, second: int) -> Patterns:
 
 
 def pack(problem: Problem, sets: int) -> Packing | None:
-    """A packing of so many sets; None: neither way finds one, which proves nothing."""
+    """Returns a packing of so many sets; None: neither way finds one, which proves nothing."""
     for packing in (_one_after_another(problem, sets), _by_patterns(problem, sets)):
         if packing is not None:
             return packing

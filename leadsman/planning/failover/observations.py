@@ -71,7 +71,7 @@ _NO_RECORDS = NodeState()
 def observe(
     before: Observation | None, state: NodeState | None, labels: Location, rules: DetectionRules, now: float
 ) -> Observation:
-    """The observation that follows from `before` and the node's records in etcd.
+    """Returns the observation that follows from `before` and the node's records in etcd.
 
     labels: where the node is, until its agent says more.
     """

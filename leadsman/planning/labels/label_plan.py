@@ -54,17 +54,17 @@ def parse_ownership(node: NodeView) -> OwnedLabels:
 
 
 def format_ownership(owned: OwnedLabels) -> str | None:
-    """The annotation's value; None: it is removed."""
+    """Returns the annotation's value; None: it is removed."""
     return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
 
 
 def mark_key(policy: PolicyKey) -> str:
-    """The key of the label that the policy's deschedule strategy sets."""
+    """Returns the key of the label that the policy's deschedule strategy sets."""
     return policy.name
 
 
 def label_key(policy: PolicyKey, key: str) -> str:
-    """The key of a label that the policy's labeling strategy sets."""
+    """Returns the key of a label that the policy's labeling strategy sets."""
     return f"{LABEL_PREFIX}{policy.name}/{key}"
 
 
@@ -225,7 +225,7 @@ class NodePatch(Struct, frozen=True):
 
     @property
     def annotation(self) -> str | None:
-        """The record of what is ours afterwards; None: it is removed."""
+        """Returns the record of what is ours afterwards; None: it is removed."""
         return format_ownership(self.owned)
 
     @property

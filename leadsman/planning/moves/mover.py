@@ -379,7 +379,7 @@ class Mover:
 
 
 def _needed_holds(move: Move) -> Iterator[str]:
-    """The UIDs for which room must still be held."""
+    """Yields the UIDs for which room must still be held."""
     if move.step in (MoveStep.HOLDING, MoveStep.EVICTING):
         yield move.pod_uid
     if move.for_uid and move.step is not MoveStep.TAKING:

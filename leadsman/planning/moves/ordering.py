@@ -102,7 +102,7 @@ class Ordering:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster after the moves so far."""
+        """Returns the cluster after the moves so far."""
         return self.situation.cluster
 
     @property

@@ -117,7 +117,7 @@ class Search:
         return self._places(pod, None)
 
     def new_place(self, pod: ClusterPod) -> str:
-        """The first of `places`; "": there is none."""
+        """Returns the first of `places`; "": there is none."""
         return next(self.places(pod), "")
 
     def is_place(self, pod: ClusterPod, node: str) -> bool:

@@ -74,7 +74,8 @@ class Problem(Struct, frozen=True, eq=False):
     pods: tuple[PodOptions, ...]
 
     def survived(self, pod: PodOptions, place: int | None) -> tuple[FailureDomain, ...]:
-        """The failures that take the pod at this place and that it is to survive; (): it cannot, or asks for none."""
+        """Returns the failures that take the pod at this place and that it is to survive; (): it cannot, or asks for
+        none."""
         return () if place is None else self.room.survived(place, pod.scopes)
 
     def options(self, pod: PodOptions) -> Iterator[Choice]:

@@ -59,7 +59,8 @@ class ClusterProblem(Struct, frozen=True):
 
 
 def model_cluster(situation: Situation, settings: BackupSettings) -> ClusterProblem:
-    """The problem of a cluster, in which the room of placeholders is free and workloads are where its pods are."""
+    """Returns the problem of a cluster, in which the room of placeholders is free and workloads are where its pods
+    are."""
     cluster = without_placeholders(situation.cluster)
     situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
     choosing = _choosing(situation)
@@ -176,8 +177,8 @@ def _options(
 
 
 def restricted(problem: Problem, start: Choices) -> tuple[Problem, int]:
-    """The problem with some places and backups of the pods that have too many, and how many pods those are: a pod that
-    may go nearly anywhere has places times backups of them, 40,000 on 200 nodes.
+    """Returns the problem with some places and backups of the pods that have too many, and how many pods those are: a
+    pod that may go nearly anywhere has places times backups of them, 40,000 on 200 nodes.
 
     start: possible choices, which stay possible. The same problem is restricted in the same way.
     """

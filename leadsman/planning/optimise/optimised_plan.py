@@ -209,7 +209,7 @@ def as_json(report: PlanReport) -> str:
 
 
 def as_text(report: PlanReport) -> str:
-    """The pods, the reserves, and what they cost."""
+    """Returns the pods, the reserves, and what they cost."""
     pods = [("POD", "NODE", "FROM", "BACKUP", "REMARK")]
     for each in report.pods:
         pods.append((each.pod, each.node, each.moved_from, each.backup, each.unplaced or each.uncovered))

@@ -92,7 +92,7 @@ def _is_proven(at: Score, bound: int) -> bool:
 
 
 def _no_worse(problem: Problem, best: Choices, at: Score, other: Choices) -> tuple[Choices, Score]:
-    """The other choices where they are as good: equal ones lead on to places that the first do not reach."""
+    """Returns the other choices where they are as good: equal ones lead on to places that the first do not reach."""
     found = score(problem, other)
     return (other, found) if found is not None and found <= at else (best, at)
 

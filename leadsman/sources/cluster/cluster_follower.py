@@ -144,7 +144,7 @@ _FIELDS: Mapping[str, tuple[str, bool]] = {
 
 
 def _changed(before: T, kind: str, changes: Changes) -> T:
-    """The Cluster or Storage with the models of the objects that changed."""
+    """Returns the Cluster or Storage with the models of the objects that changed."""
     field, is_namespaced = _FIELDS[kind]
     after = dict(getattr(before, field))
     for change in changes:

@@ -169,8 +169,8 @@ class Selector:
 
 
 def _without_binds(text: str) -> str:
-    """The text with `[value].map(name, body)[0]` for each `cel.bind(name, value, body)`, which the library does not
-    have."""
+    """Returns the text with `[value].map(name, body)[0]` for each `cel.bind(name, value, body)`, which the library does
+    not have."""
     for _ in range(MAX_BINDS):
         found = list(_BIND.finditer(text))
         if not found:

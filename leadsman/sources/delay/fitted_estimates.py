@@ -273,7 +273,7 @@ def _former_pairs(remembered: Sequence[RememberedSet], measured: Measurements) -
 
 
 def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArray[np.bool_]:
-    """The reports of pairs whose report the fit before left out."""
+    """Returns the reports of pairs whose report the fit before left out."""
     number = {node: at for at, node in enumerate(measured.nodes)} if before and before.implausible else {}
     keys = [
         number[reporter] * len(measured.nodes) + number[target]
@@ -285,7 +285,7 @@ def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArra
 
 
 def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstimates | None:
-    """The previous estimates without nodes that moved: another address, zone or rack, or other delays.
+    """Returns the previous estimates without nodes that moved: another address, zone or rack, or other delays.
 
     None: too many moved.
     """

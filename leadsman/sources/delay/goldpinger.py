@@ -147,7 +147,7 @@ def _report(node: str, peers: Mapping[str, _Peer | None], node_of: Callable[[str
 
 
 def _merge_reports(reports: list[GoldpingerReport]) -> GoldpingerReport:
-    """The report of a node with several pods, as during a roll-out: the worst value counts."""
+    """Returns the report of a node with several pods, as during a roll-out: the worst value counts."""
     rtt_ms: dict[str, float] = {}
     for report in reports:
         rtt_ms |= {node: max(ms, rtt_ms.get(node, 0.0)) for node, ms in report.rtt_ms.items()}

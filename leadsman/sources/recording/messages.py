@@ -216,7 +216,8 @@ class RequestEncoder:
         return _recorded_view(value) if table == "views" else plain_row(value)
 
     def _delays(self, request: DecidedRequest) -> Iterator[bytes]:
-        """The sources of delays, where they changed, and the rows of those nodes that the pod's bounds are to."""
+        """Yields the sources of delays, where they changed, and the rows of those nodes that the pod's bounds are
+        to."""
         inputs = request.inputs
         views: dict[str, DelayView | EstimateView] = {str(place): view for place, view in enumerate(inputs.delay_views)}
         if inputs.estimates is not None:
@@ -263,7 +264,7 @@ class RequestEncoder:
         )
 
     def _candidates(self, nodes: Sequence[str]) -> tuple[list[str], bytes]:
-        """The names among them that have no number yet, and all as numbers."""
+        """Returns the names among them that have no number yet, and all as numbers."""
         if id(nodes) in self._lists:
             return [], self._lists[id(nodes)][1]
         new_names = [name for name in dict.fromkeys(nodes) if name not in self._numbers]
@@ -275,7 +276,8 @@ class RequestEncoder:
         return new_names, self._lists[id(nodes)][1]
 
     def _pack(self, names: Sequence[str]) -> bytes:
-        """The numbers of names as differences: names in the order of their numbers are all ones, which compress."""
+        """Returns the numbers of names as differences: names in the order of their numbers are all ones, which
+        compress."""
         numbers = np.fromiter(map(self._numbers.__getitem__, names), np.int32, len(names))
         return np.diff(numbers, prepend=np.int32(0)).astype("<i4").tobytes()
 

@@ -141,7 +141,7 @@ class Recording:
 
 
 def _block_at(file: BinaryIO, at: int) -> tuple[bytes, int] | None:
-    """The block there, unpacked, and where it ends; None: it is damaged, or the file ends before it does."""
+    """Returns the block there, unpacked, and where it ends; None: it is damaged, or the file ends before it does."""
     file.seek(at)
     head = file.read(HEAD.size)
     if len(head) < HEAD.size:
@@ -255,7 +255,7 @@ class RequestDecoder:
         return FilterResult(kept, refused)
 
     def _candidates(self, packed: bytes) -> CandidateNodes:
-        """The same object for the same list, as it is while requests are decided: caches are keyed by it."""
+        """Returns the same object for the same list, as it is while requests are decided: caches are keyed by it."""
         if packed not in self._lists:
             if len(self._lists) >= MAX_LISTS:
                 self._lists.clear()
