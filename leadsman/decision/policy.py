@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from leadsman.decision import yaml_document
 
 Weight = Annotated[float, Meta(ge=0, le=100)]
-"""Relative to the other weights of the same group; 0 switches off."""
+"""A weight counts relative to the others of its group; 0 switches off."""
 
 Celsius = Annotated[float, Meta(ge=-50, le=200)]
 
