@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 from prometheus_client.core import Metric
 
 from leadsman.cluster.model import Cluster
@@ -44,6 +44,16 @@ STALL_TIMEOUT_SECONDS = 120.0
 them."""
 
 
+def steady_unix_clock(
+    wall_clock: Callable[[], float] = time.time,
+    elapsed: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+) -> Callable[[], float]:
+    """Makes a clock of Unix seconds that never steps: those of now, and what has passed since. A wall clock that steps
+    would end moves that are under way, and give a plan its minute's budget again."""
+    offset = wall_clock() - elapsed()
+    return lambda: offset + elapsed()
+
+
 class Tools(Struct, frozen=True):
     """Holds what all keepers work with.
 
@@ -53,7 +63,7 @@ class Tools(Struct, frozen=True):
     judges: makes the filter and the score of one plan, with the plugins of other packages.
     events: None: a dry run, which plans and writes nothing.
     namespace: Leadsman's own.
-    clock, wall_clock: monotonic and Unix seconds.
+    clock, wall_clock: monotonic and Unix seconds; neither steps.
     """
 
     client: ApiClient
@@ -64,7 +74,7 @@ class Tools(Struct, frozen=True):
     with_reservations: Callable[[DecisionInputs], Awaitable[DecisionInputs]] | None = None
     judges: Callable[[], tuple[Judge, Scorer]] = lambda: (filter_nodes, score_nodes)
     clock: Callable[[], float] = time.monotonic
-    wall_clock: Callable[[], float] = time.time
+    wall_clock: Callable[[], float] = field(default_factory=steady_unix_clock)
 
     @property
     def is_dry_run(self) -> bool:

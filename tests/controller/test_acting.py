@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops
+from controller.keeper import STALL_TIMEOUT_SECONDS, Actions, Keeper, KeeperLoops, steady_unix_clock
 from controller.settings import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, NotFound, NotLeader, Unavailable
@@ -146,6 +146,13 @@ class EverywhereAMinuteApart(Recorded):
     on_all_replicas = True
     every_seconds = 60.0
     pause_ratio = 5.0
+
+
+def test_a_wall_clock_that_steps_moves_no_time_of_a_plan() -> None:
+    wall, elapsed = [1000.0], [5.0]
+    unix_now = steady_unix_clock(lambda: wall[0], lambda: elapsed[0])
+    wall[0], elapsed[0] = 90_000.0, 7.0
+    assert unix_now() == 1002.0
 
 
 async def test_the_leader_acts_and_the_other_replicas_forget() -> None:

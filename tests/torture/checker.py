@@ -178,7 +178,8 @@ def _delivery_seconds(run: RunLog, one: Explained) -> float:
 def answers(run: RunLog) -> Iterator[tuple[float, str]]:
     """A subset of the input, each node once, integer scores 0..10, in time; what was known beforehand is answered."""
     for one in run.answers:
-        if run.is_down(one.extender, one.at, one.until):
+        untold = one.status == 0 and run.stalled(one.at, one.until)
+        if untold or run.is_down(one.extender, one.at, one.until):
             continue
         if one.status != 200:
             yield one.at, f"{one.extender} answered {one.status} for {one.pod} after {one.seconds:.2f} s: {one.problem}"
@@ -418,7 +419,7 @@ def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
     """/metrics does no I/O: it answers whatever is away."""
     for one in run.scrapes:
         end = one.at + one.seconds
-        late = one.status != 200 or (one.seconds > SCRAPE_SECONDS and not run.stalled(one.at, end))
+        late = (one.status != 200 or one.seconds > SCRAPE_SECONDS) and not run.stalled(one.at, end)
         if late and not run.is_down(one.process, one.at, end) and not run.ended(one.process, one.at):
             yield one.at, f"/metrics of {one.process}: {one.status or 'no answer'} after {one.seconds:.1f} s"
 

@@ -179,7 +179,8 @@ def test_what_the_run_itself_held_down_owes_nothing(entry: Entry) -> None:
 
 def test_what_was_slow_while_the_run_itself_got_no_cpu_is_nobody_s_fault() -> None:
     late = [answer(at=41.0 + number / 10, seconds=0.6) for number in range(10)]
-    assert check([*QUIET, Stalled(40.9, 43.0), *late, Scraped(41.0, "x", 2.1, 200)]) == []
+    gone: list[Entry] = [answer(at=42.0, seconds=5.0, status=0), Scraped(42.0, "x", 5.0, 0)]
+    assert check([*QUIET, Stalled(40.9, 43.0), *late, Scraped(41.0, "x", 2.1, 200), *gone]) == []
 
 
 def test_an_extender_that_was_restarted_may_begin_at_an_earlier_revision() -> None:
