@@ -1,7 +1,6 @@
 """What all tests share: how they are spread over processes, the option that makes a skipped test a failure, the folder
 of a real kube-apiserver, and no example of hypothesis timed."""
 
-import asyncio
 import logging
 import os
 import signal
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from leadsman.runtime import connections, http_server, server_tls
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.testbed.etcd import Etcd
+from tests import waiting
 from tests.testbed import kube_apiserver
 from tests.testbed.scripted_api_server import FakeApiServer
 
@@ -53,14 +53,8 @@ Until = Callable[..., Awaitable[None]]
 
 @pytest.fixture
 def until() -> Until:
-    """`await until(condition)`: waits for the thing itself. The end is far: on a busy machine a test is only slower."""
-
-    async def reached(condition: Callable[[], object], within_seconds: float = 60.0) -> None:
-        async with asyncio.timeout(within_seconds):
-            while not condition():  # noqa: ASYNC110 -- what is waited for has no event
-                await asyncio.sleep(0.005)
-
-    return reached
+    """`await until(condition)`."""
+    return waiting.until
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,7 @@ import asyncio
 import json
 import shutil
 import subprocess
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from leadsman.kube.events import EventWriter
 from leadsman.runtime.token_bucket import TokenBucket
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.waiting import blocked_until
 
 COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
 ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
@@ -58,7 +58,7 @@ def real_cluster(
         for name in nodes:
             add_node(one, name)
         # The API server makes this one itself, a moment after it is ready.
-        until(lambda: has_namespace(one, "kube-node-lease"), "the namespace of Leases")
+        blocked_until(lambda: has_namespace(one, "kube-node-lease"), "the namespace of Leases")
         yield one
 
 
@@ -88,14 +88,6 @@ def kubectl(cluster: KubeApiServer, *arguments: str, given: str = "") -> str:
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def until(true: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
-    deadline = time.monotonic() + seconds
-    while not (found := true()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
-    return found
 
 
 def add_node(cluster: KubeApiServer, name: str) -> str:

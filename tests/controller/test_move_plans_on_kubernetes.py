@@ -44,13 +44,13 @@ from tests.controller.real_cluster import (
     cancelled,
     owned_pod,
     real_cluster,
-    until,
 )
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from tests.testbed.kube_component import KubeControllerManager
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.slow
 
@@ -249,7 +249,7 @@ def set_budget(cluster: KubeApiServer, name: str, allowed: int) -> None:
     """Until the controller-manager says so."""
     cluster.call("PATCH", f"{BUDGETS}/{name}", {"spec": {"maxUnavailable": allowed}})
     allows = lambda: cluster.call("GET", f"{BUDGETS}/{name}")["status"].get("disruptionsAllowed") == allowed  # noqa: E731
-    until(allows, f"a budget of {allowed}", WITHIN_SECONDS)
+    blocked_until(allows, f"a budget of {allowed}", WITHIN_SECONDS)
 
 
 def deploy(cluster: KubeApiServer, name: str) -> None:
@@ -318,7 +318,7 @@ async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_an
     try:
         for name in ("web", "db"):
             await asyncio.to_thread(deploy, cluster, name)
-        await asyncio.to_thread(until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
+        await asyncio.to_thread(blocked_until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
         uids = {node: await asyncio.to_thread(add_node, cluster, node) for node in THREE_NODES[1:]}
         pods = pods_by_workload(cluster)
         ordered = []
@@ -332,7 +332,7 @@ async def test_four_moves_of_two_deployments_survive_a_kill_before_each_write_an
         async with MortalClient(cluster) as client, asyncio.timeout(WITHIN_SECONDS):
             progress = await carry_out(client, plan.id)
         assert await asyncio.to_thread(main, ["plan", "status", *access]) == 0
-        await asyncio.to_thread(until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
+        await asyncio.to_thread(blocked_until, lambda: settled(cluster), "all pods run", WITHIN_SECONDS)
     finally:
         await cancelled(running)
     assert (progress.state, [each.outcome for each in progress.moves]) == (RunState.DONE, [Outcome.MOVED] * 4)

@@ -1,6 +1,5 @@
 """The component second-scheduler, with its own rights and configuration, beside a real API server and extender."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from tests.daemonset.conftest import MANIFESTS, Objects, load
 from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.kube_apiserver import KubeApiServer
 from tests.testbed.kube_scheduler import KubeScheduler
+from tests.waiting import blocked_until
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,6 @@ ACCOUNT = "system:serviceaccount:leadsman:leadsman-scheduler"
 NAME = "leadsman-scheduler"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/leadsman/leases/{NAME}"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-PATIENCE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +55,7 @@ def extender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         command = ["extender", *flags, "--api-listen=127.0.0.1:0", "--etcd", etcd.client_url]
         process = LeadsmanProcess(command, url, ops_url, folder / "extender.log")
         try:
-            until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")
+            blocked_until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")
             yield url
         finally:
             process.child.kill()
@@ -75,14 +74,6 @@ def scheduler(
     folder = tmp_path_factory.mktemp("scheduler")
     with KubeScheduler(kubernetes_binaries, folder, cluster, configuration=configuration, user=ACCOUNT) as one:
         yield one
-
-
-def until(true: Any, what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := true()):
-        assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:g} s: {what}"
-        time.sleep(0.1)
-    return found
 
 
 def create(api: KubeApiServer, name: str, scheduler_name: str, labels: dict[str, str] | None = None) -> None:
@@ -108,7 +99,7 @@ def test_a_pod_that_names_it_is_bound_and_others_are_left_to_the_first(
 ) -> None:
     create(cluster, "other", "default-scheduler")
     create(cluster, "ours", NAME)
-    assert until(lambda: pod(cluster, "ours")["spec"].get("nodeName"), "the pod is bound") in ("n1", "n2")
+    assert blocked_until(lambda: pod(cluster, "ours")["spec"].get("nodeName"), "the pod is bound") in ("n1", "n2")
     assert "nodeName" not in pod(cluster, "other")["spec"]
     assert "forbidden" not in scheduler.log.read_text().lower()
     assert cluster.call("GET", LEASE)["spec"]["holderIdentity"]
@@ -116,4 +107,4 @@ def test_a_pod_that_names_it_is_bound_and_others_are_left_to_the_first(
 
 def test_leadsman_is_asked_about_each_node(cluster: KubeApiServer, scheduler: KubeScheduler) -> None:
     create(cluster, "bounded", NAME, {"delay_elsewhere": "5"})
-    assert "elsewhere" in until(lambda: refusal(cluster, "bounded"), "the extender's refusal is on the pod")
+    assert "elsewhere" in blocked_until(lambda: refusal(cluster, "bounded"), "the extender's refusal is on the pod")

@@ -14,6 +14,7 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.log_limit import LINES_BURST
 from tests.extender.conftest import Args, Captured, Starter
+from tests.waiting import until
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3)
 
@@ -44,12 +45,6 @@ async def answer(reader):
     length = re.search(rb"Content-Length: (\d+)", head)
     assert length is not None
     return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(int(length[1])), 60)
-
-
-async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  it happens inside the server, which tells nobody
-            await asyncio.sleep(0.001)
 
 
 async def ended(reader):

@@ -22,6 +22,7 @@ from leadsman.sources.recording.reader import Recording
 from leadsman.sources.recording.segments import SegmentRing
 from tests.changing_inputs import NODES, changing_inputs, random_pod
 from tests.extender.conftest import Args, Starter
+from tests.waiting import blocked_until
 
 
 @pytest.fixture
@@ -49,13 +50,6 @@ class HeldRing(SegmentRing):
 
 def sample(recorder: Recorder, name: str) -> float:
     return next(sample.value for family in recorder.families() for sample in family.samples if sample.name == name)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def is_behind_by_less(recorder: Recorder, observed: int) -> bool:
@@ -114,7 +108,7 @@ def test_every_segment_can_be_read_alone_and_the_newest_requests_are_there(
     for number in range(600):
         pod = structs.replace(request.pod, uid=os.urandom(1_000).hex(), name=f"pod-{number}")
         recorder.observe(structs.replace(request, pod=pod))
-        wait_until(partial(is_behind_by_less, recorder, number))
+        blocked_until(partial(is_behind_by_less, recorder, number))
     recorder.close()
     first, *_ = segments = sorted(tmp_path.glob("segment-*"))
     assert len(segments) > 5
@@ -148,8 +142,10 @@ async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded
     async with starts(observers=[recorder.observe]) as extender:
         first = await extender.asked("/filter", args(["a", "b", "c"]))
         await extender.asked("/prioritize", args(["a", "b", "c"]))
-        await asyncio.to_thread(wait_until, lambda: sample(recorder, "leadsman_recording_active") == 0)
+        await asyncio.to_thread(blocked_until, lambda: sample(recorder, "leadsman_recording_active") == 0)
         for _ in range(20):
             assert await extender.asked("/filter", args(["a", "b", "c"])) == first
-        await asyncio.to_thread(wait_until, lambda: sample(recorder, "leadsman_recording_dropped_requests_total") >= 20)
+        await asyncio.to_thread(
+            blocked_until, lambda: sample(recorder, "leadsman_recording_dropped_requests_total") >= 20
+        )
     recorder.close()

@@ -10,6 +10,7 @@ from weakref import WeakSet
 import pytest
 
 from extender.worker_pool import DeadlineExceeded, WorkerPool
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -32,12 +33,6 @@ def gate():
     opened = threading.Event()
     yield opened
     opened.set()
-
-
-async def until(fact) -> None:
-    async with asyncio.timeout(60):
-        while not fact():  # noqa: ASYNC110  threads tell nobody
-            await asyncio.sleep(0.001)
 
 
 async def left(run) -> None:

@@ -1,6 +1,5 @@
 """The system as a whole: real processes, a real etcd, real sockets."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import pytest
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
+from tests.leadsman_process import LeadsmanProcess
 from tests.testbed.scripted_api_server import ApiServerThread
+from tests.waiting import blocked_until
 
 QUICK = ["--push-interval-seconds", "1", "--call-timeout-seconds", "1", "--probe-interval-seconds", "0.2"]
 
@@ -76,14 +76,7 @@ def agent(start: Start) -> Start:
 def until() -> Until:
     """`until(condition, what)`: waits for the thing itself; AssertionError names it."""
 
-    def waited(true: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (found := true()):
-            assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-            time.sleep(0.05)
-        return found
-
-    return waited
+    return blocked_until
 
 
 @pytest.fixture

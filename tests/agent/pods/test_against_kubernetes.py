@@ -16,6 +16,7 @@ from leadsman.kube.access import access_from_url
 from leadsman.state.records import Identity
 from tests.memory_store import MemoryStore
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -57,12 +58,6 @@ def unhealthy(uid):
     at = "2026-03-01T12:00:05Z"
     said = {"type": "Warning", "reason": "Unhealthy", "message": "Liveness probe failed: timeout", "count": 3}
     return {"metadata": {"name": "web-0.1"}, "involvedObject": about, "firstTimestamp": at, "lastTimestamp": at} | said
-
-
-async def until(true):
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster) -> None:

@@ -14,8 +14,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.state.records import Identity
 from tests.memory_store import MemoryStore
 from tests.testbed.scripted_api_server import FakeApiServer
-
-WITHIN_SECONDS = 10.0
+from tests.waiting import until
 
 
 def body(restarts=0, exit_code=1, node="edge-1", phase="Running", **more):
@@ -60,12 +59,6 @@ class World:
 
     def put(self, name: str, pod: dict) -> None:
         self.api.put(f"/api/v1/namespaces/d/pods/{name}", pod)
-
-
-async def until(true):
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while not true():  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 def incidents(monitor):

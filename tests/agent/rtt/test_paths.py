@@ -173,7 +173,7 @@ def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net: VirtualNet
         )
     finally:
         ignore(net, "c", False)
-    assert 5.0 <= measured(known["c"].p50_ms) < 10
+    assert 5.0 <= measured(known["c"].min_ms) < 10, "on a busy machine a handshake may take longer, not each of five"
     assert prober.stats.targets["c"].method_selector.icmp_blocked
     assert known["b"].method is ProbeMethod.ICMP
 

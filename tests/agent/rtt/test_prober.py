@@ -13,6 +13,7 @@ from agent.rtt.icmp import EchoSocket, Endpoint, IcmpRefused, IpVersion, open_so
 from agent.rtt.peer import Answered, Lost, Peer, ProbeMode, ProbeSettings
 from agent.rtt.prober import Prober
 from leadsman.state.records import ProbeMethod
+from tests.waiting import until
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
 ONE, TWO = Peer("one", "127.0.0.1"), Peer("two", "127.0.0.2")
@@ -31,13 +32,6 @@ async def running(prober):
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-
-
-async def until(true, deadline_seconds=60.0):
-    """Waits for the thing to become true."""
-    async with asyncio.timeout(deadline_seconds):
-        while not true():  # noqa: ASYNC110  what it waits for has no event
-            await asyncio.sleep(0.01)
 
 
 def known(prober):

@@ -14,7 +14,6 @@ from leadsman.etcd import member_care
 from leadsman.etcd.member_care import MemberCare
 from leadsman.etcd.member_start import EtcdFlags
 from leadsman.testbed.etcd import Etcd
-from tests.leadsman.etcd.conftest import until
 from tests.leadsman.etcd.test_member_start import WITHIN_SECONDS, Members, members
 from tests.testbed.etcd_members import lacks_hashkv
 
@@ -78,7 +77,10 @@ async def test_a_member_whose_data_differ_is_replaced_by_what_the_others_have(ca
     change_on_disk(odd.data_dir / "member/snap/db")
     cared.away.clear()
     odd.start()
-    assert await values(odd) == [OTHER], "the members differ"
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while not (found := await values(odd)):  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.05)
+    assert found == [OTHER], "the members differ"
     before = cared.of.voters(first)
     async with asyncio.timeout(WITHIN_SECONDS):
         while not cared.by_name[odd.name].differs:  # On a busy machine the members cannot be compared at once.
@@ -127,21 +129,24 @@ async def test_a_full_store_takes_writes_again_without_a_hand(cared: Cared) -> N
     first = cared.of.all[0]
     large = base64.b64encode(bytes(200_000)).decode()
 
-    def fill() -> None:
-        for _ in range(200):
-            first.post("/v3/kv/put", {"key": KEY, "value": large})
-
-    with pytest.raises(HTTPError):
-        await asyncio.to_thread(fill)
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while "space exceeded" not in await refusal(first, large):
+            pass
     caring = [asyncio.create_task(care.run()) for care in cared.by_name.values()]
-    await until(lambda: not any(task.done() for task in caring) and written(first), WITHIN_SECONDS)
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while await refusal(first, MINE):  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.05)
+    assert not any(task.done() for task in caring)
     for task in caring:
         task.cancel()
 
 
-def written(member: Etcd) -> bool:
+async def refusal(member: Etcd, value: str) -> str:
+    """Writes, and returns why that failed; "": it did not. On a busy machine it may also be late."""
     try:
-        member.post("/v3/kv/put", {"key": KEY, "value": MINE})
-    except (HTTPError, OSError):
-        return False
-    return True
+        await asyncio.to_thread(member.post, "/v3/kv/put", {"key": KEY, "value": value})
+    except HTTPError as error:
+        return error.read().decode()
+    except OSError as error:
+        return str(error) or type(error).__name__
+    return ""

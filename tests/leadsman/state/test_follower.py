@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.snapshot import Freshness
 from leadsman.state.store import Put, Unavailable
 from tests.memory_store import MemoryStore
+from tests.waiting import until
 
 
 class Clock:
@@ -46,12 +46,6 @@ async def follower(store: MemoryStore, clock: Clock) -> AsyncIterator[Follower]:
     yield one
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(true: Callable[[], Any]) -> None:
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.001)
 
 
 async def beat(store: MemoryStore, seq: int, node: str = "a") -> int:

@@ -7,12 +7,12 @@ import signal
 import statistics
 import subprocess
 import sys
-import time
 
 import pytest
 
 from leadsman.testbed import namespaces
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
+from tests.waiting import blocked_until
 
 
 def marked(test):
@@ -28,13 +28,6 @@ def marked(test):
 
 def ours(prefix):
     return [name for name in namespaces.existing() if name.startswith(prefix)]
-
-
-def until(true, deadline_seconds=60.0):
-    end = time.monotonic() + deadline_seconds
-    while not true():
-        assert time.monotonic() < end, "not within the deadline"
-        time.sleep(0.01)
 
 
 @marked
@@ -92,4 +85,4 @@ def test_when_its_owner_dies_everything_is_removed(holder, how) -> None:
     assert ours(name) == [name]
     process.send_signal(how)
     process.wait(20)
-    until(lambda: ours(name[:-1]) == [])
+    blocked_until(lambda: ours(name[:-1]) == [])

@@ -14,6 +14,7 @@ from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
 from leadsman.sources.wiring import ClusterSources
 from tests.testbed.kube_apiserver import KubeApiServer
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -37,12 +38,6 @@ def api(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory):
 async def admin(api):
     async with ApiClient(access.access_from_url(api.url, api.ca_file, api.token_file())) as one:
         yield one
-
-
-async def until(true):
-    async with asyncio.timeout(60):
-        while not true():  # noqa: ASYNC110  what is waited for has no event
-            await asyncio.sleep(0.01)
 
 
 def owner(kind, made, api="apps/v1"):

@@ -11,15 +11,9 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower, WorkloadTable
+from tests.waiting import until
 
-WITHIN_SECONDS = 10.0
 SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/namespaces/default/jobs"
-
-
-async def until(true):
-    async with asyncio.timeout(WITHIN_SECONDS):
-        while not true():  # noqa: ASYNC110  what is waited for has no event
-            await asyncio.sleep(0.005)
 
 
 @asynccontextmanager
