@@ -5,8 +5,9 @@ import random
 import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -21,6 +22,7 @@ from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd
+from tests import waiting
 from tests.testbed.dns_names import Names
 from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
@@ -75,10 +77,7 @@ async def following(store: EtcdStore) -> AsyncIterator[Follower]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(true: Callable[[], Any], within_seconds: float = VIEW_BACK_SECONDS) -> None:
-    async with asyncio.timeout(within_seconds):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.01)
+until = partial(waiting.until, within_seconds=VIEW_BACK_SECONDS)
 
 
 async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
