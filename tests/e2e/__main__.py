@@ -1,6 +1,7 @@
 """`make e2e`: the rows of the end-to-end table, on real kubelets. Exit status 1 when a row breaks its promise.
 
-    python -m tests.e2e [--rate PODS_A_SECOND] [--rounds N] [--folder DIR] [--rows NAME,NAME] [--blind] [--release DIR]
+    python -m tests.e2e [--rate PODS_A_SECOND] [--rounds N] [--folder DIR] [--rows NAME,NAME] [--blind]
+        [--deaths N] [--release DIR]
 
 Skips with one line where this machine cannot: it says what would bring it.
 """
@@ -49,7 +50,8 @@ def main(arguments: Sequence[str]) -> int:
         machine = f"{os.cpu_count()} cores with a load of {os.getloadavg()[0]:.0f} at the start"
         ran = f'`make e2e ARGS="{" ".join(arguments)}"`, {datetime.now(UTC):%F}'
         say(f"{ran}, Kubernetes {cluster.kubernetes_version}, {machine}:\n\n{COLUMNS}")
-        table = Table(cluster, Rollout(cluster, folder / "operator", release), args.rate, args.blind)
+        rollout = Rollout(cluster, folder / "operator", release, args.deaths)
+        table = Table(cluster, rollout, args.rate, args.blind)
         table.run(frozenset(chosen), args.rounds)
         say(str(total(table.results)))
     return 0 if total(table.results).kept else 1
@@ -72,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=float, default=5.0, help="pods a second (default 5)")
     parser.add_argument("--blind", action="store_true", help="without agents: shows that the stream sees it")
     parser.add_argument("--rounds", type=int, default=1, help="how often each row is run (default 1)")
+    parser.add_argument("--deaths", type=int, default=3, help="nodes that die in a row about that (default 3)")
     parser.add_argument("--folder", type=Path, help="where images and state go; a second run with it is quicker")
     parser.add_argument("--rows", help=f"which, of {','.join(names(released=False))} (default all)")
     parser.add_argument("--release", type=Path, help="a release's folder, installed by its README, not this checkout")

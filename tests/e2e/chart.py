@@ -8,12 +8,15 @@ import shutil
 import socket
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from typing import Any
 
 from tests.e2e.cluster import Cluster
 from tests.e2e.rollout import Rollout
+from tests.e2e.state_watch import StateWatch
 
 RELEASE = ("leadsman", "--namespace", "leadsman")
 MEMBERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/component%3Detcd"
@@ -46,6 +49,48 @@ def install_chart(rollout: Rollout, *values: str) -> None:
 
 def install_healing(rollout: Rollout) -> None:
     install_chart(rollout, *HEALING)
+
+
+def reinstall(cluster: Cluster, rollout: Rollout) -> str:
+    """A fresh installation, and an upgrade of all its parts. After each all members have the same members and data."""
+    remove_chart(rollout)
+    install_chart(rollout)
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+    said = [members_are_equal(cluster)]
+    upgrade_by_parts(cluster, rollout)
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+    said.append(members_are_equal(cluster))
+    return f"installed: {said[0]}; upgraded: {said[1]}"
+
+
+def upgrade_by_parts(cluster: Cluster, rollout: Rollout) -> None:
+    """One part after another."""
+    for part in ("agent", "etcd", "extender"):
+        change_values(cluster, rollout, f"{part}.podLabels.upgraded=x{time.monotonic_ns()}")
+
+
+def change_values(cluster: Cluster, rollout: Rollout, *values: str) -> None:
+    """An upgrade that leaves all other values as they are."""
+    chart = (str(rollout.chart), "--reuse-values")
+    _helm(cluster, "upgrade", *RELEASE, *chart, *_set(values), "--wait", "--timeout=300s")
+    rollout.wait_for_all()
+
+
+def members_are_equal(cluster: Cluster) -> str:
+    """RuntimeError when they are not, by the hash of their keys at one revision and by whom they know as members."""
+    names = [pod["metadata"]["name"] for pod in cluster.api.call("GET", MEMBERS)["items"]]
+    revision = min(_etcdctl(cluster, name, "endpoint", "status")[0]["Status"]["header"]["revision"] for name in names)
+    hashes = [_etcdctl(cluster, name, "endpoint", "hashkv", f"--rev={revision}")[0]["HashKV"] for name in names]
+    data = {(each["hash"], each["compact_revision"]) for each in hashes}
+    members = [sorted(each["ID"] for each in _etcdctl(cluster, name, "member", "list")["members"]) for name in names]
+    if len(data) > 1 or any(each != members[0] for each in members) or len(names) != len(members[0]):
+        raise RuntimeError(f"members differ at revision {revision}: {hashes}, {members}")
+    return f"{len(names)} members have hash {data.pop()[0]} at revision {revision:,}"
+
+
+def _etcdctl(cluster: Cluster, member: str, *words: str) -> Any:
+    command = ("exec", member, "-c", "etcd", "--", "etcdctl", "--write-out=json", *words)
+    return json.loads(cluster.kubectl("-n", "leadsman", *command))
 
 
 def upgrade_and_back(cluster: Cluster, rollout: Rollout) -> None:

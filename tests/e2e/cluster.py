@@ -115,6 +115,10 @@ class Cluster:
                 self.nodes[0].inside(*_AS_A_STATIC_POD, *command), stdout=log, stderr=log, preexec_fn=die_with_parent
             )
 
+    def skipped_extenders(self) -> int:
+        """How often kube-scheduler has gone on without an answer, with `ignorable: true`."""
+        return (self.folder / "kube-scheduler.log").read_text(errors="replace").count("Skipping extender as it")
+
     def mend(self) -> None:
         """What a row that broke left undone: the API server runs, all nodes live and take pods."""
         if not self.api.runs:

@@ -3,27 +3,19 @@
 import os
 import signal
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from leadsman.kube.names import UNREACHABLE_CONDITION
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.testbed import namespaces
-from leadsman.testbed.etcd import die_with_parent
 from tests.e2e.cluster import Cluster
-from tests.e2e.disturbances import FIRST, Disturbance, node_of
-from tests.e2e.images import SANDBOX
+from tests.e2e.disturbances import Disturbance, node_of
 from tests.e2e.node import Node
 from tests.e2e.rollout import Rollout
-from tests.e2e.state_watch import StateWatch, controller_series
+from tests.e2e.state_watch import StateWatch
+from tests.e2e.workload import REPLICAS, is_elsewhere, living, pods, spread, with_workload
 
-DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
-WORKLOAD = "bounded"
-PODS = f"/api/v1/namespaces/default/pods?labelSelector=app%3D{WORKLOAD}"
-REPLICAS = 6
-DEATHS = 3
 DEAD_WITHIN_SECONDS = 30.0
 """From the cut to the last replacement's node: docs/self-healing.md."""
 
@@ -37,14 +29,14 @@ def deaths_of(part: str) -> Disturbance:
     """Power cuts of nodes with a pod of the part (agent: of any other node) and bounded pods. Each boots again."""
 
     def disturb(cluster: Cluster, rollout: Rollout) -> str:
-        deaths = [_death(cluster, rollout, part) for _ in range(DEATHS)]
+        deaths = [_death(cluster, rollout, part) for _ in range(rollout.deaths)]
         late = [death for death in deaths if death["bound"] > DEAD_WITHIN_SECONDS]
         said = f"n {len(deaths)}, p50/max s: {', '.join(_step(deaths, step) for step in STEPS)}"
         if late:
             raise RuntimeError(f"{len(late)} of {len(deaths)} took over {DEAD_WITHIN_SECONDS:g} s: {said}")
         return said
 
-    return _with_workload(disturb)
+    return with_workload(disturb)
 
 
 def _step(deaths: Sequence[Mapping[str, float]], step: str) -> str:
@@ -56,12 +48,12 @@ def withstands(fault: Callable[[Cluster, Node], None]) -> Disturbance:
     """Something that is no death: all bounded pods stay, and no node is tainted."""
 
     def disturb(cluster: Cluster, rollout: Rollout) -> str:
-        _spread(cluster)
-        before = {pod["metadata"]["uid"] for pod in _pods(cluster)}
+        spread(cluster)
+        before = {pod["metadata"]["uid"] for pod in pods(cluster)}
         fault(cluster, node_of(cluster, "etcd"))
         ends_at = time.monotonic() + WATCHED_SECONDS
         while time.monotonic() < ends_at:
-            gone = before - {pod["metadata"]["uid"] for pod in _living(cluster)}
+            gone = before - {pod["metadata"]["uid"] for pod in living(cluster)}
             tainted = [node.name for node in cluster.nodes if _is_tainted(cluster, node.name)]
             if gone or tainted:
                 raise RuntimeError(f"{len(gone)} pods were deleted, tainted: {tainted or 'none'}")
@@ -70,7 +62,7 @@ def withstands(fault: Callable[[Cluster, Node], None]) -> Disturbance:
         cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
         return f"{len(before)} bounded pods stayed"
 
-    return _with_workload(disturb)
+    return with_workload(disturb)
 
 
 def cut_network(_: Cluster, node: Node) -> None:
@@ -96,9 +88,9 @@ def stop_kubelet(_: Cluster, node: Node) -> None:
 
 def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]:
     """Step → seconds since the cut."""
-    _spread(cluster)
+    spread(cluster)
     node = node_of(cluster, part)
-    lost = {pod["metadata"]["uid"] for pod in _pods(cluster) if pod["spec"].get("nodeName") == node.name}
+    lost = {pod["metadata"]["uid"] for pod in pods(cluster) if pod["spec"].get("nodeName") == node.name}
     if not lost:
         raise RuntimeError(f"{node.name} has no bounded pod")
     began, seen = time.monotonic(), dict[str, float]()
@@ -106,14 +98,14 @@ def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]
 
     def all_bound() -> bool:
         passed = time.monotonic() - began
-        living = _living(cluster)
+        left = living(cluster)
         status = _condition(cluster, node.name).get("status")
         steps = {
             "suspect": status == "Unknown",
             "dead": status == "True",
             "tainted": _is_tainted(cluster, node.name),
-            "deleted": not lost & {pod["metadata"]["uid"] for pod in living},
-            "bound": sum(_is_elsewhere(pod, node.name) for pod in living) >= REPLICAS,
+            "deleted": not lost & {pod["metadata"]["uid"] for pod in left},
+            "bound": sum(is_elsewhere(pod, node.name) for pod in left) >= REPLICAS,
         }
         for step in (step for step, is_seen in steps.items() if is_seen):
             seen.setdefault(step, passed)
@@ -133,64 +125,6 @@ def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]
     return seen
 
 
-def _with_workload(disturb: Disturbance) -> Disturbance:
-    def within(cluster: Cluster, rollout: Rollout) -> str | None:
-        cluster.api.call("POST", DEPLOYMENTS, _workload(f"node/{cluster.nodes[FIRST].name}: 50"))
-        try:
-            return disturb(cluster, rollout)
-        finally:
-            cluster.kubectl("delete", "deployment", WORKLOAD, "--wait=false")
-            cluster.kubectl("delete", "pod", "-l", f"app={WORKLOAD}", "--force", "--grace-period=0", "--wait=false")
-
-    return within
-
-
-def _spread(cluster: Cluster) -> None:
-    """Places all pods of the workload again, until they run, each with room elsewhere. Nothing moves back by itself."""
-    cluster.kubectl("rollout", "restart", f"deployment/{WORKLOAD}")
-    cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
-
-    def all_covered() -> bool:
-        covered = controller_series(cluster, 'leadsman_bounded_pods{coverage="covered"}')
-        return len(_pods(cluster)) == REPLICAS and max(covered, default=0) >= REPLICAS
-
-    cluster.until(all_covered, "all bounded pods have a backup")
-
-
-def _workload(delay: str) -> dict[str, object]:
-    labels = {"app": WORKLOAD}
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "kubernetes.io/hostname",
-        "whenUnsatisfiable": "DoNotSchedule",  # by scores alone a node may get none, and its death shows nothing
-        "nodeTaintsPolicy": "Honor",
-        "labelSelector": {"matchLabels": labels},
-        "matchLabelKeys": ["pod-template-hash"],
-    }
-    container = {
-        "name": "main",
-        "image": SANDBOX,
-        "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
-    }
-    pod = {"containers": [container], "topologySpreadConstraints": [spread], "terminationGracePeriodSeconds": 0}
-    metadata = {"labels": labels, "annotations": {"leadsman.dev/delay": delay}}
-    spec = {"replicas": REPLICAS, "selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": pod}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": WORKLOAD}, "spec": spec}
-
-
-def _pods(cluster: Cluster) -> list[Any]:
-    items: list[Any] = cluster.api.call("GET", PODS)["items"]
-    return items
-
-
-def _living(cluster: Cluster) -> list[Any]:
-    return [pod for pod in _pods(cluster) if "deletionTimestamp" not in pod["metadata"]]
-
-
-def _is_elsewhere(pod: Mapping[str, Any], node: str) -> bool:
-    return pod["spec"].get("nodeName", node) != node
-
-
 def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:
     """What the controller says of the node; nothing before it has found something."""
     conditions = cluster.api.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", [])
@@ -200,36 +134,3 @@ def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:
 def _is_tainted(cluster: Cluster, node: str) -> bool:
     taints = cluster.api.call("GET", f"/api/v1/nodes/{node}")["spec"].get("taints", [])
     return any(each["key"] == UNREACHABLE_TAINT for each in taints)
-
-
-def _drain(cluster: Cluster, rollout: Rollout) -> str:
-    """As docs/moving-pods.md has it: plan, cordon, apply, and wait until no bounded pod is on the node."""
-    _spread(cluster)
-    node = node_of(cluster, "agent")
-    forward = [str(cluster.binaries / "kubectl"), "-n", "leadsman", "port-forward", "leadsman-etcd-0", "2379"]
-    environ = os.environ | {"KUBECONFIG": str(cluster.api.kubeconfig())}
-    access = f"--kubeconfig={cluster.api.kubeconfig()}"
-    with subprocess.Popen(forward, env=environ, stdout=subprocess.PIPE, preexec_fn=die_with_parent) as forwarding:
-        assert forwarding.stdout
-        forwarding.stdout.readline()
-        try:
-            rollout.leadsman("snapshot", access, "--etcd=http://127.0.0.1:2379", "-o", "cluster.json")
-        finally:
-            forwarding.terminate()
-    planned = sum(pod["spec"]["nodeName"] == node.name for pod in _pods(cluster))
-    if not planned:
-        raise RuntimeError(f"{node.name} has no bounded pod")
-    rollout.leadsman("plan", "drain", node.name, "--snapshot", "cluster.json", "-o", "plan.json")
-    cluster.kubectl("cordon", node.name)
-    try:
-        rollout.leadsman("plan", "apply", "plan.json", access, "--confirm")
-        seconds = cluster.until(
-            lambda: all(_is_elsewhere(pod, node.name) for pod in _living(cluster)), f"{node.name} is empty", 120
-        )
-        cluster.kubectl("rollout", "status", f"deployment/{WORKLOAD}", "--timeout=120s")
-    finally:
-        cluster.kubectl("uncordon", node.name)
-    return f"{planned} pods of {node.name} moved in {seconds:.0f} s"
-
-
-drain_by_plan = _with_workload(_drain)

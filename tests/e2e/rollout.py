@@ -20,10 +20,13 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Rollout:
-    """folder: the operator's: the overlay and the certificates. release: what is installed instead of the checkout."""
+    """folder: the operator's: the overlay and the certificates.
 
-    def __init__(self, cluster: Cluster, folder: Path, release: Release | None = None) -> None:
-        self.cluster, self.folder, self.release = cluster, folder, release
+    release: what is installed instead of the checkout. deaths: how many a row counts that is about them.
+    """
+
+    def __init__(self, cluster: Cluster, folder: Path, release: Release | None = None, deaths: int = 3) -> None:
+        self.cluster, self.folder, self.release, self.deaths = cluster, folder, release, deaths
         self.chart = release.chart if release else ROOT / "charts/leadsman"
         self._applied = set[str]()
         self.ignorable = True

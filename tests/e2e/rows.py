@@ -4,9 +4,18 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances, healing, tutorial
-from tests.e2e.chart import install_chart, install_healing, is_locked, remove_chart, upgrade_and_back
+from tests.e2e import demos, disturbances, healing, moving, tutorial
+from tests.e2e.chart import (
+    install_chart,
+    install_healing,
+    is_locked,
+    reinstall,
+    remove_chart,
+    upgrade_and_back,
+    upgrade_by_parts,
+)
 from tests.e2e.cluster import Cluster
+from tests.e2e.devices import devices_are_given
 from tests.e2e.page import page_is_reached
 from tests.e2e.rollout import Rollout
 
@@ -133,6 +142,9 @@ INSTALLATIONS = (
             Demo("locked", "etcd is locked", is_locked),
             Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
             Row("helm-upgrade", "`helm upgrade` to other values, and back", upgrade_and_back),
+            Row("helm-upgrade-parts", "`helm upgrade` of one part after another", upgrade_by_parts),
+            Demo("reinstall", "removal, installation and `helm upgrade`: all members of etcd equal", reinstall),
+            Demo("devices", "devices of a device plugin", devices_are_given),
         ),
         True,
     ),
@@ -176,7 +188,8 @@ INSTALLATIONS = (
                 1,
                 "leadsman-scheduler",
             ),
-            Row("drain-plan", "drain by a plan", healing.drain_by_plan),
+            Row("drain-plan", "drain by a plan", moving.drain_by_plan),
+            Row("rebalance", "rebalancing with a PodDisruptionBudget", moving.rebalance),
         ),
         True,
     ),

@@ -70,7 +70,7 @@ class Table:
     def _stream(self, row: Row) -> None:
         first, *_, last = self._cluster.nodes
         stream = Stream(self._cluster.api, bounds(first.name, last.name), self._rate, row.scheduler)
-        seconds, not_whole, words = 0.0, 0.0, list[str]()
+        seconds, not_whole, words, skipped_before = 0.0, 0.0, list[str](), self._cluster.skipped_extenders()
 
         def disturb() -> None:
             nonlocal seconds, not_whole
@@ -87,13 +87,13 @@ class Table:
             return ""
 
         kept, said = self._tried(streamed)
-        seen = stream.streamed
+        seen, skipped = stream.streamed, self._cluster.skipped_extenders() - skipped_before
         self._note(
             Result(
                 f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
                 kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
                 seconds,
-                "; ".join(filter(None, [said, *words, _report_of(seen)])),
+                "; ".join(filter(None, [said, *words, _report_of(seen, skipped)])),
                 seen.sent,
                 seen.misplaced,
                 seen.lost,
@@ -134,8 +134,11 @@ def _is_promised(row: Row, seen: Streamed) -> bool:
     return seen.misplaced <= allowed and not seen.lost
 
 
-def _report_of(seen: Streamed) -> str:
-    return f"of {seen.misplaced} misplaced, {seen.reported} got the Event BoundUnchecked" if seen.misplaced else ""
+def _report_of(seen: Streamed, skipped: int) -> str:
+    if not seen.misplaced:
+        return ""
+    told = f"of {seen.misplaced} misplaced, {seen.reported} got the Event BoundUnchecked"
+    return f"{told}; {skipped} calls failed or took over 500 ms"
 
 
 def say(text: str) -> None:

@@ -75,11 +75,11 @@ def walk(cluster: Cluster, rollout: Rollout) -> str:
             if " tc qdisc add " in command:
                 slowed.enter_context(slower(slow))
                 for other in set(NODES.values()) - {slow.name}:  # Within half a minute, a reader's next steps.
-                    _run_until(rollout, f"kubectl leadsman delay {other} {slow.name}", SLOW)
+                    run_until(rollout, f"kubectl leadsman delay {other} {slow.name}", SLOW)
             elif " tc qdisc del " in command:
                 slowed.close()
             elif seen and command.startswith(seen[0][0]):
-                _run_until(rollout, command, seen.pop(0)[1])
+                run_until(rollout, command, seen.pop(0)[1])
             else:
                 _run(rollout, command, check=not command.endswith("doctor"))  # It finds that nobody has asked yet.
     if seen:
@@ -97,7 +97,7 @@ def _with_nodes(text: str) -> str:
     return re.sub(r"leadsman-(control-plane|worker[23]?)\b", lambda found: NODES[found[1]], text)
 
 
-def _run_until(rollout: Rollout, command: str, pattern: str) -> None:
+def run_until(rollout: Rollout, command: str, pattern: str) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not re.search(pattern, said := _run(rollout, command, check=False)):
         if time.monotonic() > deadline:
