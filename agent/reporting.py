@@ -36,7 +36,17 @@ from leadsman.state.records import (
     record_size_bytes,
 )
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError, Unavailable
+from leadsman.state.store import (
+    Delete,
+    LeaseLost,
+    OutOfSpace,
+    PreconditionFailed,
+    Put,
+    Store,
+    StoreError,
+    Unavailable,
+    Unreachable,
+)
 
 
 class Loop(Protocol):
@@ -223,6 +233,13 @@ FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
 """The agent reports within 8 s once the store answers again: this wait, then a claim and a report. Past 1,000 nodes the
 wait stretches with the push interval."""
+MAX_FIRST_BACKOFF_SECONDS = 60.0
+"""Before an agent's first report, the wait after a call that was not answered in time: thousands may start together on
+a ring that is still empty, which shows them no size."""
+
+
+async def _at_once() -> float:
+    return 0.0
 
 
 class Reporter:
@@ -245,15 +262,18 @@ class Reporter:
         rng: Random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
+        spread: Callable[[], Awaitable[float]] | None = None,
     ) -> None:
         """timing: asked before each report, because the push interval stretches with the cluster.
 
         pause: sleeps between two reports, and may end early when a report is due at once. None: as `sleep`.
+        spread: returns, as soon as that is known, over how many seconds all agents spread a call that each makes;
+            `timing` is then that of this cluster. None: 0.
         """
         self._store, self._node, self._identity = store, node, identity
         self._timing, self._records, self._liveness = timing, records, liveness
-        self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
-        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng)
+        self._rng, self._sleep, self._pause, self._spread = rng, sleep, pause or sleep, spread or _at_once
+        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_FIRST_BACKOFF_SECONDS, rng)
         self._reported: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq, self._renewed_at = 0, float("-inf")
         self._first_interval_seconds = timing().push_interval_seconds
@@ -265,14 +285,17 @@ class Reporter:
         )
 
     async def run(self) -> None:
-        """Never returns. Raises NodeAlreadyOwned: another agent writes this node; end this process."""
-        await self._sleep(self._rng.uniform(0, self._timing().push_interval_seconds))
+        """Never returns. Raises NodeAlreadyOwned: another agent writes this node; end this process.
+
+        Agents that start together claim their nodes one after another.
+        """
+        await self._sleep(self._rng.uniform(0, await self._spread()))
         while True:
             try:
                 await self.report()
             except StoreError as error:
                 self._failed(error)
-                await self._sleep(self._seconds_to_retry(error))
+                await self._sleep(self._seconds_to_retry(error, await self._spread()))
             else:
                 self._backoff.reset()
                 await self._pause(self._interval_seconds())
@@ -280,11 +303,15 @@ class Reporter:
     def _interval_seconds(self) -> float:
         return self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1)
 
-    def _seconds_to_retry(self, error: StoreError) -> float:
+    def _seconds_to_retry(self, error: StoreError, spread: float) -> float:
         """Returns the pause before a retry. Those of thousands of agents spread as their reports do. While etcd is
         full, they come at the rate of reports."""
+        if isinstance(error, OutOfSpace):
+            return self._interval_seconds()
         stretch = self._timing().push_interval_seconds / self._first_interval_seconds
-        return self._interval_seconds() if isinstance(error, OutOfSpace) else stretch * self._backoff.next_seconds()
+        is_first = not self.report_count and not isinstance(error, Unreachable)
+        longest = MAX_FIRST_BACKOFF_SECONDS if is_first else max(MAX_BACKOFF_SECONDS, spread / stretch)
+        return stretch * self._backoff.next_seconds(longest)
 
     async def report(self) -> None:
         """Reports once. While a loop is stalled it renews nothing, so that the node goes stale, as it should."""
@@ -323,7 +350,7 @@ class Reporter:
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
         """Returns the claim that stands, unless its lease became too short as the cluster grew, or far too long."""
         claim = self.ownership
-        if claim is not None and timing.lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
+        if claim is not None and timing.least_lease_seconds <= claim.lease_seconds <= 2 * timing.lease_seconds:
             return claim
         self._reported = dict.fromkeys(self._reported)
         self._renewed_at = self._liveness.clock()
@@ -346,17 +373,22 @@ class Reporter:
         return await claim_node(self._store, self._node, self._identity, timing.lease_seconds, entry)
 
     async def _write(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
-        """Writes what changed. After a write that failed nobody knows what the store has, so all is written again."""
+        """Writes what changed. After a write that may have been done nobody knows what the store has, so all is written
+        again."""
         now = {kind: record for kind, record in self._records().items() if record is not None}
         changed = [record for kind, record in now.items() if worth_writing(self._reported.get(kind), record)]
         gone = [Delete(keys.record_key(self._node, kind)) for kind in self._reported.keys() - now.keys()]
-        after = {kind: self._reported.get(kind) for kind in now} | {type(record): record for record in changed}
+        before, after = self._reported, {kind: self._reported.get(kind) for kind in now}
+        after |= {type(record): record for record in changed}
         self._reported = dict.fromkeys(self._reported | now)
         self._seq += 1
         beat = Heartbeat(ownership.identity.epoch, self._seq, timing.push_interval_seconds)
         puts = [Put(keys.record_key(self._node, type(record)), encode_record(record)) for record in (*changed, beat)]
         try:
             await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
+        except Unreachable:
+            self._reported = before
+            raise
         except Unavailable:
             self.fence()
             raise

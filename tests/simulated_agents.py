@@ -190,7 +190,8 @@ class SimulatedAgent:
         progress = LoopLiveness({}, 15.0, lambda: world.now)
         identity = Identity(f"pod-{name}", 0, "10.0.0.1", world.network.zone(name))
         self.reporter = Reporter(
-            self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng, self._lost_claim
+            *(self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng),
+            *(self.sleep, self.pause, self.spread),
         )
 
     async def start(self) -> None:
@@ -198,6 +199,17 @@ class SimulatedAgent:
         push = self._world.settings.timing.push_interval_seconds
         self._world.schedule(self._world.now + self._rng.uniform(0, push), self._report)
         await self._refresh()
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleeps before the reporter tries again; on the virtual clock nothing fails but a claim."""
+        raise NodeAlreadyOwned(f"agent {self.name} lost its claim: two agents share one name")
+
+    async def spread(self) -> float:
+        return 0.0
+
+    async def pause(self, seconds: float) -> None:
+        """Sleeps between two reports of the reporter's own loop, which does not run here."""
+        raise NotImplementedError
 
     def set_peers(self, peers: Iterable[Peer]) -> None:
         self.peers = {peer.name: peer for peer in peers}
@@ -254,9 +266,6 @@ class SimulatedAgent:
     def _records(self) -> NodeRecords:
         latency = Latency({name: self._window(name) for name in self.measured_peers()})
         return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1")}
-
-    async def _lost_claim(self, seconds: float) -> None:
-        raise NodeAlreadyOwned(f"agent {self.name} lost its claim: two agents share one name")
 
     def _window(self, name: str) -> PeerLatency:
         ms = round(self._rtt_ms(name), 3)

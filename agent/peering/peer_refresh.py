@@ -26,11 +26,12 @@ from agent.peering.peer_selection import (
 from agent.rtt.prober import Prober
 from leadsman.network import vivaldi
 from leadsman.network.vivaldi import Coordinate
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.records import RingCoordinate, RingEntry
-from leadsman.state.report_timing import ReportTiming, timing_for_nodes
-from leadsman.state.store import KeyRange, Listing, Store, StoreError
+from leadsman.state.report_timing import REPORTS_PER_SECOND, ReportTiming, timing_for_nodes
+from leadsman.state.store import KeyRange, Listing, Store, StoreError, Unreachable
 
 # This node's network coordinate, which moves with its peers' replies. Pure: it holds state and does no I/O.
 #
@@ -154,6 +155,12 @@ MAX_REREAD_DELAY_SECONDS = 1.0
 """The longest random delay before the read that a silent peer causes: all that probe the node notice at once."""
 _POLL_SECONDS = 0.5
 """While a new peer on the ring has not answered."""
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 1.0, 60.0
+"""While etcd takes calls and does not answer in time, the waits grow whatever size the ring has shown: thousands may
+have found it empty, and calls that nobody waits for any more keep etcd busy. A minute is enough for 10,000 agents. An
+etcd that takes no connection is not kept busy: those waits do not grow."""
+SPREAD_ANSWERS = 10
+"""A call that each agent makes is spread over so many times what etcd took for the last read of the ring."""
 REACH_RANK = 8
 """A node publishes its estimated RTT to the so many nearest candidate, or to the farthest when there are fewer."""
 MAX_PUBLISHED_NEAR = 4
@@ -176,6 +183,7 @@ class PeeringSettings(Struct, frozen=True):
 class PeerRefresher:
     """Reads the ring, selects peers and has them probed.
 
+    ring_was_read: set after the first read; until then nobody knows how large the cluster is.
     assumed_nodes: the number of nodes that intervals are computed with.
     problem: why the ring cannot be read now.
     """
@@ -199,7 +207,7 @@ class PeerRefresher:
         self._rng = rng or Random()
         self.settings, self.own_coordinate = settings, OwnCoordinate(self._rng)
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
-        self.assumed_nodes = MIN_NODES
+        self.ring_was_read, self.assumed_nodes = asyncio.Event(), MIN_NODES
         self.probe_interval_seconds = settings.probe_interval_seconds
         self.problem = ProblemLog(
             log,
@@ -207,7 +215,8 @@ class PeerRefresher:
             "agent reads the ring from etcd again",
         )
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
-        self._pause = pause
+        self._pause, self._answered_seconds = pause, 0.0
+        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, self._rng)
         self._silent: frozenset[str] = frozenset()
         self._lost_peers = LostPeers()
         self._unreported: set[str] = set()
@@ -219,16 +228,20 @@ class PeerRefresher:
                 await self.refresh()
             except StoreError as error:
                 self.problem.report(error)
-                await asyncio.sleep(self._rng.uniform(0, self.refresh_seconds()))
+                await asyncio.sleep(self._seconds_to_retry(error))
             else:
                 await self._rest(self.refresh_seconds() * self._rng.uniform(0.9, 1.1))
 
     async def refresh(self) -> None:
         """Reads the ring once and probes the peers that follow from it."""
         before = set(self.selection.ring_peers())
-        query = self.selection.next_query(self._clock())
-        self.selection.apply_result(query, *await read_ring(self._store, query), self._clock())
+        query, began = self.selection.next_query(self._clock()), self._clock()
+        read = await read_ring(self._store, query)
+        self._answered_seconds = self._clock() - began
+        self.selection.apply_result(query, *read, self._clock())
         self.assumed_nodes = assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
+        self.ring_was_read.set()
+        self._backoff.reset()
         self._unreported |= set(self.selection.ring_peers()) - before
         self.apply_selection()
         self.problem.clear()
@@ -261,6 +274,19 @@ class PeerRefresher:
         """Returns push interval, staleness and lease for the assumed number of nodes."""
         return timing_for_nodes(self.settings.timing, self.assumed_nodes)
 
+    async def spread(self) -> float:
+        """Returns `spread_seconds` when the ring was read."""
+        await self.ring_was_read.wait()
+        return self.spread_seconds
+
+    @property
+    def spread_seconds(self) -> float:
+        """Says over how long all agents together spread a call that each makes: 0.5 s at 100 nodes, 25 s at 5,000.
+
+        An etcd that answers late has many before it, whatever the ring shows: it may be filling now.
+        """
+        return max(self.assumed_nodes / REPORTS_PER_SECOND, SPREAD_ANSWERS * self._answered_seconds)
+
     @property
     def stretch(self) -> float:
         """Says how much rarer agents ask etcd than in a small cluster."""
@@ -282,7 +308,11 @@ class PeerRefresher:
     def refresh_seconds(self) -> float:
         """Returns the seconds to the next read: fewer while there is no peer, since at first most are still to come."""
         times = REFRESH_INTERVALS if self.selection.peers(self._clock()) else 1
-        return times * self.timing().push_interval_seconds
+        return max(times * self.timing().push_interval_seconds, self.spread_seconds)
+
+    def _seconds_to_retry(self, error: StoreError) -> float:
+        spread = self._rng.uniform(0, self.refresh_seconds())
+        return spread if isinstance(error, Unreachable) else max(spread, self._backoff.next_seconds())
 
     async def _rest(self, seconds: float) -> None:
         """Sleeps; a peer that stops answering ends the sleep early, and only once."""

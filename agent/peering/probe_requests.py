@@ -23,7 +23,7 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter
 from leadsman.state import keys
 from leadsman.state.records import BadRecord, ProbeRequest, decode_record
-from leadsman.state.store import Compacted, Store, StoredItem, StoreError, Updated
+from leadsman.state.store import Compacted, Store, StoredItem, StoreError, Unreachable, Updated
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,8 @@ BURST_PROBES = 5
 BURST_INTERVAL_SECONDS = 0.05
 ANSWER_MARGIN_SECONDS = 0.2
 """An answer may come this long after the timeout of a probe: the prober's turn that ends it takes time."""
-MAX_BACKOFF_SECONDS = 5.0
+MAX_BACKOFF_SECONDS, MAX_UNREACHABLE_SECONDS = peer_refresh.MAX_BACKOFF_SECONDS, 5.0
+"""Waits while etcd does not answer in time, and while it takes no connection."""
 MAX_LISTED = 64
 """Requests that stand when the agent begins to watch."""
 MAX_SERVED = 64
@@ -61,7 +62,8 @@ class ProbeRequestHandler:
         self._store, self._peer_refresher = store, peer_refresher
         self._probing, self._report = probing, report
         self._clock, self._answer_seconds = clock, timeout_seconds + ANSWER_MARGIN_SECONDS
-        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
+        self._rng = rng or Random()
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, self._rng)
         self._prefix = keys.probes_prefix(peer_refresher.selection.own_name)
         self._list = CappedList(store, self._prefix, MAX_LISTED)
         self._problem = ProblemLog(
@@ -71,18 +73,24 @@ class ProbeRequestHandler:
         )
 
     async def run(self) -> None:
-        """Serves until cancelled. Survives StoreErrors; anything else is raised."""
+        """Serves until cancelled. Survives StoreErrors; anything else is raised.
+
+        It begins when the ring was read: until then the node is not on it, and nobody can ask for its pairs.
+        """
+        await self._peer_refresher.ring_was_read.wait()
         while True:
-            began = self._clock()
+            await asyncio.sleep(self._rng.uniform(0, self._peer_refresher.spread_seconds))
+            began, longest = self._clock(), MAX_BACKOFF_SECONDS
             try:
                 await self._follow()
             except Compacted:
                 pass  # etcd drops its history within 2 minutes; the next listing has what stands, and only that counts.
             except StoreError as error:
                 self._problem.report(error)
+                longest = MAX_UNREACHABLE_SECONDS if isinstance(error, Unreachable) else longest
             if self._clock() - began > MAX_BACKOFF_SECONDS:
                 self._backoff.reset()
-            await asyncio.sleep(self._peer_refresher.stretch * self._backoff.next_seconds())
+            await asyncio.sleep(self._backoff.next_seconds(longest))
 
     async def serve(self, targets: Iterable[str]) -> None:
         """Probes the targets a few times, then has the result reported, answered or not."""

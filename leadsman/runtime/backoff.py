@@ -1,5 +1,6 @@
 """Times the pauses between failing attempts: random, below a limit that doubles."""
 
+from math import inf
 from random import Random
 
 
@@ -16,9 +17,10 @@ class Backoff:
         self._first_seconds, self._max_seconds, self._rng = first_seconds, max_seconds, rng
         self._limit_seconds = first_seconds
 
-    def next_seconds(self) -> float:
+    def next_seconds(self, max_seconds: float = inf) -> float:
+        """max_seconds: the limit of this one pause is no more."""
         limit, self._limit_seconds = self._limit_seconds, min(self._max_seconds, 2 * self._limit_seconds)
-        return self._rng.uniform(0, limit)
+        return self._rng.uniform(0, min(limit, max_seconds))
 
     def reset(self) -> None:
         self._limit_seconds = self._first_seconds

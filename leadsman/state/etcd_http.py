@@ -17,7 +17,7 @@ from msgspec import Struct
 from leadsman.runtime.client_tls import ClientTls, TlsSetting, check_authorities, keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_json import JsonBody
-from leadsman.state.store import Compacted, Denied, StoreError, Unavailable
+from leadsman.state.store import Compacted, Denied, StoreError, Unavailable, Unreachable
 
 # Reads the lines of a streaming call to etcd.
 
@@ -111,10 +111,6 @@ class EtcdAccess(Struct, frozen=True):
         return {"Authorization": f"Bearer {token}"}
 
 
-class ConnectFailed(Unavailable):
-    """The endpoint took no connection, so nothing was sent."""
-
-
 class ResponseTooLarge(StoreError):
     """A unary call's response is larger than LARGEST_RESPONSE_BYTES: ask for fewer items."""
 
@@ -193,12 +189,9 @@ class EtcdTransport:
         """
         deadline = asyncio.get_running_loop().time() + self.access.call_timeout_seconds
         for _ in self.access.endpoints[1:]:
-            with suppress(ConnectFailed):
+            with suppress(Unreachable):
                 return await self._on_endpoint(self.endpoint, path, deadline, attempt)
-        try:
-            return await self._on_endpoint(self.endpoint, path, deadline, attempt)
-        except ConnectFailed as error:
-            raise Unavailable(str(error)) from error
+        return await self._on_endpoint(self.endpoint, path, deadline, attempt)
 
     async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
         """Returns the result from one endpoint. When it is Unavailable or Denied, the next call goes to the next
@@ -280,7 +273,7 @@ def _translated_errors(endpoint: str) -> Generator[None]:
     try:
         yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-        raise ConnectFailed(f"{endpoint}: {error}") from error
+        raise Unreachable(f"{endpoint}: {error}") from error
     except TimeoutError:
         raise
     except (aiohttp.ClientError, OSError) as error:

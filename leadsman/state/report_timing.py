@@ -25,8 +25,11 @@ STALE_INTERVALS = 3
 _UNSTRETCHED_SECONDS = 5.0
 _LEASE_INTERVALS, _STRETCHED_LEASE_INTERVALS = 4, 6
 """L / P, up to that interval and above it."""
+_KEPT_RATIO = 5 / 6
+"""A lease of 5 P is renewed at every second report; a shorter one would be at each."""
 
-_REPORTS_PER_SECOND = 200.0
+REPORTS_PER_SECOND = 200.0
+"""All agents together send at most so many reports, and make at most so many of any other call that all make."""
 LONGEST_INTERVAL_SECONDS = 120.0
 """The report interval P is at most this. A heartbeat that states more is refused: a reader would trust its sender's
 data for as long as it says."""
@@ -45,14 +48,25 @@ class ReportTiming(Struct, frozen=True):
 
     @property
     def lease_seconds(self) -> int:
-        """Returns L."""
-        stretched = self.push_interval_seconds > _UNSTRETCHED_SECONDS
-        return round(self.push_interval_seconds * (_STRETCHED_LEASE_INTERVALS if stretched else _LEASE_INTERVALS))
+        """Returns L, for which a new lease is granted."""
+        return round(
+            self.push_interval_seconds * (_STRETCHED_LEASE_INTERVALS if self._is_stretched else _LEASE_INTERVALS)
+        )
+
+    @property
+    def least_lease_seconds(self) -> float:
+        """Returns for how long a lease must have been granted that is still used. A stretched L has room for a cluster
+        that grows by a fifth: a new lease takes four calls, and the estimate of the size wavers."""
+        return self.lease_seconds * (_KEPT_RATIO if self._is_stretched else 1.0)
 
     @property
     def shortest_lease_seconds(self) -> float:
         """Returns what must be left of a lease after a report, so that a node is stale before it vanishes."""
         return self.stale_seconds + self.push_interval_seconds / 2
+
+    @property
+    def _is_stretched(self) -> bool:
+        return self.push_interval_seconds > _UNSTRETCHED_SECONDS
 
     def __post_init__(self) -> None:
         push, call, stale = self.push_interval_seconds, self.call_timeout_seconds, self.stale_seconds
@@ -74,5 +88,5 @@ def stale_seconds(push_interval_seconds: float) -> float:
 
 def timing_for_nodes(base: ReportTiming, nodes: int) -> ReportTiming:
     """Returns the timing in a cluster of `nodes`. P grows in whole steps: a node more or less seldom changes it."""
-    steps = max(1, ceil(nodes / (_REPORTS_PER_SECOND * base.push_interval_seconds)))
+    steps = max(1, ceil(nodes / (REPORTS_PER_SECOND * base.push_interval_seconds)))
     return ReportTiming(min(base.push_interval_seconds * steps, LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)

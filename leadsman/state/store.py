@@ -4,7 +4,8 @@ Errors are named by what the caller can do:
 
     StoreError
     ├── Unavailable         not reached, no response in time, no leader      try again, with full jitter; a write may
-    │                                                                        have been done
+    │   │                                                                    have been done
+    │   └── Unreachable     no connection was taken                          the same; nothing was done
     ├── OutOfSpace          etcd's NOSPACE alarm                             slow down; an operator must make room
     ├── Denied              credentials or role refused                      an operator must fix them
     ├── Compacted           the revision is gone, or the store was           list again
@@ -122,6 +123,10 @@ class StoreError(Exception):
 
 class Unavailable(StoreError):
     """The store was not reached or did not respond in time. A write may have been done."""
+
+
+class Unreachable(Unavailable):
+    """The store took no connection, so nothing was done."""
 
 
 class OutOfSpace(StoreError):

@@ -25,11 +25,19 @@ class World:
         self.timing = ReportTiming()
         self.slept: list[float] = []
 
-    def reporter(self, owner: str = "uid-1", sleep: Callable[[float], Awaitable[None]] | None = None) -> Reporter:
+    def reporter(
+        self,
+        owner: str = "uid-1",
+        sleep: Callable[[float], Awaitable[None]] | None = None,
+        spread: Callable[[], Awaitable[float]] | None = None,
+        seed: int = 1,
+    ) -> Reporter:
         progress = LoopLiveness({"probes": self}, 15.0, lambda: self.now)
         wanted = Identity(owner, 0, "10.0.0.1", "zone-a")
         return Reporter(
-            self.store, NODE, wanted, lambda: self.timing, self.records, progress, Random(1), sleep or self.sleep
+            *(self.store, NODE, wanted, lambda: self.timing, self.records, progress, Random(seed)),
+            sleep=sleep or self.sleep,
+            spread=spread,
         )
 
     def records(self) -> NodeRecords:

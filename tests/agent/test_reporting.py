@@ -9,6 +9,7 @@ import pytest
 
 from agent.reporting import (
     MAX_BACKOFF_SECONDS,
+    MAX_FIRST_BACKOFF_SECONDS,
     LoopLiveness,
     build_latency_record,
     build_reachability_record,
@@ -28,7 +29,7 @@ from leadsman.state.records import (
     encode_record,
 )
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable
+from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable, Unreachable
 from tests.agent.conftest import World
 
 
@@ -99,6 +100,38 @@ async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
     assert await world.revisions() == newest
 
 
+async def test_an_etcd_that_takes_no_connection_costs_no_new_claim(world: World) -> None:
+    """Nothing was sent, so nothing can be done late. After a restart of etcd thousands of agents go on as they were."""
+    reporter = world.reporter()
+    await reporter.report()
+    before = await world.revisions()
+    world.store.fail(Unreachable("refused"))
+    with pytest.raises(Unreachable):
+        await reporter.report()
+    world.store.heal()
+    await reporter.report()
+    after = await world.revisions()
+    assert {kind for kind in after if after[kind] != before[kind]} == {"heartbeat"}
+
+
+async def test_agents_that_start_together_claim_their_nodes_one_after_another(world: World) -> None:
+    async def first_wait(seed: int) -> float:
+        async def spread() -> float:
+            return 30.0
+
+        async def first(seconds: float) -> None:
+            world.slept.append(seconds)
+            raise asyncio.CancelledError
+
+        world.slept = []
+        with pytest.raises(asyncio.CancelledError):
+            await world.reporter(sleep=first, spread=spread, seed=seed).run()
+        return world.slept[0]
+
+    waits = [await first_wait(seed) for seed in range(100)]
+    assert 0 <= min(waits) < 3 < 27 < max(waits) <= 30
+
+
 async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: World) -> None:
     reporter = world.reporter()
     world.rounds = 1
@@ -137,16 +170,46 @@ async def test_a_lease_outlives_the_trust_in_the_last_report(
     assert ReportTiming().lease_seconds == 20
 
 
+@pytest.mark.parametrize(("grown", "is_claimed_again"), [(30.0, False), (35.0, True)])
+async def test_a_lease_is_kept_while_the_cluster_grows_by_a_fifth(
+    world: World, grown: float, is_claimed_again: bool
+) -> None:
+    """Whichever lease it is, a node is stale before it vanishes."""
+    world.timing = ReportTiming(25.0)
+    reporter = world.reporter()
+    await reporter.report()
+    claimed = (await world.revisions())["identity"]
+    world.timing = ReportTiming(grown)
+    for number in range(12):
+        world.now += 1.1 * grown
+        world.rounds += 1
+        await reporter.report()
+        assert max(each.expires_at for each in world.store._leases.values()) - world.now > 3 * grown, number
+    assert ((await world.revisions())["identity"] > claimed) is is_claimed_again
+
+
 async def test_failures_back_off_with_full_jitter(world: World) -> None:
-    waits = await waits_after(Unavailable("down"), world)
+    waits = await waits_after(Unreachable("down"), world)
     assert max(waits) <= MAX_BACKOFF_SECONDS
     assert max(waits) > 0.9 * MAX_BACKOFF_SECONDS
     assert min(waits) < 0.1 * MAX_BACKOFF_SECONDS
 
 
+async def test_a_claim_is_tried_more_and_more_seldom_on_an_etcd_that_does_not_answer(world: World) -> None:
+    """Thousands may start on a ring that is still empty."""
+    waits = await waits_after(Unavailable("no answer"), world)
+    assert 0.9 * MAX_FIRST_BACKOFF_SECONDS < max(waits) <= MAX_FIRST_BACKOFF_SECONDS
+    assert min(waits) < 0.1 * MAX_FIRST_BACKOFF_SECONDS
+
+
 async def test_retries_of_thousands_of_agents_spread_as_their_reports_do(world: World) -> None:
-    waits = await waits_after(Unavailable("down"), world, ReportTiming(push_interval_seconds=25.0))
+    waits = await waits_after(Unreachable("down"), world, ReportTiming(push_interval_seconds=25.0))
     assert 0.9 * 5 * MAX_BACKOFF_SECONDS < max(waits) <= 5 * MAX_BACKOFF_SECONDS
+
+
+async def test_an_etcd_that_was_slow_to_answer_is_asked_again_later(world: World) -> None:
+    waits = await waits_after(Unreachable("down"), world, spread=40.0)
+    assert 36.0 < max(waits) <= 40.0
 
 
 async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> None:
@@ -157,7 +220,12 @@ async def test_a_full_store_is_asked_at_the_rate_of_reports(world: World) -> Non
     assert max(waits) <= 1.1 * push_interval_seconds
 
 
-async def waits_after(failure: StoreError, world: World, later: ReportTiming | None = None) -> list[float]:
+async def waits_after(
+    failure: StoreError, world: World, later: ReportTiming | None = None, spread: float = 0.0
+) -> list[float]:
+    async def spread_seconds() -> float:
+        return spread
+
     async def sleep(seconds: float) -> None:
         await world.sleep(seconds)
         if len(world.slept) > 300:
@@ -165,7 +233,7 @@ async def waits_after(failure: StoreError, world: World, later: ReportTiming | N
 
     world.store.fail(failure)
     world.rounds = 1
-    reporter = world.reporter(sleep=sleep)
+    reporter = world.reporter(sleep=sleep, spread=spread_seconds)
     world.timing = later or world.timing
     reporter._liveness.limit_seconds = 1e9
     with pytest.raises(asyncio.CancelledError):

@@ -52,7 +52,7 @@ def test_without_etcd_it_measures_and_serves_and_it_reports_within_8_seconds_of_
     until(lambda: stored(etcd, "edge-1") == ALL, "all records after etcd started", 8)
 
     etcd.kill()
-    failures = 'leadsman_report_failures_total{cause="Unavailable"}'
+    failures = 'leadsman_report_failures_total{cause="Unreachable"}'
     failed = process.metric(failures)
     until(lambda: process.metric(failures) >= failed + 3, "failing")
     reports = process.metric("leadsman_reports_total")

@@ -31,7 +31,7 @@ def test_a_frozen_etcd_is_waited_for_and_then_decided_without_until_it_answers_a
     assert extender.get("/healthz")[0] == 200
     until(lambda: extender.get("/readyz")[0] == 200, "ready without etcd")
     assert time.monotonic() - began >= FAILED_LISTING_GRACE_SECONDS
-    without = "ecides without what could not be listed yet: the state in etcd (Unavailable: "
+    without = "ecides without news of the state in etcd (Unavailable: "
     assert without in extender.get("/readyz")[1]
     assert without in extender.log
     assert extender.ask("filter", ["a", "b"], {})["NodeNames"] == ["a", "b"]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent.peering.peer_refresh import MAX_USES_PER_READ, OwnCoordinate, PeerRefresher
+from agent.peering.peer_refresh import MAX_BACKOFF_SECONDS, MAX_USES_PER_READ, OwnCoordinate, PeerRefresher
 from leadsman.network.vivaldi import Coordinate
-from leadsman.state.store import Unavailable
+from leadsman.state.store import StoreError, Unavailable, Unreachable
 from tests.agent.peering.conftest import PEERING, FakeProber, Ring
 
 
@@ -50,6 +50,24 @@ async def test_all_agents_together_read_the_ring_67_times_a_second_at_any_size(
     assert world.neighbours.refresh_seconds() == seconds
 
 
+@pytest.mark.parametrize(("answered_after", "spread", "refresh"), [(0.005, 0.5, 15.0), (2.5, 25.0, 25.0)])
+async def test_what_all_agents_ask_is_spread_by_how_long_etcd_took_to_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, answered_after: float, spread: float, refresh: float
+) -> None:
+    """While a ring fills, what it shows is too little."""
+    read_ranges, waits = world.ring.store.read_ranges, [answered_after]
+
+    async def slow(ranges: Any) -> Any:
+        world.ring.now += waits.pop() if waits else 0.0
+        return await read_ranges(ranges)
+
+    await world.ring.fill(5)
+    monkeypatch.setattr(world.ring.store, "read_ranges", slow)
+    await world.neighbours.refresh()
+    assert await world.neighbours.spread() == pytest.approx(spread, rel=0.1)
+    assert world.neighbours.refresh_seconds() == pytest.approx(refresh, rel=0.1)
+
+
 async def test_new_neighbours_are_reported_once_when_all_have_answered(world: World) -> None:
     world.prober.answered = False
     await world.ring.fill(3)
@@ -89,6 +107,26 @@ async def test_the_store_away_is_survived_and_logged_once(
         await world.neighbours.run()
     assert len(world.prober.peers) == 5
     assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "longest"), [(Unavailable("no answer"), MAX_BACKOFF_SECONDS), (Unreachable("refused"), 5.0)], ids=repr
+)
+@pytest.mark.parametrize("has_read", [False, True])
+async def test_the_ring_is_read_more_and_more_seldom_from_an_etcd_that_does_not_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: StoreError, longest: float, has_read: bool
+) -> None:
+    """Who has read an empty ring does not know how many wait beside it."""
+    if has_read:
+        await world.neighbours.refresh()
+    waits = clockwork(world, monkeypatch, most=200)
+    world.ring.store.fail(error)
+    with pytest.raises(asyncio.CancelledError):
+        await world.neighbours.run()
+    assert world.neighbours.ring_was_read.is_set() is has_read
+    assert waits[0] <= 5.0
+    assert 0.9 * longest < max(waits[10:]) <= longest
+    assert min(waits[10:]) < 0.2 * longest
 
 
 def clockwork(world, monkeypatch, most: int = 1000) -> list[float]:

@@ -25,6 +25,8 @@ class World:
         self.prober = prober
         self.neighbours = PeerRefresher(ring.store, "own", 4, PEERING, prober, lambda: None, clock, Random(1))
         self.requests = ProbeRequestHandler(ring.store, self.neighbours, prober, self.reported.set, clock, Random(1))
+        self.neighbours.assumed_nodes = 0  # So that nothing waits for others.
+        self.neighbours.ring_was_read.set()
 
     async def ask(self, node: str, target: str, value: bytes | None = None) -> None:
         data = encode_record(ProbeRequest(target)) if value is None else value
@@ -101,6 +103,27 @@ async def test_a_store_that_comes_back_is_watched_again(world: World, caplog: py
     await reported(world)
     task.cancel()
     assert "agent cannot watch probe requests" in caplog.text
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(100, 0.5), (5_000, 25.0)])
+async def test_all_agents_together_begin_to_watch_200_times_a_second(
+    world: World, monkeypatch: pytest.MonkeyPatch, nodes: int, seconds: float
+) -> None:
+    """When the ring was read, and again when etcd comes back."""
+    waits = list[float]()
+
+    async def sleep(wait: float) -> None:
+        waits.append(wait)
+        if len(waits) == 200:
+            raise asyncio.CancelledError
+
+    world.neighbours.assumed_nodes = nodes
+    world.ring.store.fail(Unavailable("down"))
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            await world.requests.run()
+    assert min(waits[::2]) < 0.1 * seconds < 0.9 * seconds < max(waits[::2]) <= seconds
 
 
 async def test_a_history_that_etcd_has_dropped_is_no_problem(

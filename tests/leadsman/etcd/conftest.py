@@ -1,7 +1,7 @@
 """A real etcd behind its gateway, which knows tokens by a table."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -118,9 +118,3 @@ async def locked(etcd: Etcd, tls: EtcdTls, tmp_path: Path) -> AsyncIterator[Lock
 async def ended(task: "asyncio.Task[Any]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def until(true: Callable[[], Any], within_seconds: float = 90.0) -> None:
-    async with asyncio.timeout(within_seconds):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.01)

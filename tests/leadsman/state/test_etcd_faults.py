@@ -2,15 +2,19 @@
 
 import asyncio
 import random
+import re
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
+from agent.run import REQUESTS_SILENCE_SECONDS
 from leadsman.state import etcd_http, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
@@ -18,6 +22,7 @@ from leadsman.state.follower import Follower
 from leadsman.state.records import Heartbeat, encode_record
 from leadsman.state.store import ChangeBatch, Put, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd
+from tests import waiting
 from tests.testbed.dns_names import Names
 from tests.testbed.etcd_members import create_members
 from tests.testbed.tcp_proxy import TcpProxy
@@ -72,10 +77,7 @@ async def following(store: EtcdStore) -> AsyncIterator[Follower]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(true: Callable[[], Any], within_seconds: float = VIEW_BACK_SECONDS) -> None:
-    async with asyncio.timeout(within_seconds):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.01)
+until = partial(waiting.until, within_seconds=VIEW_BACK_SECONDS)
 
 
 async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
@@ -136,6 +138,25 @@ class TestSilent:
             await store.write([Put("/a", b"unseen")])
             seen = [batch async for batch in _until_change(batches)]
         assert [change.key for change in seen[-1].changes] == ["/a"]
+
+    async def test_a_watch_of_an_agent_is_not_opened_again_while_etcd_says_that_it_is_there(
+        self, own_etcd: Etcd
+    ) -> None:
+        """By default etcd says so every 10 minutes, and up to a tenth later: here all is so much faster."""
+        own_etcd.kill()
+        own_etcd.flags = ("--experimental-watch-progress-notify-interval=2s",)
+        own_etcd.start()
+        access = EtcdAccess((own_etcd.client_url,), call_timeout_seconds=CALL_SECONDS)
+        store = EtcdStore(access, silence_seconds=REQUESTS_SILENCE_SECONDS * 2 / 600)
+        start = (await store.read_prefix("/")).revision + 1
+        async with asyncio.timeout(60), aclosing(store.watch("/", start)) as batches:
+            await anext(batches)
+            await store.write([Put("elsewhere", b"")])  # etcd says nothing to who waits for a revision to come.
+            for _ in range(3):
+                await anext(batches)
+        metrics = await asyncio.to_thread(lambda: urlopen(f"{own_etcd.metrics_url}/metrics").read().decode())
+        assert re.findall('grpc_server_started_total{grpc_method="Watch",.*} (.*)', metrics)[0] == "1"
+        await store.close()
 
 
 class TestAnotherStore:
