@@ -29,8 +29,10 @@ from tests.testbed.kube_component import KubeControllerManager
 
 PATIENCE_SECONDS = 180.0
 BOOT_SECONDS = 600.0
-NAMES = ("edge-1", "edge-2", "edge-3", "cloud-1")
-"""As the edge scheduler's demo has them."""
+NAMES = ("edge-1", "edge-2", "edge-3", "cloud-1", "edge-4", "edge-5")
+"""The first NODES as the edge scheduler's demo has them."""
+
+NODES = 4
 
 PROFILES = ("default-scheduler", "custom-scheduler", "rl-scheduler")
 """The names that the demos' pods give."""
@@ -56,9 +58,9 @@ class Cluster:
     folder: holds all that it writes; images: holds the archives that nodes load.
     """
 
-    def __init__(self, binaries: Path, folder: Path, images: Path, names: Sequence[str] = NAMES) -> None:
+    def __init__(self, binaries: Path, folder: Path, images: Path, nodes: int = NODES) -> None:
         self.binaries, self.folder, self.images = binaries, folder, images
-        self.nodes = [Node(number, name, self) for number, name in enumerate(names, 1)]
+        self.nodes = [Node(number, name, self) for number, name in enumerate(NAMES[:nodes], 1)]
         self.prefix = namespaces.run_prefix(os.getpid())
         self._scheduler: subprocess.Popen[bytes] | None = None
         self._stack = contextlib.ExitStack()

@@ -2,7 +2,7 @@
 
 import ssl
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Any
 
 from tests.e2e.cluster import Cluster
@@ -71,11 +71,12 @@ def while_pods_wait(disturb: Disturbance) -> Disturbance:
     """With `ignorable: false` from before to after it: what no extender checked waits instead of being bound."""
 
     def waiting(cluster: Cluster, rollout: Rollout) -> str | None:
+        before = rollout.ignorable
         rollout.configure_scheduler(ignorable=False)
         try:
             return disturb(cluster, rollout)
         finally:
-            rollout.configure_scheduler()
+            rollout.configure_scheduler(before)
 
     return waiting
 
@@ -201,8 +202,11 @@ def _served_certificates(cluster: Cluster) -> set[str]:
     return {ssl.get_server_certificate((pod["status"]["podIP"], 9001)) for pod in pods}
 
 
-def node_of(cluster: Cluster, part: str) -> Node:
-    """One with a pod of the part that is not the first node. part: agent: a node with nothing else, if there is one."""
+def node_of(cluster: Cluster, part: str, but: Collection[Node] = ()) -> Node:
+    """One with a pod of the part that is not the first node. part: agent: a node with nothing else, if there is one.
+
+    but: neither of these.
+    """
     by_part = _nodes_by_part(cluster)
     if part == "agent":
         others = by_part["etcd"] | by_part["extender"] | by_part["controller"]
@@ -212,7 +216,7 @@ def node_of(cluster: Cluster, part: str) -> Node:
         candidates = {_leader_elsewhere(cluster, part)}
     else:
         candidates = by_part[part]
-    usable = [node for node in cluster.nodes[FIRST + 1 :] if node.name in candidates]
+    usable = [node for node in cluster.nodes[FIRST + 1 :] if node.name in candidates and node not in but]
     if not usable:
         raise Skipped(f"no node but the first has {part}: {', '.join(sorted(candidates)) or 'none'}")
     return usable[-1]

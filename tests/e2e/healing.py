@@ -10,11 +10,14 @@ from leadsman.kube.names import UNREACHABLE_CONDITION
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
 from leadsman.testbed import namespaces
 from tests.e2e.cluster import Cluster
-from tests.e2e.disturbances import Disturbance, node_of
+from tests.e2e.disturbances import Disturbance, Skipped, node_of
 from tests.e2e.node import Node
 from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import StateWatch
 from tests.e2e.workload import REPLICAS, is_elsewhere, living, pods, spread, with_workload
+
+FEWEST = {1: 4, 2: 6}
+"""Nodes of a cluster in which so many may die at once: 80 % of the others' Leases must go on (docs/self-healing.md)."""
 
 DEAD_WITHIN_SECONDS = 30.0
 """From the cut to the last replacement's node: docs/self-healing.md."""
@@ -25,11 +28,16 @@ WATCHED_SECONDS = 20.0
 STEPS = ("suspect", "dead", "tainted", "deleted", "bound")
 
 
-def deaths_of(part: str) -> Disturbance:
-    """Power cuts of nodes with a pod of the part (agent: of any other node) and bounded pods. Each boots again."""
+def deaths_of(*parts: str) -> Disturbance:
+    """Power cuts of nodes with a pod of the part (agent: of any other node) and bounded pods. Each boots again.
+
+    Of several parts, as many nodes at once.
+    """
 
     def disturb(cluster: Cluster, rollout: Rollout) -> str:
-        deaths = [_death(cluster, rollout, part) for _ in range(rollout.deaths)]
+        if len(cluster.nodes) < FEWEST[len(parts)]:
+            raise Skipped(f"needs --nodes={FEWEST[len(parts)]}: the living ones are too few to tell")
+        deaths = [_death(cluster, rollout, parts) for _ in range(rollout.deaths)]
         late = [death for death in deaths if death["bound"] > DEAD_WITHIN_SECONDS]
         said = f"n {len(deaths)}, p50/max s: {', '.join(_step(deaths, step) for step in STEPS)}"
         if late:
@@ -86,43 +94,59 @@ def stop_kubelet(_: Cluster, node: Node) -> None:
             os.kill(pid, signal.SIGCONT)
 
 
-def _death(cluster: Cluster, rollout: Rollout, part: str) -> Mapping[str, float]:
-    """Step → seconds since the cut."""
+def _death(cluster: Cluster, rollout: Rollout, parts: Sequence[str]) -> Mapping[str, float]:
+    """Step → seconds since the cut until it was done for all nodes."""
     spread(cluster)
-    node = node_of(cluster, part)
-    lost = {pod["metadata"]["uid"] for pod in pods(cluster) if pod["spec"].get("nodeName") == node.name}
+    nodes = _chosen(cluster, parts)
+    names = {node.name for node in nodes}
+    lost = {pod["metadata"]["uid"] for pod in pods(cluster) if pod["spec"].get("nodeName") in names}
     if not lost:
-        raise RuntimeError(f"{node.name} has no bounded pod")
+        raise RuntimeError(f"{names} have no bounded pod")
     began, seen = time.monotonic(), dict[str, float]()
-    node.lose()
+    _lose(nodes)
 
     def all_bound() -> bool:
         passed = time.monotonic() - began
         left = living(cluster)
-        status = _condition(cluster, node.name).get("status")
+        statuses = {_condition(cluster, name).get("status") for name in names}
         steps = {
-            "suspect": status == "Unknown",
-            "dead": status == "True",
-            "tainted": _is_tainted(cluster, node.name),
+            "suspect": statuses == {"Unknown"},
+            "dead": statuses == {"True"},
+            "tainted": all(_is_tainted(cluster, name) for name in names),
             "deleted": not lost & {pod["metadata"]["uid"] for pod in left},
-            "bound": sum(is_elsewhere(pod, node.name) for pod in left) >= REPLICAS,
+            "bound": sum(is_elsewhere(pod, *names) for pod in left) >= REPLICAS,
         }
         for step in (step for step, is_seen in steps.items() if is_seen):
             seen.setdefault(step, passed)
         return steps["bound"]
 
     try:
-        cluster.until(all_bound, f"{len(lost)} pods of {node.name} are bound elsewhere", 90)
+        cluster.until(all_bound, f"{len(lost)} pods of {names} are bound elsewhere", 90)
     except TimeoutError as late:
-        raise TimeoutError(
-            f"{late}; seen: {seen}; condition of {node.name}: {_condition(cluster, node.name)}"
-        ) from late
-    node.start(cluster.images)
-    cluster.until(lambda: cluster.is_ready(node.name), f"{node.name} is Ready")
+        conditions = [_condition(cluster, name) for name in names]
+        raise TimeoutError(f"{late}; seen: {seen}; conditions: {conditions}") from late
+    for node in nodes:
+        node.start(cluster.images)
+    cluster.until(lambda: all(map(cluster.is_ready, names)), f"{names} are Ready")
     rollout.wait_for_all()
-    cluster.until(lambda: not _is_tainted(cluster, node.name), f"{node.name} is not tainted any more")
+    cluster.until(lambda: not any(_is_tainted(cluster, name) for name in names), f"{names} are not tainted any more")
     cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
     return seen
+
+
+def _chosen(cluster: Cluster, parts: Sequence[str]) -> Sequence[Node]:
+    nodes = list[Node]()
+    for part in parts:
+        nodes.append(node_of(cluster, part, but=nodes))
+    return nodes
+
+
+def _lose(nodes: Sequence[Node]) -> None:
+    """All at once: a node's processes take a second to end."""
+    for node in nodes:
+        node.unplug()
+    for node in nodes:
+        node.lose()
 
 
 def _condition(cluster: Cluster, node: str) -> Mapping[str, str]:

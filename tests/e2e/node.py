@@ -84,11 +84,14 @@ class Node:
         home = Path("/run/netns", self.netns).stat().st_ino
         return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_kubelet(pid, home)]
 
+    def unplug(self) -> None:
+        namespaces.configure([f"link set {self.name} down"])
+
     def lose(self) -> None:
         """A power cut: first the cable, so that nobody hears a dying process say goodbye."""
         if self._process is None:
             return
-        namespaces.configure([f"link set {self.name} down"])
+        self.unplug()
         self._process.kill()
         self._process.wait()
         self._process = None

@@ -164,6 +164,7 @@ INSTALLATIONS = (
                 "leader-dies", "death of the leading controller's node", healing.deaths_of("controller"), LOST_EXTENDER
             ),
             Row("etcd-node-dies", "death of an etcd member's node", healing.deaths_of("etcd"), LOST_EXTENDER),
+            Row("two-die", "death of two nodes at once", healing.deaths_of("agent", "etcd"), 2 * LOST_EXTENDER),
             # An extender on the node is lost for 8 s.
             Row("network-cut", "network cut for 8 s, 3 times", healing.withstands(healing.cut_network), LOST_EXTENDER),
             Row("kubelet-stopped", "kubelet stopped for 60 s", healing.withstands(healing.stop_kubelet)),
@@ -195,6 +196,14 @@ INSTALLATIONS = (
     ),
 )
 """In this order, each between its installation and its removal: the surest first."""
+
+SOAKED = tuple(
+    row
+    for each in (INSTALLATIONS[0], INSTALLATIONS[-1])
+    for row in each.rows
+    if isinstance(row, Row) and row.may_be_misplaced is not None and row.name != "certificates"
+)
+"""Whatever is no change of the installation, with `ignorable: false`: nothing may be misplaced."""
 
 REMOVAL = "uninstall"
 

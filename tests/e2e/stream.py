@@ -98,7 +98,7 @@ class Stream:
             misplaced=len(self._misplaced),
             reported=len(self._reported),
             lost=len(self._created) - len(self._settled),
-            longest_seconds=max(self._settled.values(), default=0.0),
+            longest_seconds=max(tuple(self._settled.values()), default=0.0),  # Threads go on.
         )
 
     def _send(self) -> None:

@@ -25,51 +25,56 @@ class Table:
     def __init__(self, cluster: Cluster, rollout: Rollout, rate: float, blind: bool) -> None:
         self._cluster, self._rollout, self._rate, self._blind = cluster, rollout, rate, blind
         self.results: list[Result] = []
+        self.installed: Installation | None = None
 
     def run(self, names: Set[str], rounds: int) -> None:
         """Installs what the rows of these names need, runs them, and removes it."""
         before = everything(self._cluster)
         chosen = [each for each in INSTALLATIONS if names & {row.name for row in each.rows}]
         for installation in chosen:
-            installed = self._add(f"installation by {installation.title}", lambda: self._install(installation))  # noqa: B023
+            installed = self.add(f"installation by {installation.title}", lambda: self.install(installation))  # noqa: B023
             for row in rounds * installation.rows:
                 if row.name in names and installed:
                     self._run(row)
                 elif row.name in names:
-                    self._note(Result(row.title, False, 0.0, "not run: there is no installation"))
+                    self.note(Result(row.title, False, 0.0, "not run: there is no installation"))
             if REMOVAL in names or installation is not chosen[-1]:
-                self._add(f"removal of {installation.title}", lambda: self._remove(installation, before))  # noqa: B023
+                self.add(f"removal of {installation.title}", lambda: self._remove(installation, before))  # noqa: B023
+
+    def new_stream(self, scheduler: str) -> Stream:
+        first, *_, last = self._cluster.nodes
+        return Stream(self._cluster.api, bounds(first.name, last.name), self._rate, scheduler)
 
     def _run(self, row: Row | Demo) -> None:
         if isinstance(row, Demo):
-            self._add(row.title, lambda: row.show(self._cluster, self._rollout))
+            self.add(row.title, lambda: row.show(self._cluster, self._rollout))
         else:
             self._stream(row)
 
-    def _install(self, installation: Installation) -> str:
+    def install(self, installation: Installation) -> str:
         installation.install(self._rollout)
+        self.installed = installation
         self._cluster.until(StateWatch(self._cluster).is_whole, "all nodes' reports are seen")
         if self._blind:
             self._rollout.blind()
         return f"load {os.getloadavg()[0]:.0f}"
 
     def _remove(self, installation: Installation, before: frozenset[str]) -> str:
-        deleted = installation.remove(self._rollout)
+        deleted, self.installed = installation.remove(self._rollout), None
         left = sorted(everything(self._cluster) - before)
         if left:
             raise RuntimeError(f"left behind: {', '.join(left)}")
         return f"left behind: nothing, of {len(kinds(self._cluster))} kinds; `leadsman uninstall` deleted {deleted}"
 
-    def _add(self, title: str, show: Callable[[], str]) -> bool:
+    def add(self, title: str, show: Callable[[], str]) -> bool:
         """Something without a stream: whether it was as promised."""
         began = time.monotonic()
-        kept, said = self._tried(show)
-        self._note(Result(title, kept, time.monotonic() - began, said))
+        kept, said = self.tried(show)
+        self.note(Result(title, kept, time.monotonic() - began, said))
         return kept
 
     def _stream(self, row: Row) -> None:
-        first, *_, last = self._cluster.nodes
-        stream = Stream(self._cluster.api, bounds(first.name, last.name), self._rate, row.scheduler)
+        stream = self.new_stream(row.scheduler)
         seconds, not_whole, words, skipped_before = 0.0, 0.0, list[str](), self._cluster.skipped_extenders()
 
         def disturb() -> None:
@@ -86,9 +91,9 @@ class Table:
             stream.during(disturb)
             return ""
 
-        kept, said = self._tried(streamed)
+        kept, said = self.tried(streamed)
         seen, skipped = stream.streamed, self._cluster.skipped_extenders() - skipped_before
-        self._note(
+        self.note(
             Result(
                 f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
                 kept and _is_promised(row, seen) and not_whole <= WHOLE_WITHIN_SECONDS + row.away_seconds,
@@ -105,7 +110,7 @@ class Table:
     def _disturb(self, row: Row) -> str:
         return row.disturb(self._cluster, self._rollout) or ""
 
-    def _tried(self, show: Callable[[], str]) -> tuple[bool, str]:
+    def tried(self, show: Callable[[], str]) -> tuple[bool, str]:
         """Whether it came to its end as promised, and what was seen, or why not. The cluster is whole after it."""
         try:
             return True, show()
@@ -124,7 +129,7 @@ class Table:
             return f"; the cluster could not be mended: {error}"
         return ""
 
-    def _note(self, result: Result) -> None:
+    def note(self, result: Result) -> None:
         self.results.append(result)
         say(str(result))
 

@@ -71,5 +71,5 @@ def living(cluster: Cluster) -> list[Any]:
     return [pod for pod in pods(cluster) if "deletionTimestamp" not in pod["metadata"]]
 
 
-def is_elsewhere(pod: Mapping[str, Any], node: str) -> bool:
-    return pod["spec"].get("nodeName", node) != node
+def is_elsewhere(pod: Mapping[str, Any], *nodes: str) -> bool:
+    return pod["spec"].get("nodeName", nodes[0]) not in nodes
