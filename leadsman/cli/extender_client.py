@@ -48,7 +48,7 @@ def options(add: Options, json: str) -> None:
     add.flag(
         "extender",
         f"URL of the extender's API, or {THROUGH_KUBECTL} to find it in the cluster (default {{default}};"
-        f" {THROUGH_KUBECTL} as a plugin of kubectl, and with --kubeconfig or --context)",
+        f" {THROUGH_KUBECTL} as a plugin of kubectl, and where one of its clusters is named)",
         _DEFAULT_URL,
         _url,
         metavar="URL",

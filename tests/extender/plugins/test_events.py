@@ -34,7 +34,7 @@ async def test_the_pod_says_which_plugin_is_off_and_why_but_not_a_hundred_times(
 
 async def test_the_host_says_once_that_a_plugin_is_off(hosts: Hosts) -> None:
     changes = list[tuple[str, str]]()
-    async with hosts(policy(scores="raises")) as hosted:
+    async with hosts(policy(scores="raises", more=", deadline_ms: 100")) as hosted:
         hosted.host._on_change = lambda name, problem: changes.append((name, problem))
         await hosted.until_active()
         while not hosted.plugins["raises"].is_off:
