@@ -5,6 +5,7 @@ one, which goes where an extender lets it. One pod has a disruption budget that 
 """
 
 import asyncio
+import contextlib
 import itertools
 import time
 from random import Random
@@ -33,7 +34,8 @@ async def move_pods(cluster: Cluster, client: SchedulerClient, seed: int) -> Non
     mover = _Moving(cluster, client, seed)
     await asyncio.to_thread(mover.create)
     while True:
-        await asyncio.to_thread(mover.look)
+        with contextlib.suppress(TimeoutError):  # An API server that is too busy for us is looked at again.
+            await asyncio.to_thread(mover.look)
         for workload in mover.evicted():
             await mover.make_again(workload)
         await asyncio.sleep(LOOK_SECONDS)
@@ -67,8 +69,8 @@ class _Moving:
     def _bind_hold(self, hold: dict[str, Any]) -> None:
         terms = hold["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         node, name = terms["nodeSelectorTerms"][0]["matchFields"][0]["values"][0], hold["metadata"]["name"]
-        self._cluster.api.put(f"{HOLDS}/{name}", {**hold, "spec": {**hold["spec"], "nodeName": node}})
         self._cluster.log.append(RoomHeld(time.monotonic(), name.removeprefix("hold-"), node))
+        self._cluster.api.put(f"{HOLDS}/{name}", {**hold, "spec": {**hold["spec"], "nodeName": node}})
 
     def _ended(self) -> bool:
         found = self._cluster.api.call(_moves_state)
