@@ -41,7 +41,7 @@ READ_TIMEOUT_SECONDS = 1.0
 """A read may take this long where nobody waits for an answer."""
 
 WAIT_SECONDS, WAIT_STEP_SECONDS = 0.1, 0.005
-"""What kube-scheduler has seen already is waited for before a pod is refused everywhere. A watch lags by some 10
+"""A replica waits for what kube-scheduler has seen already, before a pod is refused everywhere: a watch lags by some 10
 ms."""
 
 WAITS_PER_SECOND = 2.0

@@ -61,6 +61,7 @@ class Cluster:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
         self.log: list[Entry] = []
+        self.evicted_at: dict[str, float] = {}  # By the UID of the pod.
         self.era = self.etcd_panics = 0
         self.processes: dict[str, LeadsmanProcess] = {}
         self._down_since: dict[str, float] = {}
@@ -277,7 +278,8 @@ class Cluster:
             self.log.append(LeaseWritten(time.monotonic(), request.token, holder))
         elif request.path.endswith("/eviction"):
             uid = request.body["deleteOptions"]["preconditions"]["uid"]
-            self.log.append(Evicted(time.monotonic(), request.token, uid))
+            self.evicted_at[uid] = time.monotonic()
+            self.log.append(Evicted(self.evicted_at[uid], request.token, uid))
 
 
 def hot_policy() -> dict[str, Any]:

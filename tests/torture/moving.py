@@ -18,7 +18,7 @@ from leadsman.testbed.api_objects import ObjectPath
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.torture.cluster import Cluster
 from tests.torture.load import PODS, SchedulerClient
-from tests.torture.log import Evicted, Landed, PlanHandedOver, RoomHeld
+from tests.torture.log import Landed, PlanHandedOver, RoomHeld
 from tests.torture.shape import EXTENDERS, GUARDED_WORKLOAD, MOVE_NODES, MOVED_WORKLOADS
 
 CONFIG_MAPS, HOLDS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/leadsman-placeholders/pods"
@@ -100,8 +100,7 @@ class _Moving:
         self._cluster.api.put(f"{CONFIG_MAPS}/{MOVE_PLAN.config_map}", dict(MOVE_PLAN.fields(HandedOverPlan(plan))))
 
     def evicted(self) -> list[str]:
-        gone = {each.pod_uid for each in self._cluster.log if isinstance(each, Evicted)}
-        return [workload for workload, (uid, _) in self._pods.items() if uid in gone]
+        return [workload for workload, (uid, _) in self._pods.items() if uid in self._cluster.evicted_at]
 
     async def make_again(self, workload: str) -> None:
         """As its owner and kube-scheduler do; what no extender lets anywhere is tried again at the next look."""
@@ -115,9 +114,7 @@ class _Moving:
         if done.kept:
             node = max(dict(done.scores), key=lambda host: dict(done.scores)[host], default=done.kept[0])
             await asyncio.to_thread(self._cluster.api.put, f"{PODS}/{uid}", _owned(workload, uid, node))
-            evicted_at = next(
-                each.at for each in self._cluster.log if isinstance(each, Evicted) and each.pod_uid == old_uid
-            )
+            evicted_at = self._cluster.evicted_at[old_uid]
             self._cluster.log.append(Landed(time.monotonic(), extender, node, left, evicted_at))
             self._pods[workload] = uid, node
 

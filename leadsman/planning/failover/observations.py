@@ -44,8 +44,7 @@ class Observation(Struct, frozen=True):
 
     def counts(self, now: float) -> bool:
         """Tells whether readers of the state still trust the last report."""
-        interval = self.heartbeat.push_interval_seconds if self.heartbeat else 0.0
-        return now - self.moved_at < stale_seconds(interval)
+        return now - self.moved_at < stale_seconds(self._interval_seconds)
 
     def moves(self, now: float, call_timeout_seconds: float) -> bool:
         """Tells whether the heartbeat has moved for longer than one may stand still, so that it tells whether etcd
@@ -60,8 +59,11 @@ class Observation(Struct, frozen=True):
 
     def patience_seconds(self, call_timeout_seconds: float) -> float:
         """2P + T: a report and its repetition have failed."""
-        interval = self.heartbeat.push_interval_seconds if self.heartbeat else 0.0
-        return 2 * interval + call_timeout_seconds
+        return 2 * self._interval_seconds + call_timeout_seconds
+
+    @property
+    def _interval_seconds(self) -> float:
+        return self.heartbeat.push_interval_seconds if self.heartbeat else 0.0
 
 
 _NOT_SEEN = Observation()
