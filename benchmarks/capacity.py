@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings

@@ -16,8 +16,7 @@ from controller.config_maps import Memory
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster
 from controller.keeper import Keeper, Tools
 from controller.placeholders import PlaceholderWriter
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.decision.view import Views
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference

@@ -15,7 +15,7 @@ from prometheus_client.core import Metric
 from controller.keeper import Keeper, Tools
 from controller.node_patcher import NodeCache
 from controller.watched_pods import BoundedPod, WatchedPod
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.model import PodInfo
 from leadsman.kube.events import LONGEST_NOTE_BYTES
 from leadsman.kube.listing import ListOptions

@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 
 from controller.keeper import Actions, Keeper, Tools
 from controller.node_patcher import NodeCache
-from leadsman.cluster.devices.monitored import DraDevice
+from leadsman.cluster.devices.claims import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound

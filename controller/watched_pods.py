@@ -1,6 +1,6 @@
 """Decodes pods as the controller watches them: the cluster model's pod, and what kube-scheduler made of it."""
 
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.model import PodInfo
 from leadsman.sources.cluster.pod_object import PodObject
 

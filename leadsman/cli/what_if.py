@@ -15,8 +15,7 @@ from extender.api.what_if import decide_on_pod, pod_json, read_pod_json
 from extender.body_limits import RequestRefused
 from extender.decider import DecisionCore
 from leadsman.cli.plan_inputs import judges_of_policy
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.inputs import DecisionInputs

@@ -1,4 +1,4 @@
-"""Models the cluster at one moment, and derives another one from it."""
+"""Models the cluster at one moment, its nodes, pods, volumes, budgets and quotas, and derives another one from it."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -7,11 +7,253 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget, Quota
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import UNCONSTRAINED, LabelSelector, NodeSelectorTerm, PodConstraints, Taint
+from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.cluster.storage import NO_STORAGE, NamespacedName, Storage
+from leadsman.kube.names import MIRROR_POD_KEY
+from leadsman.kube.names import ZONE_LABEL as ZONE_LABEL
+
+
+class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A node, with what decisions and plans use of it.
+
+    labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
+    annotations: those that are used here.
+    unschedulable: cordoned.
+    allocatable: with its pod slots.
+    ready: by its condition Ready; None: Unknown, or the node has no such condition.
+    attach_limits: CSI driver → volumes that it can attach to this node; a driver that is absent has no limit.
+    """
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = {}
+    labels_cut: int = 0
+    annotations: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Resources = ZERO
+    ready: bool | None = None
+    attach_limits: Mapping[str, int] = {}
+
+    @property
+    def zone(self) -> str:
+        """Returns the node's zone; "": it is in none."""
+        return self.labels.get(ZONE_LABEL, "")
+
+    def rack(self, label: str) -> str:
+        """Returns the node's rack, which a label of the cluster's own names; "": it is in none."""
+        return self.labels.get(label, "")
+
+
+class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
+    """A pod that has not finished.
+
+    node: "" until it is bound.
+    workload: as leadsman.decision.inputs has it: `deployment/web`, `statefulset/db`, `pod/alone`.
+    owner_kind, owner_uid: its controller: ReplicaSet, StatefulSet, DaemonSet, Job, …; "": it has none.
+    requests: as kube-scheduler counts them, with one pod slot.
+    labels, constraints: shared by pods of one template. Bounds are the labels `delay_*`, among others.
+    labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
+    annotations: those that are used here.
+    excess: which labels and annotations that decide are missing here, because there are too many; "" when none is.
+    claims: names of its PersistentVolumeClaims, in its namespace; those of ephemeral volumes too.
+    local_volumes: whether it keeps data on the node: emptyDir or hostPath.
+    phase: Pending, Running or Unknown.
+    terminating: it is being deleted.
+    created_at: Unix seconds, by the API server's clock.
+    gated: kube-scheduler does not look at it yet.
+    has_deadline: it ends by itself (activeDeadlineSeconds).
+    devices: what it asks of devices; None: nothing. bad_demand: why that cannot be read; "" when it can.
+    nominated_node: where kube-scheduler has made room for it; "": nowhere.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str = ""
+    workload: str = ""
+    owner_kind: str = ""
+    owner_uid: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    requests: Resources = Resources(pods=1)
+    labels: Mapping[str, str] = {}
+    labels_cut: int = 0
+    annotations: Mapping[str, str] = {}
+    excess: str = ""
+    constraints: PodConstraints = UNCONSTRAINED
+    claims: tuple[str, ...] = ()
+    local_volumes: bool = False
+    phase: str = "Pending"
+    terminating: bool = False
+    created_at: float = 0.0
+    ready: bool = False
+    gated: bool = False
+    has_deadline: bool = False
+    nominated_node: str = ""
+    devices: DeviceDemand | None = None
+    bad_demand: str = ""
+
+    @property
+    def mirror(self) -> bool:
+        """Tells whether the pod shows a static pod of a kubelet; deleting it stops nothing."""
+        return MIRROR_POD_KEY in self.annotations or self.owner_kind == "Node"
+
+
+# Claims and volumes, as far as they decide where a pod can be.
+
+NamespacedName = tuple[str, str]
+
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+class Claim(Struct, frozen=True, omit_defaults=True):
+    """A PersistentVolumeClaim.
+
+    volume: name of the volume that it is bound to; "": not yet.
+    storage_class: "": none.
+    bytes: requested.
+    terminating: it is being deleted.
+    """
+
+    namespace: str
+    name: str
+    volume: str = ""
+    storage_class: str = ""
+    access_modes: tuple[str, ...] = ()
+    bytes: int = 0
+    terminating: bool = False
+
+    @property
+    def single_node(self) -> bool:
+        """Tells whether the claim's volume is attached to at most one node at a time."""
+        return bool(self.access_modes) and all(mode.startswith("ReadWriteOnce") for mode in self.access_modes)
+
+    @property
+    def single_pod(self) -> bool:
+        """Tells whether at most one pod may use the claim."""
+        return "ReadWriteOncePod" in self.access_modes
+
+
+class Volume(Struct, frozen=True, omit_defaults=True):
+    """A PersistentVolume.
+
+    node_affinity: the nodes that reach it; None: every node does.
+    zones: node label → the values with which a node reaches it, of the volume's own labels of zone and region.
+    driver: its CSI driver; "": another kind of volume.
+    handle: what the driver calls it: volumes of one handle are attached once.
+    claim: the claim that it is bound to, or reserved for; None: it is free.
+    """
+
+    name: str
+    storage_class: str = ""
+    access_modes: tuple[str, ...] = ()
+    bytes: int = 0
+    claim: NamespacedName | None = None
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    driver: str = ""
+    handle: str = ""
+
+    def reaches(self, node: ClusterNode) -> bool:
+        """Tells whether pods on the node can use the volume, by its node affinity and its zone.
+
+        CheckNodeAffinity of k8s.io/component-helpers/storage/volume/helpers.go, and
+        pkg/scheduler/framework/plugins/volumezone/volume_zone.go.
+        """
+        terms = self.node_affinity
+        if terms is not None and not any(term.matches(node.name, node.labels) for term in terms):
+            return False
+        zones = [(node.labels.get(label), values) for label, values in self.zones]
+        return all(value is None for value, _ in zones) or all(value in values for value, values in zones)
+
+    def serves(self, claim: Claim) -> bool:
+        """Tells whether an unbound claim could be bound to the volume."""
+        mine = (claim.namespace, claim.name)
+        modes = set(claim.access_modes) <= set(self.access_modes)
+        free = self.claim in (None, mine)
+        return free and modes and self.storage_class == claim.storage_class and self.bytes >= claim.bytes
+
+
+class StorageClass(Struct, frozen=True, omit_defaults=True):
+    """A class of volumes: which driver makes them, when, and where.
+
+    waits_for_consumer: a claim is bound where its first pod goes (WaitForFirstConsumer).
+    provisioner: NO_PROVISIONER: volumes are made by hand.
+    allowed_topologies: at least one term matches a node where a volume can be made; None: any node.
+    """
+
+    name: str
+    waits_for_consumer: bool = False
+    provisioner: str = ""
+    allowed_topologies: tuple[NodeSelectorTerm, ...] | None = None
+
+    def provisions(self, node: ClusterNode) -> bool:
+        """Tells whether a volume can be made for a pod on the node."""
+        terms = self.allowed_topologies
+        if self.provisioner == NO_PROVISIONER:
+            return False
+        return terms is None or any(term.matches(node.name, node.labels) for term in terms)
+
+
+class Storage(Struct, frozen=True):
+    """Holds all claims, volumes and storage classes. The default knows none, as where they are not followed."""
+
+    claims: Mapping[NamespacedName, Claim] = {}
+    volumes: Mapping[str, Volume] = {}
+    classes: Mapping[str, StorageClass] = {}
+
+
+NO_STORAGE = Storage()
+
+
+class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
+    """A PodDisruptionBudget limits evictions.
+
+    selector: None: no pod.
+    disruptions_allowed: evictions that are allowed now. 0 also when the disruption controller has not looked yet.
+    observed: whether status is of this generation; if not, no eviction is allowed.
+    unhealthy_always: unhealthyPodEvictionPolicy AlwaysAllow: pods that are not ready may be evicted in any case.
+    """
+
+    namespace: str
+    name: str
+    selector: LabelSelector | None = None
+    disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
+    observed: bool = True
+    unhealthy_always: bool = False
+
+    def covers(self, pod: ClusterPod) -> bool:
+        """Tells whether the budget limits the evictions of this pod."""
+        return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
+
+
+class QuotaScope(Struct, frozen=True, omit_defaults=True):
+    """Restricts a quota to pods of this scope. name: Terminating, NotTerminating, BestEffort, NotBestEffort,
+    PriorityClass or CrossNamespacePodAffinity. operator, values: of PriorityClass."""
+
+    name: str
+    operator: str = "Exists"
+    values: tuple[str, ...] = ()
+
+
+class Quota(Struct, frozen=True, omit_defaults=True):
+    """A ResourceQuota, which limits what the pods of a namespace use.
+
+    hard, used: what it limits → amount, as the quota names it: `pods`, `requests.cpu` in millis, `limits.memory` in
+    bytes, `requests.example.com/gpu`. `cpu` and `memory` stand as `requests.cpu` and `requests.memory`.
+    scopes: it counts only pods to which all of these apply.
+    """
+
+    namespace: str
+    name: str
+    hard: Mapping[str, int] = {}
+    used: Mapping[str, int] = {}
+    scopes: tuple[QuotaScope, ...] = ()
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -95,7 +337,7 @@ class NodePods(Struct, frozen=True):
     requested: Resources = ZERO
 
 
-_NO_PODS = NodePods()
+NO_PODS = NodePods()
 
 
 class Cluster(Struct, frozen=True, kw_only=True, eq=False):
@@ -118,7 +360,7 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
 
     def pods_on(self, node: str) -> tuple[ClusterPod, ...]:
         """Returns the pods that are bound to the node, including those that are being deleted."""
-        return self.pods_by_node.get(node, _NO_PODS).pods
+        return self.pods_by_node.get(node, NO_PODS).pods
 
     @property
     def unbound_pods(self) -> tuple[ClusterPod, ...]:
@@ -127,7 +369,7 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
 
     def requested(self, node: str) -> Resources:
         """Returns what the node's pods request together, including those that are being deleted."""
-        return self.pods_by_node.get(node, _NO_PODS).requested
+        return self.pods_by_node.get(node, NO_PODS).requested
 
     def free(self, node: str) -> Resources:
         """Returns what the node's pods leave of its allocatable; it is negative where overcommitted. Raises

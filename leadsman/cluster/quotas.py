@@ -3,9 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from leadsman.cluster.budgets import Quota, QuotaScope
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod, Quota, QuotaScope
 
 _MUST_BE_STATED = ("cpu", "memory")
 """A quota on these refuses a pod that does not request them, or has no limit of them."""

@@ -4,15 +4,229 @@ Preferences only rank nodes and are left out. So are CSIStorageCapacity, claims 
 that are nominated to a node by a preemption, and the plugin NodeName: a pod that names its node is not scheduled.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
-from leadsman.cluster import checks, pod_checks
-from leadsman.cluster.checks import Candidate, Check, everywhere
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.node_columns import Mask
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster import checks
+from leadsman.cluster.checks import Candidate, Check, Ints, Mask, everywhere
+from leadsman.cluster.constraints import PodAffinityTerm, TopologySpread
+from leadsman.cluster.model import UNBOUND, Cluster, ClusterPod
+
+# What a pod requires of the pods around it: affinity, anti-affinity, and spread over domains.
+#
+# Counts of pods by node: made once for the pods that clusters share, and corrected where a cluster differs.
+
+
+class _Alike(Struct, frozen=True):
+    """Pods that share namespace, labels, constraints and whether they are being deleted. pod: any of them."""
+
+    pod: ClusterPod
+    by_node: Counter[str]
+
+
+def pods_by_node(cluster: Cluster, key: Hashable, counts: Callable[[ClusterPod], bool]) -> Mapping[str, int]:
+    """Counts the bound pods for which `counts` is true by node; `key` names what counts.
+
+    counts: looks at namespace, labels, constraints and `terminating` only, because one pod is asked about for all that
+    have these in common.
+    """
+    of_base = cluster.pods.of_base(("counts", key), lambda pods: _count(_alike(cluster), counts))
+    if not cluster.pods.changes:
+        return of_base
+    by_node = Counter(of_base)
+    for uid, now in cluster.pods.changes.items():
+        before = cluster.pods.base.get(uid)
+        if before is not None and before.node != UNBOUND and counts(before):
+            by_node[before.node] -= 1
+        if now is not None and now.node != UNBOUND and counts(now):
+            by_node[now.node] += 1
+    return +by_node
+
+
+def anti_affinity_terms(cluster: Cluster) -> set[PodAffinityTerm]:
+    """Returns every required anti-affinity term that a bound pod has, or had in a cluster of the same base."""
+    terms = cluster.pods.of_base(
+        "anti-affinity terms",
+        lambda _: {term for each in _alike(cluster) for term in each.pod.constraints.anti_affinity},
+    )
+    changed = filter(None, cluster.pods.changes.values())
+    return terms.union(*(pod.constraints.anti_affinity for pod in changed))
+
+
+def _alike(cluster: Cluster) -> list[_Alike]:
+    return cluster.pods.of_base("alike", _grouped)
+
+
+def _grouped(pods: Mapping[str, ClusterPod]) -> list[_Alike]:
+    """Groups pods by identity: those of one template share their labels and constraints; any others are groups of
+    one."""
+    groups: dict[Hashable, _Alike] = {}
+    for pod in pods.values():
+        if pod.node == UNBOUND:
+            continue
+        key = (pod.namespace, id(pod.labels), id(pod.constraints), pod.terminating)
+        if key not in groups:
+            groups[key] = _Alike(pod, Counter())
+        groups[key].by_node[pod.node] += 1
+    return list(groups.values())
+
+
+def _count(groups: list[_Alike], counts: Callable[[ClusterPod], bool]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for each in groups:
+        if counts(each.pod):
+            total.update(each.by_node)
+    return total
+
+
+def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
+    """Refuses nodes that pods already there keep this one away from: satisfyExistingPodsAntiAffinity of
+    pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
+    pod, refused = candidate.pod, dict[str, Mask]()
+    labels = candidate.namespace_labels(pod.namespace)
+    for term in anti_affinity_terms(candidate.cluster):
+        if term.matches(pod.namespace, pod.labels, labels):
+            holders = pods_by_node(candidate.cluster, ("holds", term), _holds(term))
+            key = term.topology_key
+            held = _populated(candidate, key, candidate.domain_counts(key, holders))
+            refused[key] = refused[key] | held if key in refused else held
+    for key in sorted(refused):
+        yield Check(refused[key], f"a pod in the node's {key} has a required anti-affinity against this pod")
+
+
+def _holds(term: PodAffinityTerm) -> Callable[[ClusterPod], bool]:
+    return lambda pod: term in pod.constraints.anti_affinity
+
+
+def anti_affinity(candidate: Candidate) -> Iterator[Check]:
+    """Refuses by the pod's own terms: satisfyPodAntiAffinity, same file. A node without the label is in no domain."""
+    for term in candidate.pod.constraints.anti_affinity:
+        counts = candidate.domain_counts(term.topology_key, _matching(candidate, (term,)))
+        reason = f"the node's {term.topology_key} has a pod that this pod's required anti-affinity keeps away from"
+        yield Check(_populated(candidate, term.topology_key, counts), reason)
+
+
+def affinity(candidate: Candidate) -> Iterator[Check]:
+    """Refuses as satisfyPodAffinity in the same file: pods count that match every term; the first pod of a group that
+    matches its own terms goes anywhere where the labels are."""
+    terms = candidate.pod.constraints.affinity
+    if not terms:
+        return
+    matching = _matching(candidate, terms)
+    populated = [
+        _populated(candidate, term.topology_key, candidate.domain_counts(term.topology_key, matching)) for term in terms
+    ]
+    alone = not any(mask.any() for mask in populated)
+    own_labels = candidate.namespace_labels(candidate.pod.namespace)
+    matches_itself = all(term.matches(candidate.pod.namespace, candidate.pod.labels, own_labels) for term in terms)
+    for term, mask in zip(terms, populated, strict=True):
+        satisfied = candidate.columns.domains(term.topology_key)[0] >= 0 if alone and matches_itself else mask
+        reason = f"the node's {term.topology_key} has no pod that this pod's required affinity asks for"
+        yield Check(~satisfied, reason)
+
+
+def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[str, int]:
+    """Maps each node to the number of its pods that match all the terms."""
+
+    def counts(other: ClusterPod) -> bool:
+        labels = candidate.namespace_labels(other.namespace)
+        return all(term.matches(other.namespace, other.labels, labels) for term in terms)
+
+    return dict(pods_by_node(candidate.cluster, ("matches", terms, candidate.namespaces_key(terms)), counts))
+
+
+def _populated(candidate: Candidate, label: str, counts: Ints) -> Mask:
+    """Returns the nodes whose domain counts a pod."""
+    domain_of_node, _ = candidate.columns.domains(label)
+    return _by_domain(domain_of_node, counts) > 0
+
+
+def _by_domain(domain_of_node: Ints, counts: Ints) -> Ints:
+    """Returns the count of each node's domain; 0 for a node that is in none."""
+    return np.append(counts, 0)[domain_of_node]
+
+
+def spread(candidate: Candidate) -> Iterator[Check]:
+    """Refuses as pkg/scheduler/framework/plugins/podtopologyspread/filtering.go: no domain may have more than max_skew
+    pods more than the least populated one. Pods that are being deleted do not count."""
+    for constraint in candidate.pod.constraints.spread:
+        counted = spread_counts(candidate, constraint)
+        if not len(counted.domains):
+            yield _without_label(candidate, constraint)
+            continue
+        enough = len(counted.domains) >= constraint.min_domains
+        least = counted.pods[counted.domains].min() if enough else 0
+        after = _by_domain(counted.domain_of_node, counted.pods) + counts_itself(candidate.pod, constraint)
+        reason = (
+            f"the pod would make the node's {constraint.topology_key} exceed a topology spread of {constraint.max_skew}"
+        )
+        yield Check(after - least > constraint.max_skew, reason)
+        yield _without_label(candidate, constraint)
+
+
+class SpreadCounts(NamedTuple):
+    """Says what one spread constraint counts, by domain.
+
+    domain_of_node: node → domain number; -1: the node has no label.
+    pods: domain → pods that count.
+    domains: those that are compared with each other.
+    """
+
+    domain_of_node: Ints
+    pods: Ints
+    domains: Ints
+
+
+def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCounts:
+    """Counts pods on nodes that have the labels of all the pod's constraints and suit the constraint's own policies."""
+    columns = candidate.columns
+    counting = columns.present & _included(candidate, constraint)
+    for each in candidate.pod.constraints.spread:
+        counting &= columns.domains(each.topology_key)[0] >= 0
+    domain_of_node, _ = columns.domains(constraint.topology_key)
+    pods = _spread_counts(candidate, constraint, counting)
+    return SpreadCounts(domain_of_node, pods, np.unique(domain_of_node[counting]))
+
+
+def counts_itself(pod: ClusterPod, constraint: TopologySpread) -> bool:
+    """Tells whether the pod is one of those that the constraint spreads."""
+    return constraint.selector is not None and constraint.selector.matches(pod.labels)
+
+
+def _without_label(candidate: Candidate, constraint: TopologySpread) -> Check:
+    domain_of_node, _ = candidate.columns.domains(constraint.topology_key)
+    reason = f"the node has no label {constraint.topology_key}, over which the pod is spread"
+    return Check(domain_of_node < 0, reason)
+
+
+def _included(candidate: Candidate, constraint: TopologySpread) -> Mask:
+    """Returns the nodes that count, by nodeAffinityPolicy and nodeTaintsPolicy."""
+    included = candidate.columns.present
+    if constraint.honor_affinity:
+        included = included & checks.selected(candidate)
+    if constraint.honor_taints:
+        included = included & ~checks.repelled(candidate)
+    return included
+
+
+def _spread_counts(candidate: Candidate, constraint: TopologySpread, counting: Mask) -> Ints:
+    """Maps each domain number to the pods of the selector on nodes that count. countPodsMatchSelector: an empty
+    selector counts none."""
+    selector, namespace = constraint.selector, candidate.pod.namespace
+    if selector is None or not selector.requirements:
+        return candidate.domain_counts(constraint.topology_key, {})
+    by_node = pods_by_node(
+        candidate.cluster,
+        ("spread", namespace, selector),
+        lambda other: other.namespace == namespace and not other.terminating and selector.matches(other.labels),
+    )
+    position = candidate.columns.position
+    on_counting = {node: count for node, count in by_node.items() if node in position and counting[position[node]]}
+    return candidate.domain_counts(constraint.topology_key, on_counting)
 
 
 def _gates(candidate: Candidate) -> Iterator[Check]:
@@ -39,10 +253,10 @@ PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
     checks.room,
     checks.claims,
     checks.attach_limits,
-    pod_checks.spread,
-    pod_checks.anti_affinity_of_others,
-    pod_checks.anti_affinity,
-    pod_checks.affinity,
+    spread,
+    anti_affinity_of_others,
+    anti_affinity,
+    affinity,
 )
 """Checks that are asked, in the order in which reasons are given."""
 

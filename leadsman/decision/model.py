@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.rewards import pod_types
 from leadsman.runtime.text_table import one_line

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec import Struct
 
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import MAX_SCORE
 from leadsman.decision.model import PluginScore
 from leadsman.planning.backups.backup_plan import BackupSettings

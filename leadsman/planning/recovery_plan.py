@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
 from leadsman.planning.failover.node_verdict import NodeHealth

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.cluster.resources import amount_text
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.delay.bounds import valid_bounds

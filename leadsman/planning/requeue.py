@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.devices.cards import asks_of_one_card
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo

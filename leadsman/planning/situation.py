@@ -14,9 +14,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices, node_devices
-from leadsman.cluster.model import Cluster, Overlay
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, Overlay
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, score_nodes

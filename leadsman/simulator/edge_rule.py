@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.delay.bounds import DelayBound, valid_bounds
 from leadsman.decision.inputs import DecisionInputs

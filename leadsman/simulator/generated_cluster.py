@@ -12,9 +12,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import UNBOUND, Cluster, cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import UNBOUND, ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy

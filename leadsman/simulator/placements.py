@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.decide import MAX_SCORE, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs

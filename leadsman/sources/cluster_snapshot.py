@@ -14,11 +14,18 @@ import numpy as np
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget, Quota
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
+from leadsman.cluster.model import (
+    Claim,
+    Cluster,
+    ClusterNode,
+    ClusterPod,
+    DisruptionBudget,
+    Quota,
+    Storage,
+    StorageClass,
+    Volume,
+    cluster_of,
+)
 from leadsman.decision.inputs import (
     DecisionInputs,
     DelayView,

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.device_health import DeviceHealthKeeper
 from controller.node_patcher import NodeCache
-from leadsman.cluster.devices.monitored import ROW_REMAP_FAILURE, DeviceReading
+from leadsman.cluster.devices.claims import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.events import EventWriter

@@ -8,9 +8,7 @@ import pytest
 
 from controller.parts import ControllerParts
 from controller.settings import ControllerSettings
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.view import Views
 from leadsman.kube.access import ApiAccess

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from leadsman.cluster.devices import cards
-from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
-from leadsman.cluster.devices.card_room import CardQuestion
+from leadsman.cluster.devices.cards import CardQuestion
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
+from leadsman.cluster.devices.node_devices import NO_DEVICES, LinkReading, NodeDevices, link_headroom_bits
 from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import Evidence, PodInfo, Refusal
 from leadsman.state import metric_names

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.decision.delay.bounds import NoTarget, valid_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows

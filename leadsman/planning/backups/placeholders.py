@@ -13,8 +13,7 @@ from hashlib import blake2b
 from msgspec import Struct
 
 from leadsman.cluster.constraints import Toleration
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import NOTHING, ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, Uncovered

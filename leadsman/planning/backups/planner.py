@@ -15,8 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import replacement_refusals
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import (

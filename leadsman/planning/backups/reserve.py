@@ -13,8 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from leadsman.cluster.constraints import HostPort, PodAffinityTerm
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.planning.backups.backup_plan import Backups, FailureDomain, FailureDomains
 

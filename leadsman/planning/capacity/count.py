@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, broken_promises
 from leadsman.planning.backups.reserve import Ints, copies, reserves_of
 from leadsman.planning.capacity.fit_model import CapacityModel

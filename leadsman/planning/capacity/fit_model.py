@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.checks import Candidate
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.pod_checks import counts_itself, spread_counts
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import ZERO
+from leadsman.cluster.scheduling import counts_itself, spread_counts
 from leadsman.decision.delay.bounds import TargetName, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX

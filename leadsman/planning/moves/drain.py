@@ -12,9 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.checks import CORDON
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Uncovered

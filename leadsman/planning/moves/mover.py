@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import Toleration
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import HELD_FOR_LABEL
 from leadsman.planning.moves.search import RoomMove, Search, why_never_moved, why_not_evictable

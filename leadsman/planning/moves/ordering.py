@@ -10,8 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable, why_quota_refuses

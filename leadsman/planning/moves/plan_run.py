@@ -3,8 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.planning.moves.mover import Mover, MoveResult
 from leadsman.planning.moves.search import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import counting_quotas, quota_refusals
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility

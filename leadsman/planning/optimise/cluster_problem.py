@@ -15,8 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import PodConstraints
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.decision.delay.bounds import NoTarget, resolve_target, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, never_replaced, scopes_of

@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources, amount_text
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import (

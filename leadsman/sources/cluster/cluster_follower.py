@@ -13,10 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.storage import Storage
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, Storage, cluster_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse

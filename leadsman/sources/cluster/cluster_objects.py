@@ -4,12 +4,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from leadsman.cluster.budgets import DisruptionBudget, Quota, QuotaScope
-from leadsman.cluster.constraints import Taint
-from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.constraints import NodeSelectorTerm, Operator, Requirement, Taint
+from leadsman.cluster.model import Claim, ClusterNode, DisruptionBudget, Quota, QuotaScope, StorageClass, Volume
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.selectors import NodeSelectorTerm, Operator, Requirement
-from leadsman.cluster.storage import Claim, StorageClass, Volume
 from leadsman.kube.objects import Condition, ObjectMeta, Part, condition
 from leadsman.sources.cluster.pod_object import (
     NO_RESOURCES,

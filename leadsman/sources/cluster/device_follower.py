@@ -13,7 +13,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.cluster.devices.cards import prepare_cards
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices, node_devices
-from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.model import ClusterNode
 from leadsman.decision.inputs import AskedDevices, DeviceInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound

@@ -15,9 +15,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision import yaml_document
 from leadsman.kube.names import ROLE_LABEL

@@ -12,15 +12,18 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import (
     ANY_ADDRESS,
     HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
     PodAffinityTerm,
     PodConstraints,
+    Requirement,
     Toleration,
     TopologySpread,
 )
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand, PodClaims, extended_requests, readable_demand
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
-from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import Condition, ObjectMeta, Part, condition, controller_of, pod_owner, workload_name
 

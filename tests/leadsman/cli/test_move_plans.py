@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 
 from leadsman.cli.main import main
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy

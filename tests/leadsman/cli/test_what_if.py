@@ -7,8 +7,7 @@ import pytest
 
 from leadsman.cli.main import main
 from leadsman.cli.pod_templates import BadPodTemplate, read_templates
-from leadsman.cluster.model import cluster_of
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from tests.installed_package import install_picky
 from tests.leadsman.cli.conftest import Called, Started

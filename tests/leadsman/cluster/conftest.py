@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.cluster.model import UNBOUND
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import UNBOUND, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 
 ROOM = Resources(1000, 1000, 10)

@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import UNBOUND, Cluster, Overlay, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import LabelSelector, Operator, Requirement
+from leadsman.cluster.model import UNBOUND, Cluster, ClusterNode, ClusterPod, DisruptionBudget, Overlay, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.sources.cluster.cluster_follower import read_cluster
 from tests.leadsman.cluster import random_objects
 

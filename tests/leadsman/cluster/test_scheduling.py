@@ -7,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import Quota, QuotaScope
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration, TopologySpread
-from leadsman.cluster.model import cluster_of
+from leadsman.cluster.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinityTerm,
+    PodConstraints,
+    Requirement,
+    Taint,
+    Toleration,
+    TopologySpread,
+)
+from leadsman.cluster.model import NO_PROVISIONER, Claim, Quota, QuotaScope, Storage, StorageClass, Volume, cluster_of
 from leadsman.cluster.quotas import quota_refusals
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from leadsman.cluster.storage import NO_PROVISIONER, Claim, Storage, StorageClass, Volume
 from tests.leadsman.cluster.conftest import MakeNode, MakePod
 
 

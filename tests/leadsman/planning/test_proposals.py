@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from extender.wire.pod import read_pod
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import node_devices
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.model import Cluster, ClusterNode, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.decide import FILTERS, FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs

@@ -6,7 +6,7 @@ from msgspec import structs
 import leadsman.planning.requeue as requeue
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo

@@ -5,14 +5,31 @@ from random import Random
 import numpy as np
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget, Quota, QuotaScope
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, Toleration, TopologySpread
-from leadsman.cluster.model import cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinityTerm,
+    PodConstraints,
+    Requirement,
+    Taint,
+    Toleration,
+    TopologySpread,
+)
+from leadsman.cluster.model import (
+    Claim,
+    ClusterNode,
+    ClusterPod,
+    DisruptionBudget,
+    Quota,
+    QuotaScope,
+    Storage,
+    StorageClass,
+    Volume,
+    cluster_of,
+)
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from leadsman.cluster.storage import Claim, Storage, StorageClass, Volume
 from leadsman.decision.inputs import DelayView, RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterPod
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics
 from leadsman.sources.cluster.pod_object import shared_parts
 from leadsman.sources.cluster_snapshot import BadSnapshot, ClusterSnapshot, read_snapshot, snapshot_chunks

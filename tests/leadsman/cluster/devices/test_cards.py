@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
-from leadsman.cluster.devices.card_room import largest_request, most_beside
-from leadsman.cluster.devices.cards import card_requests, cards_left, place, whole_cards
+from leadsman.cluster.devices.cards import card_requests, cards_left, largest_request, most_beside, place, whole_cards
 from leadsman.cluster.devices.claims import ClaimFit, RequestedWay, can_have_first_ways, fit_claims
 from leadsman.cluster.devices.demand import (
     BadDemand,
@@ -18,7 +16,7 @@ from leadsman.cluster.devices.demand import (
     extended_requests,
     readable_demand,
 )
-from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
+from leadsman.cluster.devices.node_devices import DeviceCount, LinkReading, NodeDevices, link_headroom_bits
 from leadsman.sources.cluster.pod_object import ResourceClaimFields
 
 GB = 10**9

@@ -7,12 +7,17 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import UNCONSTRAINED, PodAffinityTerm, PodConstraints, TopologySpread
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import (
+    UNCONSTRAINED,
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    PodConstraints,
+    Requirement,
+    TopologySpread,
+)
+from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.inputs import DecisionInputs, PlacedPod, SourceRow, WorkloadIndex
 from leadsman.decision.policy import Policy
 from leadsman.state.snapshot import Snapshot

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import PodConstraints, Toleration
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan

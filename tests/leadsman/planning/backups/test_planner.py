@@ -7,13 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import Quota
-from leadsman.cluster.constraints import PodConstraints, TopologySpread
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import LabelSelector, Operator, PodConstraints, Requirement, TopologySpread
+from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, Quota, cluster_of
 from leadsman.cluster.resources import ZERO, Resources
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.planning.backups.backup_plan import (
     Backup,
     BackupPlan,

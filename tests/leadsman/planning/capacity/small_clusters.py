@@ -6,13 +6,19 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, PodConstraints, Taint, TopologySpread
-from leadsman.cluster.model import cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import (
+    HostPort,
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    PodConstraints,
+    Requirement,
+    Taint,
+    TopologySpread,
+)
+from leadsman.cluster.model import ZONE_LABEL, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupScope, FailureDomain, FailureDomains

@@ -5,13 +5,17 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import PodAffinityTerm, PodConstraints, TopologySpread
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import (
+    LabelSelector,
+    Operator,
+    PodAffinityTerm,
+    PodConstraints,
+    Requirement,
+    TopologySpread,
+)
+from leadsman.cluster.model import ZONE_LABEL, Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.planning.backups.backup_plan import BackupScope, BackupSettings
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.capacity.consequences import additions, losses

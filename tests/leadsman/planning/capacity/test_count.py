@@ -5,9 +5,7 @@ import contextlib
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.model import cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.count import broken, count_together

@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 
 GIB = 2**30

@@ -2,10 +2,8 @@
 
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
+from leadsman.cluster.constraints import LabelSelector, Operator, Requirement
+from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget
 from leadsman.decision.delay.delay_plugins import DelayFilter
 from leadsman.decision.model import PodInfo
 from tests.leadsman.planning.backups.random_clusters import inputs_of, random_case

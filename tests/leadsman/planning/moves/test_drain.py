@@ -5,11 +5,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.constraints import PodConstraints, TopologySpread
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
+from leadsman.cluster.constraints import LabelSelector, Operator, PodConstraints, Requirement, TopologySpread
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain

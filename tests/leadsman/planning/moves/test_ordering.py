@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import Quota
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod, Quota, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods

@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.pod import ClusterPod
-from leadsman.cluster.selectors import LabelSelector
+from leadsman.cluster.constraints import LabelSelector
+from leadsman.cluster.model import Cluster, ClusterPod, DisruptionBudget, cluster_of
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.moves.search import Search, why_never_moved
 from leadsman.planning.situation import Situation

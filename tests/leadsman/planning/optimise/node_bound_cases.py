@@ -2,9 +2,7 @@
 
 import random
 
-from leadsman.cluster.model import cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ZONE_LABEL, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, Case, inputs_of
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from leadsman.cluster.constraints import Taint
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ZONE_LABEL, ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import ZONE_LABEL, Claim, Cluster, ClusterNode, ClusterPod, Storage, cluster_of
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.storage import Claim, Storage
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,

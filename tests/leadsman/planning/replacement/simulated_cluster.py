@@ -5,8 +5,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from leadsman.cluster.model import Cluster
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs

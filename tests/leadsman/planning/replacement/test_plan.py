@@ -5,12 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.constraints import LabelSelector
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, DisruptionBudget, cluster_of
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.moves.mover import EvictPod, HoldRoom, MoveResult, ReleaseHold
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.published.moves import MOVES

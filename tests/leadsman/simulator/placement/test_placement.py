@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.model import Cluster, cluster_of
-from leadsman.cluster.node import ClusterNode
-from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy

@@ -5,11 +5,19 @@ from typing import Any
 
 import pytest
 
-from leadsman.cluster.budgets import QuotaScope
-from leadsman.cluster.constraints import HostPort, PodAffinityTerm, Taint, Toleration, TopologySpread
+from leadsman.cluster.constraints import (
+    HostPort,
+    LabelSelector,
+    NodeSelectorTerm,
+    Operator,
+    PodAffinityTerm,
+    Requirement,
+    Taint,
+    Toleration,
+    TopologySpread,
+)
+from leadsman.cluster.model import Claim, QuotaScope, StorageClass, Volume
 from leadsman.cluster.resources import Resources
-from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
-from leadsman.cluster.storage import Claim, StorageClass, Volume
 from leadsman.sources.cluster.cluster_follower import BadClusterFile, read_cluster
 
 GPU, DRIVER, ZONE = "example.com/gpu", "csi.example.com", "topology.kubernetes.io/zone"
