@@ -28,7 +28,7 @@ class DeadLink(Struct, frozen=True):
 
 
 def _dead_link(source: str, target: str, sent: int, back: PeerLatency | None) -> DeadLink:
-    """back: what the target measures to the source; None: it does not probe it."""
+    """Makes one. back: what the target measures to the source; None: it does not probe it."""
     is_back_lost, back_ms = back is not None and is_unanswered(back), back.p50_ms if back else None
     other_way = ", nor the other way" if is_back_lost else f"; the other way {back_ms:.3g} ms" if back_ms else ""
     return DeadLink(

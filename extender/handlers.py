@@ -55,7 +55,7 @@ class _Preempted(Struct, rename="pascal"):
 
 
 class _Bound(Struct, rename="pascal"):
-    """error: why the pod is not bound; "" only once the API server has bound it."""
+    """Answers a bind. error: why the pod is not bound; "" only once the API server has bound it."""
 
     error: str
 
@@ -156,7 +156,7 @@ class VerbHandlers:
             return _json(_encode(_Preempted({node: args.victims[node] for node in filter_result.kept})))
 
     def _encoded(self, result: Iterable[object], encode: Callable[[], bytes]) -> bytes:
-        """encode(), once while decisions have the same result: pods that come one after another often do."""
+        """Encodes once while decisions have the same result: pods that come one after another often do."""
         key = IdentityKey(result)
         body = self._bodies_by_result.get(key)
         if body is None:

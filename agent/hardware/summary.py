@@ -58,7 +58,7 @@ def _sum(values: Values) -> float | None:
 
 
 def _share(part: MeasureFunction, whole: MeasureFunction) -> MeasureFunction:
-    """part / whole; unknown when either is, or the whole is nothing."""
+    """Returns part / whole; unknown when either is, or the whole is nothing."""
     return lambda change: _divided(part(change), whole(change))
 
 

@@ -34,7 +34,7 @@ ProbeResult = Answered | Lost | Unusable
 
 
 class ProbeMode(StrEnum):
-    """auto: ICMP, and TCP to peers that answer only that. icmp, tcp: that method alone."""
+    """Says how peers are probed. auto: by ICMP, and by TCP where a peer answers only that; icmp, tcp: by that alone."""
 
     AUTO = "auto"
     ICMP = "icmp"

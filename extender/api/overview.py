@@ -99,7 +99,7 @@ def run_checks(live: LiveState, view: ClusterView) -> list[Check]:
 
 
 def _check(name: str, severity: str, good: str, problem: str, what_to_do: str) -> Check:
-    """problem: "": it is good."""
+    """Makes the result of one check. problem: "": it is good."""
     return Check(name, not problem, severity, problem or good, what_to_do if problem else "")
 
 

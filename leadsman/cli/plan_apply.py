@@ -30,7 +30,7 @@ EXIT_DONE, EXIT_REFUSED = 0, 1
 
 
 class _Handover(Struct):
-    """refused: why the plan cannot be handed over; "": it can. written: whether it was."""
+    """Says what became of a handover. refused: why the plan cannot be handed over; "": it can. written: it was."""
 
     refused: str
     written: bool = False

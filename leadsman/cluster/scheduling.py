@@ -230,7 +230,7 @@ def _spread_counts(candidate: Candidate, constraint: TopologySpread, counting: M
 
 
 def _gates(candidate: Candidate) -> Iterator[Check]:
-    """pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go."""
+    """Refuses a pod that has gates. Source: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go."""
     if candidate.pod.gated:
         yield everywhere(candidate, "the pod has scheduling gates, so kube-scheduler does not look at it")
 

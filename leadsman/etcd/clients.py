@@ -154,7 +154,8 @@ class Clients:
         self._clients: dict[str, Client] = {}
 
     async def of_token(self, token: str, address: str) -> Client:
-        """Refused: the token gives no right, the API server does not say now, or an address shows too many tokens."""
+        """Returns who shows the token. Raises Refused when the token gives no right, the API server does not say now,
+        or an address shows too many tokens."""
         role = await self._role(token, address)
         if role.name not in self._clients:
             self._clients[role.name] = Client(role, self._clock)

@@ -132,7 +132,7 @@ class EtcdFlags(Struct, frozen=True):
         return dict(each.partition("=")[::2] for each in self.values["initial-cluster"].split(","))
 
     def config_file(self, members: Mapping[str, str], *, is_new: bool) -> str:
-        """etcd's --config-file, in YAML; with one, etcd reads no flag. Source: server/embed/config.go of etcd.
+        """Writes etcd's --config-file, in YAML; with one, etcd reads no flag. Source: server/embed/config.go of etcd.
 
         members: name → peer URL, of the cluster. is_new: all of them start without data.
         """

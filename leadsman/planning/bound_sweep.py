@@ -52,7 +52,8 @@ class BoundPod(Struct, frozen=True):
 
 
 class UncheckedPod(Struct, frozen=True):
-    """why: the bound that it misses and by what value, or why there is nothing to hold it to."""
+    """A bound pod that nobody checked. why: the bound that it misses and by what value, or why there is nothing to hold
+    it to."""
 
     pod: BoundPod
     why: str

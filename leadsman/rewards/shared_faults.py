@@ -101,7 +101,7 @@ def _by_node(by_type: AccusationsByType, without: str | None = None) -> dict[str
 
 
 def _rack_evidence(log_factor: float) -> float:
-    """ln of how much likelier a node's trials are when its rack is at fault than when it may be so alone."""
+    """Returns ln of how much likelier a node's trials are when its rack is at fault than when it may be so alone."""
     factor = exp(min(500.0, log_factor))
     return log(factor / (1.0 - NODE_FAULT_RATIO + NODE_FAULT_RATIO * factor))
 

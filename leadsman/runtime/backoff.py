@@ -18,7 +18,7 @@ class Backoff:
         self._limit_seconds = first_seconds
 
     def next_seconds(self, max_seconds: float = inf) -> float:
-        """max_seconds: the limit of this one pause is no more."""
+        """Returns the next pause. max_seconds: this one is no longer."""
         limit, self._limit_seconds = self._limit_seconds, min(self._max_seconds, 2 * self._limit_seconds)
         return self._rng.uniform(0, min(limit, max_seconds))
 

@@ -30,7 +30,7 @@ from leadsman.state.store import (
 
 
 class EtcdStore:
-    """leadsman.state.store.Store on etcd.
+    """Is the leadsman.state.store.Store that keeps everything in etcd.
 
     silence_seconds: a watch raises Unavailable at the latest after so long without a byte. After half of it a new
     stream is opened, which has the call timeout to begin.

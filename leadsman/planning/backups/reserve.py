@@ -89,8 +89,8 @@ class ReserveLedger:
     def reserved_with(
         self, domains: Iterable[FailureDomain], amounts: Ints, nodes: Sequence[int] | None = None
     ) -> Ints:
-        """(nodes, resources): what each of these nodes, all by default, would reserve if a pod fell there when any of
-        the domains fails."""
+        """Returns (nodes, resources): what each of these nodes, all by default, would reserve if a pod fell there when
+        any of the domains fails."""
         reserved = self.reserved.copy() if nodes is None else self.reserved[nodes]
         for domain in domains:
             np.maximum(reserved, amounts, out=reserved)
@@ -149,7 +149,7 @@ class Columns:
         return np.array([*(left.amount(name) for name in self._resources), *ports, *own], np.int64) // self.units
 
     def free_on_all(self, cluster: Cluster) -> Ints:
-        """(nodes, resources): what pods leave of each node, in the cluster's order."""
+        """Returns (nodes, resources): what pods leave of each node, in the cluster's order."""
         rows = [self.free(cluster, node) for node in cluster.nodes]
         return np.array(rows, np.int64).reshape(len(rows), len(self.names))
 

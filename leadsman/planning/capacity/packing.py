@@ -58,7 +58,7 @@ class Patterns:
         return self.sets(float(self.values(weight).sum()), weight)
 
     def divided(self, pods: tuple[int, int]) -> Ints | None:
-        """(2, N): at least so many pods of each; None: switching nodes does not reach it."""
+        """Returns (2, N) with at least so many pods of each; None: switching nodes does not reach it."""
         few, many = (self._pairs(min(max(self.weight + near, 0.0), 1.0)) for near in (-_NEAR, _NEAR))
         gained = np.cumsum(many[0] - few[0]) + few[0].sum()
         switched = int(np.searchsorted(gained, pods[0])) + 1 if few[0].sum() < pods[0] else 0

@@ -153,7 +153,9 @@ class NodeVerdict(Struct, frozen=True):
 
 
 class HealthInputs(Struct, frozen=True):
-    """nodes: those that exist in Kubernetes, with zone and rack from their labels; agents' own go before these.
+    """Holds what the API server says of nodes.
+
+    nodes: those that exist in Kubernetes, with zone and rack from their labels; agents' own go before these.
     leases: of kube-node-lease, by node."""
 
     nodes: Mapping[str, Location]

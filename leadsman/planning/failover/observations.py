@@ -58,7 +58,7 @@ class Observation(Struct, frozen=True):
         return not is_still and has_moved_seconds > self.patience_seconds(call_timeout_seconds)
 
     def patience_seconds(self, call_timeout_seconds: float) -> float:
-        """2P + T: a report and its repetition have failed."""
+        """Returns 2P + T: by then a report and its repetition have failed."""
         return 2 * self._interval_seconds + call_timeout_seconds
 
     @property

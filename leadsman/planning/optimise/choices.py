@@ -176,7 +176,7 @@ class Load(ReserveLedger):
 
 
 def score(problem: Problem, choices: Choices) -> Score | None:
-    """None: a node has no room for what is chosen."""
+    """Scores the choices. None: a node has no room for what is chosen."""
     load = Load(problem, choices)
     if (load.reserved > load.free).any():
         return None

@@ -329,7 +329,7 @@ class EstimatesOnDemand:
 
     @cached_property
     def _fitted(self) -> FittedEstimates | None:
-        """None: nothing fresh was measured."""
+        """Fits a model. None: nothing fresh was measured."""
         inputs = self._inputs
         views = [view for view in inputs.delay_views if isinstance(view, GoldpingerView)]
         measured = gather_measurements(inputs.snapshot, inputs.now, inputs.policy.delay.statistic, views)
