@@ -12,10 +12,8 @@ from typing import Any
 from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
-from controller.config_maps import Memory
-from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster
-from controller.keeper import Keeper, Tools
-from controller.placeholders import PlaceholderWriter
+from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, PlaceholderWriter
+from controller.keeper import Keeper, Memory, Tools
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.decision.view import Views
 from leadsman.kube.errors import ApiError
@@ -35,9 +33,8 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.reserve import two_failures
 from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
-from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument
-from leadsman.published.self_healing import Hold
+from leadsman.published.self_healing import BACKUPS, BackupMemory, Hold, PodBackup
 from leadsman.runtime.scrape import counter, gauge
 
 _log = logging.getLogger(__name__)

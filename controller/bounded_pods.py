@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from controller.keeper import Keeper, Tools
-from controller.node_patcher import NodeCache
-from controller.watched_pods import BoundedPod, WatchedPod
+from controller.keeper import Keeper, NodeCache, Tools
+from controller.pending_pods import WatchedPod
 from leadsman.cluster.model import ClusterPod
 from leadsman.decision.model import PodInfo
 from leadsman.kube.events import LONGEST_NOTE_BYTES
@@ -22,15 +21,16 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
-from leadsman.planning.bound_sweep import (
+from leadsman.planning.bounded_pods import (
     BoundPod,
     BoundResult,
     SweepMemory,
+    WaitReason,
     placement_reason,
     pods_over_bounds,
     sweep_bound_pods,
+    wait_reason,
 )
-from leadsman.planning.waiting_pods import WaitReason, wait_reason
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
@@ -49,6 +49,18 @@ COUNT_INTERVAL_SECONDS = 30.0
 """All pods over their bounds are counted once in this time: a count asks for an evaluation of every one."""
 
 BOUND_PODS = f"spec.nodeName!=,{UNFINISHED_PODS}"
+
+
+_NO_POD = ClusterPod("", "", "")
+
+
+class BoundedPod(WatchedPod):
+    """A pod that is kept only if it has a delay bound; of the others, perhaps 50,000, only the identity is."""
+
+    def __post_init__(self) -> None:
+        WatchedPod.__post_init__(self)
+        if self.model.terminating or not PodInfo.of(self.model).has_delay_bounds:
+            self.model = _NO_POD
 
 
 def _tell(tools: Tools, info: PodInfo, reason: str, note: str, name: str, *, warning: bool = True) -> None:

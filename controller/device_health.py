@@ -11,8 +11,7 @@ from typing import Any, Self
 from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
-from controller.keeper import Actions, Keeper, Tools
-from controller.node_patcher import NodeCache
+from controller.keeper import Actions, Keeper, NodeCache, Tools
 from leadsman.cluster.devices.claims import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from msgspec import Struct, field, structs
 from prometheus_client.core import Metric
@@ -27,14 +27,16 @@ from leadsman.decision.view import Views
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound, NotLeader, Unavailable
 from leadsman.kube.events import EventWriter
-from leadsman.kube.objects import ObjectReference
+from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import CONFIG_MAPS
 from leadsman.planning.situation import Judge, Scorer, Situation
-from leadsman.published.documents import BadDocument
+from leadsman.published.documents import BadDocument, ConfigMapObject, Document
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
 T = TypeVar("T")
+D = TypeVar("D", bound=Struct)
 
 TURN_SECONDS = 1.0
 """A changed policy takes effect within this. A turn that finds nothing to do makes no call."""
@@ -240,3 +242,113 @@ class Actions:
             self.results[kind, result] += 1
         if not failed:
             self._problem.clear()
+
+
+# Published documents stay in their ConfigMaps, so that the next leader goes on where this one stopped. A write carries
+# the version that was read, so two leaders never overwrite each other.
+
+
+class DocumentObject(Generic[D]):
+    """Keeps one document in its ConfigMap, and reads it before it writes."""
+
+    def __init__(self, client: ApiClient, namespace: str, document: Document[D]) -> None:
+        self._client, self._namespace, self._document = client, namespace, document
+        self._version = ""
+
+    async def read(self) -> D | None:
+        """Returns the value; None: there is none yet. Raises BadDocument or ApiError."""
+        path = CONFIG_MAPS.path(self._namespace, self._document.config_map)
+        try:
+            found = await self._client.get(path, ConfigMapObject)
+        except NotFound:
+            self._version = ""
+            return None
+        self._version = found.metadata.resource_version
+        return self._document.read(found)
+
+    async def write(self, value: D) -> None:
+        """Writes the value. DocumentTooLarge; raises Conflict when somebody else wrote since it was read; raises
+        ApiError."""
+        document = self._document
+        metadata: dict[str, Any] = {
+            "name": document.config_map,
+            "namespace": self._namespace,
+            "labels": {"app.kubernetes.io/part-of": "leadsman"},
+        }
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **document.fields(value)}
+        if self._version:
+            metadata["resourceVersion"] = self._version
+            path = CONFIG_MAPS.path(self._namespace, document.config_map)
+            written = await self._client.replace(path, body, ConfigMapObject)
+        else:
+            written = await self._client.create(CONFIG_MAPS.path(self._namespace), body, ConfigMapObject)
+        self._version = written.metadata.resource_version
+
+
+class Memory(Generic[D]):
+    """Keeps a document for the next leader: it is read once, and written before what it says is done.
+
+    value: None until it is read, and after a write that failed, because another replica may have written.
+    """
+
+    def __init__(self, tools: Tools, document: Document[D], empty: D) -> None:
+        """empty: where there is none yet."""
+        self.value: D | None = None
+        self._object, self._empty = DocumentObject(tools.client, tools.namespace, document), empty
+        self._is_dry_run = tools.is_dry_run
+
+    async def read(self) -> D:
+        """Returns the value. Raises BadDocument or ApiError."""
+        if self.value is None:
+            self.value = await self._object.read() or self._empty
+        return self.value
+
+    async def write(self, value: D) -> None:
+        """Keeps the value; a dry run does so in this process only. Raises DocumentTooLarge, Conflict or ApiError."""
+        try:
+            if not self._is_dry_run:
+                await self._object.write(value)
+        except ApiError:
+            self.forget()
+            raise
+        self.value = value
+
+    def forget(self) -> None:
+        """Forgets the value, so that it is read again."""
+        self.value = None
+
+
+class NodeCache:
+    """Holds the newest version of each node, from the watch or from the response to our patch.
+
+    A patch that names a resourceVersion and succeeds makes the node's next version. So as long as the watch still shows
+    the version that was patched, the patch's response is newer.
+    """
+
+    def __init__(self, watched: Reflector[PartialObjectMetadata]) -> None:
+        """watched: all nodes, metadata only."""
+        self.watched = watched
+        self._patched: dict[str, tuple[str, PartialObjectMetadata]] = {}
+
+    @property
+    def current(self) -> Mapping[str, PartialObjectMetadata]:
+        """Maps each node to its object."""
+        nodes = {name: node for (_, name), node in self.watched.current.items()}
+        for name, (patched_version, response) in list(self._patched.items()):
+            watched = nodes.get(name)
+            if watched is None or watched.metadata.resource_version != patched_version:
+                del self._patched[name]
+            else:
+                nodes[name] = response
+        return nodes
+
+    def uid(self, name: str) -> str:
+        """Returns the node's UID; "" when there is no such node."""
+        node = self.watched.current.get(("", name))
+        return node.metadata.uid if node is not None else ""
+
+    def record_patch(self, name: str, response: PartialObjectMetadata) -> None:
+        """Remembers the API server's response to a patch of the version that `current` showed."""
+        watched = self.watched.current.get(("", name))
+        if watched is not None:
+            self._patched[name] = (watched.metadata.resource_version, response)

@@ -13,10 +13,8 @@ from typing import Any
 import msgspec
 from prometheus_client.core import Metric
 
-from controller.config_maps import DocumentObject, Memory
-from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid
-from controller.keeper import Actions, Keeper, Tools
-from controller.placeholders import placeholder_body
+from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid, placeholder_body
+from controller.keeper import Actions, DocumentObject, Keeper, Memory, Tools
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.view import Views
@@ -36,8 +34,18 @@ from leadsman.planning.replacement_plan import (
     plan_replacements,
 )
 from leadsman.published.documents import BadDocument
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan
-from leadsman.published.moves import MOVES, Move, MoverState, MoveStep, Outcome, PlanProgress, RunState
+from leadsman.published.moves import (
+    MOVE_PLAN,
+    MOVES,
+    HandedOverPlan,
+    Move,
+    MovePlan,
+    MoverState,
+    MoveStep,
+    Outcome,
+    PlanProgress,
+    RunState,
+)
 from leadsman.published.self_healing import Hold
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.scrape import counter, gauge

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import structs
 from prometheus_client.core import Metric, SummaryMetricFamily
 
-from controller.keeper import Keeper, Tools
-from controller.node_patcher import NodeCache
+from controller.keeper import Keeper, NodeCache, Tools
 from leadsman.kube import listing
 from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader

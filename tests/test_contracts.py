@@ -21,9 +21,12 @@ BREAKS = {
         "leadsman/planning/requeue.py",
         "from leadsman.planning.labels import label_plan",
     ),
-    "The label plan reads": ("leadsman/planning/labels/label_plan.py", "from leadsman.planning.labels import limits"),
+    "The label plan reads": (
+        "leadsman/planning/labels/label_plan.py",
+        "from leadsman.planning.labels import desired_labels",
+    ),
     "Detection reads one way": (
-        "leadsman/planning/failover/observations.py",
+        "leadsman/planning/failover/signals.py",
         "from leadsman.planning.failover import verdicts",
     ),
     "The agent measures and never decides": ("agent/run.py", "from leadsman.decision import policy"),

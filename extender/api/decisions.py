@@ -26,7 +26,7 @@ from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.explain import Explanation, explain
-from leadsman.published.backups import PodBackup
+from leadsman.published.self_healing import PodBackup
 
 
 class NodeScore(Struct, frozen=True):

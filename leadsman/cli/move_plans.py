@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
-from controller.config_maps import DocumentObject
+from controller.keeper import DocumentObject
 from leadsman.cli.flags import process_flags
 from leadsman.cli.flags.options import CommandFailed, Options
 from leadsman.cli.flags.values import file_to_write, namespace_name
@@ -16,8 +16,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.published.documents import BadDocument, decode, encode
-from leadsman.published.move_plan import LeftOut, MovePlan
-from leadsman.published.moves import MOVES, PlanProgress
+from leadsman.published.moves import MOVES, LeftOut, MovePlan, PlanProgress
 from leadsman.runtime.text_table import align_columns
 
 T = TypeVar("T")

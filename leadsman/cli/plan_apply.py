@@ -8,7 +8,7 @@ import time
 
 from msgspec import Struct
 
-from controller.config_maps import DocumentObject
+from controller.keeper import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file
 from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
@@ -20,8 +20,7 @@ from leadsman.kube.names import PLACEHOLDER_NAMESPACE
 from leadsman.kube.resources import PODS, RESOURCE_QUOTAS
 from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
 from leadsman.planning.moves.search import why_quota_refuses
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
-from leadsman.published.moves import RunState
+from leadsman.published.moves import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest, RunState
 from leadsman.sources.cluster.cluster_follower import ClusterAssembly
 from leadsman.sources.cluster.cluster_objects import QuotaObject
 from leadsman.sources.cluster.pod_object import PodObject

@@ -25,7 +25,7 @@ from leadsman.planning.optimise.optimised_plan import (
     report_of,
 )
 from leadsman.published.documents import encode
-from leadsman.published.move_plan import MovePlan, PlanOrigin
+from leadsman.published.moves import MovePlan, PlanOrigin
 from leadsman.simulator import solver
 
 NO_SOLVER = "no solver is installed, so this is the greedy plan; `pip install leadsman[plan]` brings one"

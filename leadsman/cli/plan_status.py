@@ -9,13 +9,12 @@ import argparse
 
 from msgspec.structs import replace
 
-from controller.config_maps import DocumentObject
+from controller.keeper import DocumentObject
 from leadsman.cli.flags.options import Options
 from leadsman.cli.move_plans import handover_options, plan_text, read_progress, with_client
 from leadsman.kube.client import ApiClient
 from leadsman.published.documents import BadDocument
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlanRequest
-from leadsman.published.moves import PlanProgress, RunState
+from leadsman.published.moves import MOVE_PLAN, HandedOverPlan, MovePlan, PlanProgress, PlanRequest, RunState
 
 EXIT_FINE, EXIT_NOT = 0, 1
 

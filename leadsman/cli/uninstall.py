@@ -25,10 +25,8 @@ from leadsman.kube.names import (
 )
 from leadsman.planning.labels.label_plan import BadOwnership, NodeView, parse_ownership
 from leadsman.planning.recovery_plan import UNREACHABLE_TAINT
-from leadsman.published.backups import BACKUPS
-from leadsman.published.move_plan import MOVE_PLAN
-from leadsman.published.moves import MOVES
-from leadsman.published.self_healing import SELF_HEALING
+from leadsman.published.moves import MOVE_PLAN, MOVES
+from leadsman.published.self_healing import BACKUPS, SELF_HEALING
 from leadsman.runtime.text_table import align_columns
 
 

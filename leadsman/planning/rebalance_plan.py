@@ -12,8 +12,7 @@ from leadsman.planning.moves.mover import Departures, MoverSettings
 from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
 from leadsman.planning.moves.search import is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
-from leadsman.published.moves import Departure
+from leadsman.published.moves import Departure, LeftOut, MovePlan, PlanOrigin
 
 
 class RebalanceSettings(MoverSettings, frozen=True, kw_only=True):

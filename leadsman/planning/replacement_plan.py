@@ -20,8 +20,7 @@ from leadsman.planning.moves.mover import EndedMove, MoveAction, Mover, MoveResu
 from leadsman.planning.moves.plan_run import MovePlanLimits, PlanRun, accept
 from leadsman.planning.moves.search import free_part, is_bystander, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation, excess_ms, hardest, violation
-from leadsman.published.move_plan import HandedOverPlan
-from leadsman.published.moves import Move, MoverState, RunState
+from leadsman.published.moves import HandedOverPlan, Move, MoverState, RunState
 
 
 class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):

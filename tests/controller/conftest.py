@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controller.labels import LabelReconciler
-from controller.node_patcher import NodeCache, NodePatcher
+from controller.keeper import NodeCache
+from controller.labels import LabelReconciler, NodePatcher
 from controller.run import run
 from controller.settings import ControllerSettings
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs

@@ -91,7 +91,7 @@ async def test_a_node_with_too_many_labels_is_left_alone_and_named(
 ) -> None:
     async with acting(["n1", "n2"]) as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {f"l{number}": "x" * 60 for number in range(1_000)}}})
-        await until(lambda: any(view.excess for view in controller.nodes.views()))
+        await until(lambda: any(each.metadata.labels.cut for each in controller.nodes.current.values()))
         plan = await controller.step([mark], HOT)
         assert "hot" not in labels("n1")
         assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")

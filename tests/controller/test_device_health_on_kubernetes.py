@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from controller.device_health import DeviceHealthKeeper
-from controller.node_patcher import NodeCache
+from controller.keeper import NodeCache
 from leadsman.cluster.devices.claims import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube.access import ApiAccess

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from controller.config_maps import DocumentObject
+from controller.keeper import DocumentObject
 from controller.moves import Replacement
 from controller.settings import SelfHealingSettings
 from leadsman.cli.plan_status import ask_controller
@@ -22,8 +22,16 @@ from leadsman.kube.errors import NotLeader
 from leadsman.kube.events import EventWriter
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
-from leadsman.published.moves import Outcome, RunState
+from leadsman.published.moves import (
+    MOVE_PLAN,
+    HandedOverPlan,
+    MovePlan,
+    Outcome,
+    PlannedMove,
+    PlanOrigin,
+    PlanRequest,
+    RunState,
+)
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot

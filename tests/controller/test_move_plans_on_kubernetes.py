@@ -17,7 +17,7 @@ from urllib.error import URLError
 
 import pytest
 
-from controller.parts import SelfHealing
+from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cli.main import main
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
@@ -30,8 +30,7 @@ from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementSettings
 from leadsman.published.documents import encode
-from leadsman.published.move_plan import MovePlan, PlannedMove, PlanOrigin
-from leadsman.published.moves import Outcome, PlanProgress, RunState
+from leadsman.published.moves import MovePlan, Outcome, PlannedMove, PlanOrigin, PlanProgress, RunState
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import Etcd, free_ports

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.parts import ControllerParts
+from controller.run import ControllerParts
 from controller.settings import ControllerSettings
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod, cluster_of
 from leadsman.cluster.resources import Resources

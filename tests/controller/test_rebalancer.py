@@ -6,8 +6,8 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from controller.config_maps import DocumentObject
 from controller.healed_cluster import HealedCluster
+from controller.keeper import DocumentObject
 from controller.moves import Rebalancer
 from controller.settings import SelfHealingSettings
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex
@@ -15,8 +15,7 @@ from leadsman.decision.policy import Policy
 from leadsman.kube.client import ApiClient
 from leadsman.planning.rebalance_plan import RebalanceSettings
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementPlan
-from leadsman.published.move_plan import MOVE_PLAN, PlanOrigin
-from leadsman.published.moves import Departure, MoverState
+from leadsman.published.moves import MOVE_PLAN, Departure, MoverState, PlanOrigin
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat

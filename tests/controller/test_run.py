@@ -7,7 +7,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from controller.parts import ControllerParts
+from controller.run import ControllerParts
 from controller.settings import ControllerSettings
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.errors import NotLeader

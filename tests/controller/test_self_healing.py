@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from controller.config_maps import DocumentObject
 from controller.healed_cluster import move_hold_uid
-from controller.parts import SelfHealing
+from controller.keeper import DocumentObject
+from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs, SourceRow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.parts import SelfHealing
+from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeHealth

@@ -10,7 +10,7 @@ from controller.bounded_pods import UncheckedPodReporter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter
-from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
+from leadsman.planning.bounded_pods import HOLD_SECONDS, BoundResult
 from leadsman.testbed.api_objects import parse_path
 from tests.conftest import Until
 from tests.controller.followed import tools

@@ -6,10 +6,8 @@ from typing import Any
 import pytest
 
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
-from leadsman.published.backups import BACKUPS
-from leadsman.published.move_plan import MOVE_PLAN
-from leadsman.published.moves import MOVES
-from leadsman.published.self_healing import SELF_HEALING
+from leadsman.published.moves import MOVE_PLAN, MOVES
+from leadsman.published.self_healing import BACKUPS, SELF_HEALING
 from leadsman.sources.cluster.cluster_follower import LISTS
 from tests.daemonset.conftest import BUILDS, Find, Objects, Render, builds_with, objects_named
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from leadsman.published.backups import BACKUPS
-from leadsman.published.self_healing import SELF_HEALING
+from leadsman.published.self_healing import BACKUPS, SELF_HEALING
 from leadsman.testbed.etcd import free_ports
 from tests.failover.api_server_cluster import ApiServerCluster
 from tests.testbed.kube_component import KubeControllerManager

@@ -41,7 +41,7 @@ from leadsman.kube.object_changes import WatchBatch
 from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
 from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.published.documents import BadDocument
-from leadsman.published.move_plan import MOVE_PLAN
+from leadsman.published.moves import MOVE_PLAN
 from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.cluster.device_objects import CapacityFields, DeviceAttribute, DeviceFields
 from leadsman.sources.cluster.device_selectors import BadSelector, Selector

@@ -12,8 +12,7 @@ from random import Random
 from typing import Any
 
 from leadsman.cli.demo import scheduler_request
-from leadsman.published.move_plan import MOVE_PLAN, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin
-from leadsman.published.moves import MOVES, RunState
+from leadsman.published.moves import MOVE_PLAN, MOVES, HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, RunState
 from leadsman.testbed.api_objects import ObjectPath
 from tests.testbed.scripted_api_server import FakeApiServer
 from tests.torture.cluster import Cluster

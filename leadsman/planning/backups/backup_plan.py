@@ -18,7 +18,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import BACKUP_ANNOTATION
 from leadsman.planning.situation import Situation
-from leadsman.published.backups import BackupMemory, RememberedBackup
+from leadsman.published.self_healing import BackupMemory, RememberedBackup
 
 
 class BackupScope(StrEnum):

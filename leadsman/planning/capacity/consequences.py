@@ -17,7 +17,7 @@ from leadsman.planning.backups.backup_plan import (
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, copies
 from leadsman.planning.capacity.count import PackingSolver, fits, limits
 from leadsman.planning.capacity.fit_model import CapacityModel, without_counted
-from leadsman.planning.capacity.fit_problem import Mask, Problem, Spread, Template
+from leadsman.planning.capacity.packing import Mask, Problem, Spread, Template
 
 _GONE = np.iinfo(np.int64).min
 """This is what a node that failed has free: less than any pod asks for."""

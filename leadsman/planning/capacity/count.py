@@ -13,8 +13,16 @@ from leadsman.cluster.model import ClusterPod
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, FailureDomain, broken_promises
 from leadsman.planning.backups.reserve import Ints, copies, reserves_of
 from leadsman.planning.capacity.fit_model import CapacityModel
-from leadsman.planning.capacity.fit_problem import Limit, Packing, Problem, Template, domain_caps
-from leadsman.planning.capacity.packing import Patterns, pack, patterns_of
+from leadsman.planning.capacity.packing import (
+    Limit,
+    Packing,
+    Patterns,
+    Problem,
+    Template,
+    domain_caps,
+    pack,
+    patterns_of,
+)
 from leadsman.planning.situation import Situation
 
 ROOM = "room on nodes"

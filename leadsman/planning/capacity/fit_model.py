@@ -21,7 +21,7 @@ from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, scopes_of
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL, Columns, Ints, Room, is_against_itself, room_of
-from leadsman.planning.capacity.fit_problem import Problem, Spread, Template
+from leadsman.planning.capacity.packing import Problem, Spread, Template
 from leadsman.planning.situation import Situation, references
 
 

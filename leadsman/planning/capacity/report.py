@@ -12,7 +12,7 @@ from leadsman.planning.backups.reserve import ReserveLedger, TwoFailures, copies
 from leadsman.planning.capacity.consequences import Addition, Loss
 from leadsman.planning.capacity.count import NO_DIVISION, ROOM, Count
 from leadsman.planning.capacity.fit_model import CapacityModel
-from leadsman.planning.capacity.fit_problem import Packing, Problem
+from leadsman.planning.capacity.packing import Packing, Problem
 from leadsman.runtime.text_table import align_columns
 
 NO_NODES = "the cluster has no nodes"

@@ -22,14 +22,19 @@ from leadsman.planning.failover.node_verdict import (
     Truth,
     VerdictReason,
 )
-from leadsman.planning.failover.observations import Observation, Stance, Vote, assigned_probers, observe, vote
 from leadsman.planning.failover.signals import (
+    Observation,
     RenewalCounts,
     SilentNode,
     SilentNodes,
+    Stance,
+    Vote,
+    assigned_probers,
     heartbeat_signal,
     lease_signal,
+    observe,
     peers_signal,
+    vote,
 )
 from leadsman.state.snapshot import Snapshot
 

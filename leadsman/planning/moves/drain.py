@@ -20,7 +20,7 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.moves.ordering import MAX_GAIN, OrderedMoves, Ordering, Wish
 from leadsman.planning.moves.search import is_bystander
 from leadsman.planning.situation import Situation, references
-from leadsman.published.move_plan import LeftOut, MovePlan, PlanOrigin
+from leadsman.published.moves import LeftOut, MovePlan, PlanOrigin
 
 MAX_NODES_TRIED = 12
 """Everything is tried in a cluster of at most so many nodes: the ways to place pods are the nodes to the power of the

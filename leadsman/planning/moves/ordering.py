@@ -15,7 +15,7 @@ from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_after_move, plan_backups, without_placeholders
 from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.situation import Situation, counted, with_workloads_of
-from leadsman.published.move_plan import LeftOut, PlannedMove
+from leadsman.published.moves import LeftOut, PlannedMove
 
 EVICTION_COST = 1.0
 """Points of cost that every move has: its pod is away for as long as the new one takes to start."""

@@ -6,8 +6,17 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.planning.moves.mover import Mover, MoveResult
 from leadsman.planning.moves.search import why_never_moved, why_not_evictable, why_quota_refuses
-from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
-from leadsman.published.moves import MoveProgress, Outcome, PlanProgress, RunState
+from leadsman.published.moves import (
+    HandedOverPlan,
+    MovePlan,
+    MoveProgress,
+    Outcome,
+    PlannedMove,
+    PlanOrigin,
+    PlanProgress,
+    PlanRequest,
+    RunState,
+)
 
 MINUTE_SECONDS = 60.0
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 from leadsman.planning.capacity.count import PackingSolver
-from leadsman.planning.capacity.fit_problem import Packing
-from leadsman.planning.capacity.fit_problem import Problem as PackingProblem
+from leadsman.planning.capacity.packing import Packing
+from leadsman.planning.capacity.packing import Problem as PackingProblem
 from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, score
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from leadsman.planning.backups.backup_plan import FailureDomain
-from leadsman.planning.capacity.fit_problem import Packing, Spread
-from leadsman.planning.capacity.fit_problem import Problem as PackingProblem
+from leadsman.planning.capacity.packing import Packing, Spread
+from leadsman.planning.capacity.packing import Problem as PackingProblem
 from leadsman.planning.optimise.choices import Choice, Choices, Load, PodOptions, Problem
 
 Expression = cp_model.LinearExpr | int

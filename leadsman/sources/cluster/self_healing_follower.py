@@ -20,9 +20,8 @@ from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import IdentifiedObject
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS, PODS
-from leadsman.published.backups import BACKUPS, BackupMemory, PodBackup
 from leadsman.published.documents import BadDocument, ConfigMapObject
-from leadsman.published.self_healing import SELF_HEALING, SelfHealingState
+from leadsman.published.self_healing import BACKUPS, SELF_HEALING, BackupMemory, PodBackup, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.source import follow, run_all
 

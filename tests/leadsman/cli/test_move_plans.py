@@ -14,8 +14,17 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.published.documents import decode
-from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlanRequest
-from leadsman.published.moves import MOVES, MoveProgress, MoverState, Outcome, PlanProgress, RunState
+from leadsman.published.moves import (
+    MOVES,
+    HandedOverPlan,
+    MovePlan,
+    MoveProgress,
+    MoverState,
+    Outcome,
+    PlanProgress,
+    PlanRequest,
+    RunState,
+)
 from leadsman.sources.cluster_snapshot import ClusterSnapshot, snapshot_chunks
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ApiStatusError, parse_path

@@ -8,7 +8,7 @@ import pytest
 
 from leadsman.cli.main import main
 from leadsman.published.documents import decode
-from leadsman.published.move_plan import MovePlan, PlanOrigin
+from leadsman.published.moves import MovePlan, PlanOrigin
 from leadsman.simulator import solver
 
 DEPLOYMENT = """

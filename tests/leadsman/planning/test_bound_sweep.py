@@ -6,7 +6,7 @@ import pytest
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.planning.bound_sweep import (
+from leadsman.planning.bounded_pods import (
     HOLD_SECONDS,
     RECENT_SECONDS,
     UNKNOWN_AFTER_SECONDS,

@@ -31,7 +31,7 @@ from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import plan_of_choices
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import PlannedMove
+from leadsman.published.moves import PlannedMove
 from leadsman.sources.cluster.pod_object import PodObject
 from tests.leadsman.planning.moves.movable_pods import GIB
 from tests.leadsman.planning.random_worlds import GPU, RACK, PickyPlugin, World

@@ -10,8 +10,8 @@ from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs, DeviceInputs, Reservation
 from leadsman.decision.model import PodInfo
+from leadsman.planning.bounded_pods import wait_reason
 from leadsman.planning.requeue import NO_MEMORY, TOUCH_DELAYS_SECONDS, plan_requeue, without_own
-from leadsman.planning.waiting_pods import wait_reason
 from tests.leadsman.planning.measured import measured
 
 NODES = ("a", "b", "c")

@@ -8,15 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.resources import Resources
-from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
 from leadsman.published.documents import MAX_BYTES, BadDocument, DocumentTooLarge
 from leadsman.published.self_healing import (
+    BACKUPS,
     SELF_HEALING,
+    BackupMemory,
     DeadNode,
     Hold,
     LastRoundTrips,
     PodRecovery,
     RecoveryState,
+    RememberedBackup,
     SelfHealingState,
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.parts import ControllerParts
+from controller.run import ControllerParts
 from controller.settings import DeviceHealthMode
 from leadsman.cli import agent, controller, extender, main
 from leadsman.cli.flags import process_flags

@@ -11,7 +11,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.backups.reserve import HOSTNAME_LABEL
 from leadsman.planning.moves.drain import DrainEnd, DrainPlan, plan_drain
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import PlanOrigin
+from leadsman.published.moves import PlanOrigin
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
 from tests.leadsman.planning.moves.movable_pods import GIB, node, pods_of
 

@@ -11,8 +11,18 @@ from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.replacement_plan import ReplacementMemory, ReplacementSettings
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
-from leadsman.published.moves import MOVES, MoveProgress, Outcome, PlanProgress, RunState
+from leadsman.published.moves import (
+    MOVES,
+    HandedOverPlan,
+    MovePlan,
+    MoveProgress,
+    Outcome,
+    PlannedMove,
+    PlanOrigin,
+    PlanProgress,
+    PlanRequest,
+    RunState,
+)
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.movable_pods import node, pods_of
 from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes

@@ -8,8 +8,7 @@ from leadsman.cluster.model import Cluster, ClusterPod, cluster_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import MovePlan, PlanOrigin
-from leadsman.published.moves import Departure
+from leadsman.published.moves import Departure, MovePlan, PlanOrigin
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat, Reward
 from leadsman.state.snapshot import AgedReward, NodeState, Snapshot

@@ -20,7 +20,7 @@ from leadsman.planning.replacement_plan import (
     plan_replacements,
 )
 from leadsman.planning.situation import Situation
-from leadsman.published.move_plan import HandedOverPlan
+from leadsman.published.moves import HandedOverPlan
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
 Matrix = Mapping[str, Mapping[str, float]]

@@ -11,8 +11,16 @@ import pytest
 from leadsman.cluster.resources import Resources
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.published.backups import BACKUPS, BackupMemory, RememberedBackup
-from leadsman.published.self_healing import SELF_HEALING, Hold, LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.published.self_healing import (
+    BACKUPS,
+    SELF_HEALING,
+    BackupMemory,
+    Hold,
+    LastRoundTrips,
+    RecoveryState,
+    RememberedBackup,
+    SelfHealingState,
+)
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from tests.conftest import Until
 from tests.testbed.scripted_api_server import FakeApiServer
