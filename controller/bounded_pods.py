@@ -25,7 +25,6 @@ from leadsman.planning.bounded_pods import (
     BoundPod,
     BoundResult,
     SweepMemory,
-    WaitReason,
     placement_reason,
     pods_over_bounds,
     sweep_bound_pods,
@@ -104,14 +103,12 @@ class UncheckedPodReporter(Keeper):
         sweep = await self.make_plan(lambda: sweep_bound_pods(pods, inputs, memory, now, unix))
         self._memory = sweep.memory
         self.results.update(sweep.ended)
-        for unchecked in sweep.unchecked:
-            info = unchecked.pod.info
+        for pod, why in sweep.unchecked:
             note = (
-                f"bound to node {unchecked.pod.node} against its delay bound: {unchecked.why}; no extender was asked,"
-                " or kube-scheduler skipped it (ignorable); delete the pod once an extender is ready to have it placed"
-                " again"
+                f"bound to node {pod.node} against its delay bound: {why}; no extender was asked, or kube-scheduler"
+                " skipped it (ignorable); delete the pod once an extender is ready to have it placed again"
             )
-            _tell(self.tools, info, "BoundUnchecked", note, f"unchecked.{info.uid[:8]}")
+            _tell(self.tools, pod.info, "BoundUnchecked", note, f"unchecked.{pod.info.uid[:8]}")
         for pod in sweep.kept if self._tells_placements and not self.tools.is_dry_run else ():
             note = f"bound to node {pod.node}: {placement_reason(pod, inputs)}"
             _tell(self.tools, pod.info, "BoundKept", note, f"kept.{pod.info.uid[:8]}", warning=False)
@@ -174,9 +171,9 @@ class WaitingPodReporter(Keeper):
         if not due or self.tools.is_dry_run or not inputs.workloads.loaded:
             return
         reasons = await self.make_plan(lambda: [wait_reason(info, nodes, inputs) for info in due])
-        for info, reason in zip(due, reasons, strict=True):
+        for info, (subject, text) in zip(due, reasons, strict=True):
             self._reports[info.uid].look_at = now + RECHECK_SECONDS
-            self._report(info, reason, now)
+            self._report(info, subject, text, now)
 
     def families(self) -> Iterator[Metric]:
         if self.waiting is None:
@@ -194,10 +191,10 @@ class WaitingPodReporter(Keeper):
             max(0.0, now - oldest),
         )
 
-    def _report(self, info: PodInfo, reason: WaitReason, now: float) -> None:
+    def _report(self, info: PodInfo, subject: str, text: str, now: float) -> None:
         said = self._reports[info.uid].said
-        if now - said.get(reason.subject, float("-inf")) < REPEAT_SECONDS or not self._rate.try_take():
+        if now - said.get(subject, float("-inf")) < REPEAT_SECONDS or not self._rate.try_take():
             return
-        said[reason.subject] = now
-        digest = blake2b(reason.subject.encode(), digest_size=4).hexdigest()
-        _tell(self.tools, info, "BoundWaiting", reason.text, f"waiting.{info.uid[:8]}.{digest}")
+        said[subject] = now
+        digest = blake2b(subject.encode(), digest_size=4).hexdigest()
+        _tell(self.tools, info, "BoundWaiting", text, f"waiting.{info.uid[:8]}.{digest}")

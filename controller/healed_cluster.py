@@ -27,6 +27,7 @@ from leadsman.planning.backups.placeholders import (
     node_label,
 )
 from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
+from leadsman.planning.moves.mover import HoldRoom
 from leadsman.published.self_healing import SELF_HEALING, Hold, SelfHealingState
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
@@ -151,18 +152,23 @@ def _described(action: PlaceholderAction) -> str:
 
 
 def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -> dict[str, Any]:
-    """Makes the pod to create. kube-scheduler places it, which is how it sees that there is room."""
-    requests = resource_list(action.requests)
+    """Makes the placeholder to create."""
+    labels = {PLACEHOLDER_LABEL: node_label(action.node), "app.kubernetes.io/part-of": "leadsman"}
+    return room_body({"generateName": "placeholder-", "labels": labels}, action, settings)
+
+
+def room_body(
+    metadata: Mapping[str, Any], room: CreatePlaceholder | HoldRoom, settings: PlaceholderSettings
+) -> dict[str, Any]:
+    """Makes a pod that holds room. kube-scheduler places it, which is how it sees that there is room."""
+    sizes = {"cpu": f"{room.requests.cpu_millis}m", "memory": str(room.requests.memory_bytes)}
+    requests = sizes | {name: str(amount) for name, amount in room.requests.extended.items()}
     limits = {name: amount for name, amount in requests.items() if "/" in name or name.startswith(NEEDS_LIMITS)}
-    name_is_node = {"key": "metadata.name", "operator": "In", "values": [action.node]}
+    name_is_node = {"key": "metadata.name", "operator": "In", "values": [room.node]}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "generateName": "placeholder-",
-            "namespace": PLACEHOLDER_NAMESPACE,
-            "labels": {PLACEHOLDER_LABEL: node_label(action.node), "app.kubernetes.io/part-of": "leadsman"},
-        },
+        "metadata": {**metadata, "namespace": PLACEHOLDER_NAMESPACE},
         "spec": {
             "affinity": {
                 "nodeAffinity": {
@@ -171,7 +177,7 @@ def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -
                     }
                 }
             },
-            "tolerations": [_toleration(each) for each in action.tolerations],
+            "tolerations": [_toleration(each) for each in room.tolerations],
             "priorityClassName": PLACEHOLDER_PRIORITY_CLASS,
             "schedulerName": settings.scheduler,
             "terminationGracePeriodSeconds": GRACE_SECONDS,
@@ -202,12 +208,6 @@ def resize_body(requests: Resources) -> dict[str, Any]:
     """Makes a strategic merge patch of pods/resize."""
     amounts = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
     return {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": amounts}}]}}
-
-
-def resource_list(requests: Resources) -> Mapping[str, str]:
-    """Returns the requests as the API has them. The pod's own slot is not a request."""
-    named = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
-    return {**named, **{name: str(amount) for name, amount in requests.extended.items()}}
 
 
 def _toleration(toleration: Toleration) -> dict[str, str]:

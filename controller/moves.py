@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from prometheus_client.core import Metric
 
-from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid, placeholder_body
+from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid, room_body
 from controller.keeper import Actions, DocumentObject, Keeper, Memory, Tools
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
@@ -23,7 +23,6 @@ from leadsman.kube.errors import Conflict, TooManyRequests
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import PODS
-from leadsman.planning.backups.placeholders import CreatePlaceholder
 from leadsman.planning.moves.mover import EndedMove, EvictPod, HoldRoom, MoveAction, MoveResult, ReleaseHold
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance_plan import RebalanceSettings, plan_rebalance
@@ -61,12 +60,9 @@ RETRY_EVICTION_SECONDS = 5.0
 
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
     """Makes the pod that holds room. Its name is its purpose, so that a second one is never made for it."""
-    placeholder = CreatePlaceholder(action.node, action.requests, action.tolerations, action.reason)
-    body = placeholder_body(placeholder, settings)
     labels = {HELD_FOR_LABEL: action.for_uid, "app.kubernetes.io/part-of": "leadsman"}
-    metadata = {"name": f"hold-{action.for_uid}", "namespace": PLACEHOLDER_NAMESPACE, "labels": labels}
-    spec = {**body["spec"], "activeDeadlineSeconds": HOLD_LASTS_SECONDS}
-    return {**body, "metadata": metadata, "spec": spec}
+    body = room_body({"name": f"hold-{action.for_uid}", "labels": labels}, action, settings)
+    return {**body, "spec": {**body["spec"], "activeDeadlineSeconds": HOLD_LASTS_SECONDS}}
 
 
 def eviction_body(action: EvictPod) -> dict[str, Any]:

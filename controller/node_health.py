@@ -28,7 +28,6 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
-    HealthInputs,
     LeaseView,
     Location,
     NodeHealth,
@@ -153,8 +152,8 @@ class NodeHealthReporter(Keeper):
         """Makes the verdicts, and reads the Leases that may change one."""
         before, now, snapshot = self.verdicts, self.tools.clock(), self.tools.inputs().snapshot
         locations = {name: _location(node) for name, node in self._nodes.current.items()}
-        inputs, memory = HealthInputs(locations, self._leases.current), self._memory
-        plan = await self.make_plan(lambda: plan_node_health(snapshot, inputs, self._rules, memory, now))
+        leases, memory = self._leases.current, self._memory
+        plan = await self.make_plan(lambda: plan_node_health(snapshot, locations, leases, self._rules, memory, now))
         self.verdicts, self._memory = plan.verdicts, plan.memory
         self._count(before)
         await self._leases.confirm(plan.unconfirmed_leases)

@@ -112,4 +112,5 @@ def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> M
     leaving = [uid for uid, pod in before.items() if pod.node and uid in after and after[uid].node != pod.node]
     wishes = [Wish(uid, after[uid].node, "so that less room is reserved") for uid in leaving]
     ordered = order_moves(given.situation, wishes, settings)
-    return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=ordered.moves, left_out=ordered.left_out)
+    moves, left_out = tuple(ordered.moves), tuple(ordered.left_out)
+    return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=moves, left_out=left_out)

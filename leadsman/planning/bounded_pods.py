@@ -54,14 +54,6 @@ class BoundPod(Struct, frozen=True):
     bound_at: float | None = None
 
 
-class UncheckedPod(Struct, frozen=True):
-    """A bound pod that nobody checked. why: the bound that it misses and by what value, or why there is nothing to hold
-    it to."""
-
-    pod: BoundPod
-    why: str
-
-
 class SweepMemory(Struct, frozen=True):
     """Remembers what the next sweep begins with.
 
@@ -76,10 +68,14 @@ class SweepMemory(Struct, frozen=True):
 
 
 class BoundSweep(Struct, frozen=True):
-    """Says what one sweep found. kept: the pods that were found to keep their bounds. ended: how many pods came to
-    which result."""
+    """Says what one sweep found.
 
-    unchecked: tuple[UncheckedPod, ...]
+    unchecked: pods that nobody checked, each with the bound that it misses and by what value, or why there is nothing
+        to hold it to.
+    kept: the pods that were found to keep their bounds. ended: how many pods came to which result.
+    """
+
+    unchecked: tuple[tuple[BoundPod, str], ...]
     kept: tuple[BoundPod, ...]
     ended: Mapping[BoundResult, int]
     memory: SweepMemory
@@ -97,7 +93,7 @@ def sweep_bound_pods(
         return BoundSweep((), (), {}, memory)
     current = {pod.info.uid: pod for pod in pods}
     done, since = memory.done & current.keys(), dict[str, tuple[float, float | None]]()
-    unchecked, kept, ended = list[UncheckedPod](), list[BoundPod](), Counter[BoundResult]()
+    unchecked, kept, ended = list[tuple[BoundPod, str]](), list[BoundPod](), Counter[BoundResult]()
     for uid, pod in current.items():
         if uid in done:
             continue
@@ -114,7 +110,7 @@ def sweep_bound_pods(
         done |= {uid}
         ended[result] += 1
         if result is BoundResult.UNCHECKED:
-            unchecked.append(UncheckedPod(pod, why))
+            unchecked.append((pod, why))
         elif result is BoundResult.KEPT:
             kept.append(pod)
     return BoundSweep(tuple(unchecked), tuple(kept), ended, SweepMemory(True, since, done))
@@ -169,35 +165,29 @@ def _missed(pod: BoundPod, inputs: DecisionInputs) -> tuple[str, bool]:
 # are judged by the extender's own evaluation, so what is said here is what kube-scheduler was answered.
 
 
-class WaitReason(Struct, frozen=True):
-    """Why a pod waits.
-
-    subject: what stays the same when delays are measured again: the bound and the nearest node.
-    text: a sentence with the values, and what would help.
-    """
-
-    subject: str
-    text: str
-
-
-def wait_reason(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> WaitReason:
-    """Says why no node of `nodes` takes the pod, which has a delay bound."""
+def wait_reason(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> tuple[str, str]:
+    """Says why no node of `nodes` takes the pod, which has a delay bound: what stays the same when delays are measured
+    again, the bound and the nearest node; and a sentence with the values, and what would help."""
     try:
         bounds = parse_bounds(pod)
     except BadBound as error:
-        return WaitReason("bad bound", f"{error}; correct it on the workload's pod template")
+        return "bad bound", f"{error}; correct it on the workload's pod template"
     if not nodes:
-        return WaitReason("no nodes", "no node is known; see leadsman state")
+        return "no nodes", "no node is known; see leadsman state"
     resolved = evaluate_bounds(bounds, pod, nodes, inputs)
     for each in resolved:
         if isinstance(each, NoTarget):
-            return WaitReason(each.reason, f"{each.reason}; start it, or correct the name in the bound")
+            return each.reason, f"{each.reason}; start it, or correct the name in the bound"
     evaluated = [each for each in resolved if isinstance(each, EvaluatedBound)]
     by_node = delay_evidence(pod, nodes, inputs).distances
-    passing = [node for node in nodes if all(_passes(each, node) for each in evaluated)]
-    if passing:
-        return _refused_otherwise(passing, len(nodes), by_node)
-    return _all_too_far(by_node)
+    if not (passing := [node for node in nodes if all(_passes(each, node) for each in evaluated)]):
+        return _all_too_far(by_node)
+    nearest = min(passing, key=lambda node: (_excess_ms(by_node[node]), node))
+    return (
+        f"within: {nearest}",
+        f"{len(passing)} of {len(nodes)} nodes are within its delay bounds, {nearest} is the nearest; something else"
+        " refuses them: read the pod's FailedScheduling Event and `leadsman explain`",
+    )
 
 
 def _passes(bound: EvaluatedBound, node: str) -> bool:
@@ -205,35 +195,24 @@ def _passes(bound: EvaluatedBound, node: str) -> bool:
     return not Outcome(int(evaluation.outcome[evaluation.index.position(node)])).refuses
 
 
-def _refused_otherwise(
-    passing: Sequence[str], nodes: int, by_node: Mapping[str, tuple[DelayEvidence, ...]]
-) -> WaitReason:
-    nearest = min(passing, key=lambda node: (_excess_ms(by_node[node]), node))
-    return WaitReason(
-        f"within: {nearest}",
-        f"{len(passing)} of {nodes} nodes are within its delay bounds, {nearest} is the nearest; something else refuses"
-        " them: read the pod's FailedScheduling Event and `leadsman explain`",
-    )
-
-
 def _excess_ms(evidence: Sequence[DelayEvidence]) -> float:
     decides = hardest(evidence)
     return (excess_ms(decides) or 0.0) if decides else 0.0
 
 
-def _all_too_far(by_node: Mapping[str, tuple[DelayEvidence, ...]]) -> WaitReason:
+def _all_too_far(by_node: Mapping[str, tuple[DelayEvidence, ...]]) -> tuple[str, str]:
     decides = {node: each for node, evidence in by_node.items() if (each := hardest(evidence)) is not None}
     known = [node for node, each in decides.items() if excess_ms(each) is not None]
     if not known:
         one = next(iter(decides.values()))
-        return WaitReason(
+        return (
             f"unknown: {one.to}",
             f"no node's delay to {one.to} is known, and its bound of {one.bound_ms:g} ms must be checked; agents"
             " measure it on request within seconds: if this stays, look whether they run on these nodes"
             " (leadsman nodes)",
         )
     nearest = min(known, key=lambda node: (_excess_ms(by_node[node]), node))
-    return WaitReason(f"{decides[nearest].to}: {nearest}", _nearest_text(nearest, decides[nearest]))
+    return f"{decides[nearest].to}: {nearest}", _nearest_text(nearest, decides[nearest])
 
 
 def _nearest_text(node: str, evidence: DelayEvidence) -> str:

@@ -71,7 +71,7 @@ def plan_rebalance(
     return MovePlan(
         origin=PlanOrigin.REBALANCE,
         taken_at=taken_at,
-        moves=ordered.moves,
+        moves=tuple(ordered.moves),
         left_out=(*given_up, *ordered.left_out),
     )
 

@@ -271,7 +271,7 @@ class Replacements:
         if reason := gave_up or why_never_moved(pod):
             remedy = "find what brings it back there, then roll the workload out again" if gave_up else ""
             return no_fix(pod, situation, reason, missed, remedy)
-        node = self._mover.search().new_place(pod)
+        node = next(self._mover.search().places(pod), "")
         if not node:
             return no_fix(pod, situation, "no other node can take it", missed)
         if reason := why_not_evictable(pod, situation.cluster):
@@ -289,8 +289,9 @@ class Replacements:
             why = "it fits on no node, and no single pod can be moved to make room"
             return no_fix(pending, mover.situation, why)
         name = f"{pending.namespace}/{pending.name}"
-        move = mover.new_move(found.moved, found.to_node, f"it makes room for pod {name}")
-        room = free_part(pending.requests, mover.cluster.free(found.moved.node))
+        moved, to_node = found
+        move = mover.new_move(moved, to_node, f"it makes room for pod {name}")
+        room = free_part(pending.requests, mover.cluster.free(moved.node))
         return replace(move, for_uid=pending.uid, for_name=name, for_workload=pending.workload, room=room)
 
     def _why_wait(self, pod: ClusterPod) -> str:

@@ -103,8 +103,9 @@ class _Run:
         if not node:
             search = Search(self.situation, lambda owner, node: False)
             if move := search.room_for(pod, why_never_moved):
-                node = move.moved.node
-                self._bind(move.moved, move.to_node)
+                moved, to_node = move
+                node = moved.node
+                self._bind(moved, to_node)
                 self.moves += 1
                 self._bind(pod, node)
                 self.plan_backups()

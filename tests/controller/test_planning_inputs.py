@@ -39,7 +39,8 @@ def cluster() -> Cluster:
 
 async def new_place(parts: ControllerParts) -> str:
     situation = await parts.tools.situation(cluster(), Views())
-    return await asyncio.to_thread(Search(situation, lambda *_: False).new_place, situation.cluster.pods["web"])
+    places = Search(situation, lambda *_: False).places(situation.cluster.pods["web"])
+    return await asyncio.to_thread(next, places, "")
 
 
 async def test_no_planner_is_offered_a_node_that_a_plugin_refuses(

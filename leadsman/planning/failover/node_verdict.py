@@ -1,8 +1,6 @@
 """Defines what detection is given and what it says: rules, Leases, signals, verdicts. Times are monotonic seconds."""
 
-from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -150,13 +148,3 @@ class NodeVerdict(Struct, frozen=True):
     message: str
     signals: Signals
     timeline: Timeline
-
-
-class HealthInputs(Struct, frozen=True):
-    """Holds what the API server says of nodes.
-
-    nodes: those that exist in Kubernetes, with zone and rack from their labels; agents' own go before these.
-    leases: of kube-node-lease, by node."""
-
-    nodes: Mapping[str, Location]
-    leases: Mapping[str, LeaseView] = MappingProxyType({})

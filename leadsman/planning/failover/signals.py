@@ -320,44 +320,32 @@ class RenewalCounts:
 # and stays a partition.
 
 
-class SilentNode(Struct, frozen=True):
-    """A node that is silent.
-
-    since: when it was first seen to be silent.
-    """
-
-    location: Location
-    since: float
-
-
 class SilentNodes:
-    """All nodes that are silent now."""
+    """All nodes that are silent now: where each is, and when it was first seen to be silent."""
 
-    def __init__(self, nodes: Mapping[str, SilentNode], rules: DetectionRules) -> None:
+    def __init__(self, nodes: Mapping[str, tuple[Location, float]], rules: DetectionRules) -> None:
         self._nodes, self._rules = nodes, rules
         self._by_domain = defaultdict[tuple[str, ...], list[str]](list)
-        for name, node in nodes.items():
-            for domain in node.location.domains:
+        for name, (location, _) in nodes.items():
+            for domain in location.domains:
                 self._by_domain[domain].append(name)
 
     def why_partition(self, node: str, votes: Sequence[Vote]) -> str:
         """Says why `node` counts as cut off together with others; "" when it does not. votes: on this node."""
         if node not in self._nodes:
             return ""
-        for domain in self._nodes[node].location.domains:
-            group = self._silent_with(node, domain)
+        location, since = self._nodes[node]
+        for domain in location.domains:
+            within = self._rules.partition_seconds
+            group = {name for name in self._by_domain[domain] if abs(self._nodes[name][1] - since) <= within}
             if len(group) > 1 and not self._outside_agrees(domain, group, votes):
                 shown = ", ".join(sorted(group)[:5]) + (", …" if len(group) > 5 else "")
                 return (
                     f"{len(group)} nodes of {domain[0]} {domain[-1]} fell silent within "
-                    f"{self._rules.partition_seconds:g} s ({shown}), and no living node of that {domain[0]} confirms "
+                    f"{within:g} s ({shown}), and no living node of that {domain[0]} confirms "
                     "that this one is gone"
                 )
         return ""
-
-    def _silent_with(self, node: str, domain: tuple[str, ...]) -> set[str]:
-        since, within = self._nodes[node].since, self._rules.partition_seconds
-        return {name for name in self._by_domain[domain] if abs(self._nodes[name].since - since) <= within}
 
     def _outside_agrees(self, domain: tuple[str, ...], group: set[str], votes: Sequence[Vote]) -> bool:
         """Tells whether those outside the group have lost the node, one on its side too, and none on its side hears

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
-    HealthInputs,
     LeaseView,
+    Location,
     NodeHealth,
     NodeVerdict,
     Signal,
@@ -25,7 +25,6 @@ from leadsman.planning.failover.node_verdict import (
 from leadsman.planning.failover.signals import (
     Observation,
     RenewalCounts,
-    SilentNode,
     SilentNodes,
     Stance,
     Vote,
@@ -107,21 +106,27 @@ class HealthPlan(Struct, frozen=True):
 
 
 def plan_node_health(
-    snapshot: Snapshot, inputs: HealthInputs, rules: DetectionRules, memory: HealthMemory, now: float
+    snapshot: Snapshot,
+    nodes: Mapping[str, Location],
+    leases: Mapping[str, LeaseView],
+    rules: DetectionRules,
+    memory: HealthMemory,
+    now: float,
 ) -> HealthPlan:
-    """Returns the verdict on each node of `inputs`. now: monotonic seconds of the clock that stamped snapshot and
-    Leases."""
+    """Returns the verdict on each node.
+
+    nodes: those that exist in Kubernetes, with zone and rack from their labels; agents' own go before these.
+    leases: of kube-node-lease, by node. now: monotonic seconds of the clock that stamped snapshot and Leases.
+    """
     observed = {
         node: observe(memory[node].observed if node in memory else None, snapshot.nodes.get(node), labels, rules, now)
-        for node, labels in inputs.nodes.items()
+        for node, labels in nodes.items()
     }
     votes = _votes(observed, rules)
     lost = {node for node in observed if node in memory and _is_lost(memory[node])}
-    signals = _signals(observed, votes, inputs.leases, lost, rules, now)
+    signals = _signals(observed, votes, leases, lost, rules, now)
     silent = {node: _silent_since(memory.get(node), signals[node], now) for node in observed}
-    groups = SilentNodes(
-        {node: SilentNode(observed[node].location, at) for node, at in silent.items() if at is not None}, rules
-    )
+    groups = SilentNodes({node: (observed[node].location, at) for node, at in silent.items() if at is not None}, rules)
     verdicts = {}
     for node in observed:
         before, cast = memory[node].verdict if node in memory else None, votes.get(node, ())
@@ -129,7 +134,7 @@ def plan_node_health(
         verdicts[node] = _verdict(node, observed[node], signals[node], partition, cast, before, now)
     return HealthPlan(
         MappingProxyType(verdicts),
-        _leases_to_read(signals, inputs.leases, rules, now),
+        _leases_to_read(signals, leases, rules, now),
         MappingProxyType({node: NodeMemory(observed[node], verdicts[node], silent[node]) for node in observed}),
     )
 

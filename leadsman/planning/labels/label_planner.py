@@ -57,18 +57,6 @@ class LabelChange(Struct, frozen=True):
         return is_new and action.label == mark_key(action.policy)
 
 
-class LimitedChanges(Struct, frozen=True):
-    """The changes that may be made, and those that may not.
-
-    allowed: node → its actions.
-    mark_budget: what is left of it.
-    """
-
-    allowed: Mapping[str, Sequence[LabelAction]]
-    withheld: Sequence[WithheldAction]
-    mark_budget: float
-
-
 MAX_RECORD_BYTES = 48 << 10
 """The annotation that records a node's owned labels may have this size: 400 labels. It is read up to 64 KiB
 (`bounded_metadata`), and a node of which it could not be read would keep its labels as they are, of all policies."""
@@ -85,8 +73,9 @@ def apply_limits(
     memory: PlanMemory,
     limits: LabelLimits,
     refused: RefusedReasons = NO_REFUSALS,
-) -> LimitedChanges:
-    """Divides the changes; removals first, because they make room in the budget."""
+) -> tuple[Mapping[str, Sequence[LabelAction]], Sequence[WithheldAction], float]:
+    """Divides the changes; removals first, because they make room in the budget. Returns node → the actions that may be
+    made, the others, and what is left of the budget of marks."""
     allowed: dict[str, list[LabelAction]] = {}
     withheld = []
     budget, records = _Budget(nodes, memory, limits), _Records(nodes)
@@ -101,7 +90,7 @@ def apply_limits(
             budget.spend(change)
             records.add(change)
             allowed.setdefault(change.action.node, []).append(change.action)
-    return LimitedChanges(allowed, withheld, budget.left)
+    return allowed, withheld, budget.left
 
 
 def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -> str:
@@ -286,13 +275,13 @@ def plan_labels(
     after = updated_memory(memory, observed, inputs, limits)
     desired = _desired_labels(observed, inputs, after, edited, limits)
     changes = [change for each in observed for change in _label_changes(each, desired, policies, edited)]
-    limited = apply_limits(changes, observed, after, limits, refused)
+    allowed, withheld, mark_budget = apply_limits(changes, observed, after, limits, refused)
     stopped = sorted({label.stopped for labels in desired.values() for label in labels if label.stopped})
-    patches = [patch for each in observed if (patch := _patch(each, limited.allowed.get(each.view.name, ())))]
+    patches = [patch for each in observed if (patch := _patch(each, allowed.get(each.view.name, ())))]
     if wall_now is not None:
         patches = list(_with_records(patches, after, inputs.now, wall_now))
-    memory = structs.replace(after, mark_budget=limited.mark_budget)
-    return LabelPlan(tuple(patches), tuple(limited.withheld), (*unreadable, *stopped), memory)
+    memory = structs.replace(after, mark_budget=mark_budget)
+    return LabelPlan(tuple(patches), tuple(withheld), (*unreadable, *stopped), memory)
 
 
 def _remembered(memory: PlanMemory, observed: Sequence[ObservedNode], now: float, wall_now: float) -> PlanMemory:

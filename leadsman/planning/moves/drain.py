@@ -17,7 +17,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Uncovered
 from leadsman.planning.backups.planner import plan_backups
-from leadsman.planning.moves.ordering import MAX_GAIN, OrderedMoves, Ordering, Wish
+from leadsman.planning.moves.ordering import MAX_GAIN, Ordering, Wish
 from leadsman.planning.moves.search import is_bystander
 from leadsman.planning.situation import Situation, references
 from leadsman.published.moves import LeftOut, MovePlan, PlanOrigin
@@ -84,7 +84,7 @@ def plan_drain(
     plan = MovePlan(
         origin=PlanOrigin.DRAIN,
         taken_at=taken_at,
-        moves=ordered.moves,
+        moves=tuple(ordered.moves),
         left_out=tuple(_with_advice(each, cluster) for each in ordered.left_out),
         not_after=not_after,
     )
@@ -110,16 +110,16 @@ def _ordered(
     backups: BackupSettings | None,
     drained: frozenset[str],
     has_time: Callable[[], bool],
-) -> tuple[OrderedMoves, DrainEnd]:
+) -> tuple[Ordering, DrainEnd]:
     one_after_the_other = Ordering(cordoned, backups, drained)
     if not one_after_the_other.fulfil_in_turn(wishes):
-        return one_after_the_other.ordered, DrainEnd.EMPTY
+        return one_after_the_other, DrainEnd.EMPTY
     if len(cordoned.cluster.nodes) > MAX_NODES_TRIED:
-        return one_after_the_other.ordered, DrainEnd.TOO_LARGE
+        return one_after_the_other, DrainEnd.TOO_LARGE
     everything = _Everything(Ordering(cordoned, backups, drained), wishes, drained, has_time)
     if everything.empties():
-        return everything.ordering.ordered, DrainEnd.EMPTY
-    return one_after_the_other.ordered, DrainEnd.OUT_OF_TIME if everything.is_late else DrainEnd.IMPOSSIBLE
+        return everything.ordering, DrainEnd.EMPTY
+    return one_after_the_other, DrainEnd.OUT_OF_TIME if everything.is_late else DrainEnd.IMPOSSIBLE
 
 
 class _Everything:

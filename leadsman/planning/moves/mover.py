@@ -22,7 +22,7 @@ from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import HELD_FOR_LABEL
-from leadsman.planning.moves.search import RoomMove, Search, why_never_moved, why_not_evictable
+from leadsman.planning.moves.search import Search, why_never_moved, why_not_evictable
 from leadsman.planning.situation import Situation, violation
 from leadsman.published.moves import Departure, Move, MoverState, MoveStep
 
@@ -365,11 +365,15 @@ class Mover:
         if reason := why_never_moved(pod):
             return reason
         if not move.for_uid:
-            return "" if search.is_place(pod, move.to_node) else f"node {move.to_node} cannot take the pod any more"
+            return (
+                ""
+                if move.to_node in search.places(pod, move.to_node)
+                else f"node {move.to_node} cannot take the pod any more"
+            )
         pending = self.cluster.pods[move.for_uid]
         if search.fits(pending):
             return f"pod {move.for_name} fits without it"
-        possible = search.is_room_move(pending, RoomMove(pod, move.to_node))
+        possible = move.to_node in search.landings(pending, pod, move.to_node)
         return "" if possible else f"the move would not make room for pod {move.for_name} any more"
 
     def _workloads_in_flight(self) -> set[tuple[str, str]]:

@@ -45,24 +45,13 @@ class Wish(Struct, frozen=True):
     gain: float = 0.0
 
 
-class OrderedMoves(Struct, frozen=True):
-    """Says what became of the wishes.
-
-    backups: before the first move, and after each.
-    """
-
-    moves: tuple[PlannedMove, ...]
-    left_out: tuple[LeftOut, ...]
-    backups: tuple[BackupPlan, ...]
-
-
 def order_moves(
     situation: Situation,
     wishes: Sequence[Wish],
     backups: BackupSettings | None,
     avoid: frozenset[str] = frozenset(),
-) -> OrderedMoves:
-    """Returns the wishes that can be fulfilled, in an order in which each is valid, those wished first where that is
+) -> "Ordering":
+    """Returns the order of the wishes that can be fulfilled, in which each is valid, those wished first where that is
     free.
 
     backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
@@ -70,7 +59,7 @@ def order_moves(
     """
     ordering = Ordering(situation, backups, avoid)
     ordering.fulfil_in_turn(wishes)
-    return ordering.ordered
+    return ordering
 
 
 def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
@@ -87,7 +76,7 @@ class Ordering:
     """The order in the making, whose last moves can be taken back.
 
     situation: after the moves so far; without placeholders where backups are kept.
-    moves: so far. plans: backups before the first and after each. left_out: pods that are not moved.
+    moves: so far. backups: before the first and after each. left_out: pods that are not moved.
     """
 
     def __init__(self, situation: Situation, settings: BackupSettings | None, avoid: frozenset[str]) -> None:
@@ -96,18 +85,13 @@ class Ordering:
         self.situation = situation.on(cluster, with_workloads_of(cluster, situation.inputs))
         self.moves: list[PlannedMove] = []
         self.left_out: list[LeftOut] = []
-        self.plans = [plan_backups(self.situation, settings) if settings else BackupPlan()]
+        self.backups = [plan_backups(self.situation, settings) if settings else BackupPlan()]
         self._look()
 
     @property
     def cluster(self) -> Cluster:
         """Returns the cluster after the moves so far."""
         return self.situation.cluster
-
-    @property
-    def ordered(self) -> OrderedMoves:
-        """Returns what became of the wishes so far."""
-        return OrderedMoves(tuple(self.moves), tuple(self.left_out), tuple(self.plans))
 
     def fulfil_in_turn(self, wishes: Sequence[Wish]) -> Sequence[Wish]:
         """Moves a pod wherever one can be moved, until none can. The wishes that are left, of which it says why."""
@@ -152,7 +136,7 @@ class Ordering:
         """Takes the last move back. before: the situation then."""
         self.situation = before
         self.moves.pop()
-        self.plans.pop()
+        self.backups.pop()
         self._look()
 
     def leave_out(self, wish: Wish) -> None:
@@ -169,7 +153,7 @@ class Ordering:
         """Moves the pod unless another one would lose its backup."""
         after = self.situation.with_pod(pod, node)
         plan = self._backups_of(after, pod.uid)
-        if not plan.backups.keys() >= self.plans[-1].backups.keys():
+        if not plan.backups.keys() >= self.backups[-1].backups.keys():
             return False
         self.moves.append(
             PlannedMove(
@@ -184,7 +168,7 @@ class Ordering:
                 cost=move_cost(pod, self.cluster),
             )
         )
-        self.plans.append(plan)
+        self.backups.append(plan)
         self.situation = after
         self._look()
         return True
@@ -201,7 +185,7 @@ class Ordering:
         """Says which pod would lose its backup if this one went to the node."""
         after = self.situation.with_pod(pod, node)
         plan = self._backups_of(after, pod.uid)
-        lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())
+        lost = sorted(self.backups[-1].backups.keys() - plan.backups.keys())
         names = (f"{self.cluster.pods[uid].namespace}/{self.cluster.pods[uid].name}" for uid in lost)
         return f"pod {next(names)} would have no backup" if lost else ""
 
@@ -209,9 +193,9 @@ class Ordering:
         """After the pod of this UID was moved."""
         if self._settings is None:
             return BackupPlan()
-        return plan_after_move(self.plans[-1], after.cluster.pods[moved], after, self._settings)
+        return plan_after_move(self.backups[-1], after.cluster.pods[moved], after, self._settings)
 
     def _look(self) -> None:
         """Makes what is asked of the cluster as it is now."""
-        self._beside_reserves = self.situation.holding(self.plans[-1].reserves)
+        self._beside_reserves = self.situation.holding(self.backups[-1].reserves)
         self._search = Search(self._beside_reserves, lambda *_: False, self._avoid)

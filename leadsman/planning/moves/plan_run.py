@@ -182,7 +182,7 @@ class PlanRun:
         mover = self._mover
         if reason := why_not_evictable(pod, mover.cluster) or why_quota_refuses(pod, mover.cluster):
             return reason
-        if mover.search(barred=False).is_place(pod, planned.to_node):
+        if planned.to_node in mover.search(barred=False).places(pod, planned.to_node):
             return ""
         reason = mover.situation.verdict(pod).why_not(planned.to_node)
         return f"node {planned.to_node} cannot take the pod now{reason and f': {reason}'}"

@@ -1,7 +1,6 @@
 """Looks for a node that may take a pod, and for the one other pod to move so that a pending one finds room."""
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
 
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.quotas import counting_quotas, quota_refusals
@@ -90,13 +89,6 @@ def is_bystander(pod: ClusterPod) -> bool:
 WhyNot = Callable[[ClusterPod], str]
 
 
-class RoomMove(NamedTuple):
-    """`moved` goes to `to_node`, and the pending pod takes its place."""
-
-    moved: ClusterPod
-    to_node: str
-
-
 class Search:
     """Looks in one situation.
 
@@ -110,34 +102,32 @@ class Search:
         self._situation, self._cluster = situation, situation.cluster
         self._is_barred, self._avoid = is_barred, avoid
 
-    def places(self, pod: ClusterPod) -> Iterator[str]:
-        """Returns the nodes that may take the running pod so that no bound is lost, those with most free memory
-        first."""
-        return self._places(pod, None)
+    def places(self, pod: ClusterPod, only: str = "", successor: ClusterPod | None = None) -> Iterator[str]:
+        """Yields the nodes that may take the running pod so that no bound is lost, those with most free memory first.
 
-    def new_place(self, pod: ClusterPod) -> str:
-        """Returns the first of `places`; "": there is none."""
-        return next(self.places(pod), "")
-
-    def is_place(self, pod: ClusterPod, node: str) -> bool:
-        """Tells whether the node may take the running pod so that no bound is lost."""
-        return node in self._places(pod, None, node)
+        only: the node that is asked about; "": all. successor: the pod that takes its place; None: none does.
+        """
+        situation, moved = self._situation, dict[str, str]()
+        if successor is not None:
+            situation, moved = situation.with_pod(successor, pod.node), {successor.uid: pod.node}
+        free = situation.cluster.free
+        for node in sorted(situation.verdict(pod).nodes, key=lambda name: (-free(name).memory_bytes, name)):
+            barred = node == pod.node or node in self._avoid or self._is_barred(pod.owner_uid, node)
+            asked = (not only or node == only) and not barred
+            if asked and not self._situation.lost_bound({**moved, pod.uid: node}):
+                yield node
 
     def fits(self, pod: ClusterPod) -> bool:
         """Tells whether some node can take the pending pod as everything is."""
         return any(node not in self._avoid for node in self._situation.verdict(pod).nodes)
 
-    def room_for(self, pending: ClusterPod, why_not: WhyNot) -> RoomMove | None:
-        """Returns the cheapest move: of the pod with the lowest priority, then the smallest. None: no single move does
-        it."""
+    def room_for(self, pending: ClusterPod, why_not: WhyNot) -> tuple[ClusterPod, str] | None:
+        """Returns the pod that is moved so that the pending one takes its place, and where it goes: the pod with the
+        lowest priority, then the smallest. None: no single move does it."""
         for moved in sorted(self._movers(pending, why_not), key=self._cost):
-            for node in self._landings(pending, moved):
-                return RoomMove(moved, node)
+            for node in self.landings(pending, moved):
+                return moved, node
         return None
-
-    def is_room_move(self, pending: ClusterPod, move: RoomMove) -> bool:
-        """Tells whether the move makes room for the pending pod so that no bound is lost."""
-        return move.to_node in self._landings(pending, move.moved, move.to_node)
 
     def _movers(self, pending: ClusterPod, why_not: WhyNot) -> Iterator[ClusterPod]:
         """Yields the pods without which their node may have room for the pending one."""
@@ -152,29 +142,15 @@ class Search:
                 if can_be_kept and pending.requests.fits(free + pod.requests) and not why_not(pod):
                     yield pod
 
-    def _landings(self, pending: ClusterPod, moved: ClusterPod, only: str = "") -> Iterator[str]:
+    def landings(self, pending: ClusterPod, moved: ClusterPod, only: str = "") -> Iterator[str]:
+        """Yields where a pod may go that makes room for the pending one, so that no bound is lost."""
         place = moved.node
         if Feasibility(self._cluster.without_pod(moved.uid), pending).refusals(place):
             return
         lands_first = self._situation.verdict(moved).nodes
-        for node in self._places(moved, pending, only):
+        for node in self.places(moved, only, pending):
             # Again, as where the moved pod lands may decide whether the pending one may take its place.
             if node in lands_first and not self._situation.with_pod(moved, node).verdict(pending).why_not(place):
-                yield node
-
-    def _places(self, pod: ClusterPod, successor: ClusterPod | None, only: str = "") -> Iterator[str]:
-        """Yields the nodes that may take the pod, those with most free memory first.
-
-        successor: the pod that takes its place; None: none does. only: the node that is asked about.
-        """
-        situation, moved = self._situation, dict[str, str]()
-        if successor is not None:
-            situation, moved = situation.with_pod(successor, pod.node), {successor.uid: pod.node}
-        free = situation.cluster.free
-        for node in sorted(situation.verdict(pod).nodes, key=lambda name: (-free(name).memory_bytes, name)):
-            barred = node == pod.node or node in self._avoid or self._is_barred(pod.owner_uid, node)
-            asked = (not only or node == only) and not barred
-            if asked and not self._situation.lost_bound({**moved, pod.uid: node}):
                 yield node
 
     def _cost(self, pod: ClusterPod) -> tuple[int, float, str]:

@@ -111,17 +111,17 @@ def test_a_pod_that_is_replaced_and_one_that_room_is_made_for_are_accepted(seed:
     situation = world.situation()
     search = Search(situation, lambda *_: False)
     for each in situation.cluster.pods.values():
-        if each.node and (to := search.new_place(each)):
+        if each.node and (to := next(search.places(each), "")):
             after = world.copy()
             moved = after.pods[each.name]
             del moved["spec"]["nodeName"]
             assert after.why_not(moved, to, steered=True) == "", f"{each.name} {each.node}>{to}"
         elif not each.node and not search.fits(each) and (found := search.room_for(each, why_never_moved)):
             after = world.copy()
-            moved, pending = after.pods[found.moved.name], after.pods[each.name]
+            moved, pending = after.pods[found[0].name], after.pods[each.name]
             place = moved["spec"].pop("nodeName")
-            assert after.why_not(moved, found.to_node, steered=True) == ""
-            moved["spec"]["nodeName"] = found.to_node
+            assert after.why_not(moved, found[1], steered=True) == ""
+            moved["spec"]["nodeName"] = found[1]
             assert after.why_not(pending, place) == ""
 
 
@@ -224,5 +224,5 @@ def test_a_pod_is_not_evicted_for_a_node_that_a_plugin_refuses() -> None:
 
     assert steps(planned((cluster, known))) == ["one a>b"]
     situation = Situation(cluster, known, picky)
-    assert Search(situation, lambda *_: False).new_place(cluster.pods["one"]) == ""
+    assert list(Search(situation, lambda *_: False).places(cluster.pods["one"])) == []
     assert plan_rebalance(situation, (), RebalanceSettings(), None, None, 0.0).moves == ()

@@ -7,7 +7,6 @@ from msgspec import structs
 
 from leadsman.planning.failover.node_verdict import (
     DetectionRules,
-    HealthInputs,
     LeaseView,
     Location,
     NodeHealth,
@@ -69,8 +68,8 @@ class World:
         for _ in range(round(seconds)):
             self.now += 1.0
             self._second()
-            inputs = HealthInputs(self.nodes, self.leases)
-            self.plan = plan_node_health(Snapshot(self.states), inputs, self.rules, self.memory, self.now)
+            snapshot = Snapshot(self.states)
+            self.plan = plan_node_health(snapshot, self.nodes, self.leases, self.rules, self.memory, self.now)
             self.memory = self.plan.memory
             if self.api_answers:
                 for node in self.plan.unconfirmed_leases:

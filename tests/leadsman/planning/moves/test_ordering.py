@@ -12,7 +12,7 @@ from leadsman.cluster.model import Cluster, ClusterPod, Quota, cluster_of
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.planning.backups.backup_plan import BackupSettings, FailureDomains, lost_pods
-from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
+from leadsman.planning.moves.ordering import Ordering, Wish, order_moves
 from leadsman.planning.moves.search import why_never_moved
 from leadsman.planning.situation import Situation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
@@ -37,7 +37,7 @@ def random_wishes(seed: int) -> tuple[Cluster, Matrix, list[Wish]]:
     return cluster, matrix, [Wish(uid, rng.choice((*cluster.nodes, "")), "a test") for uid in chosen]
 
 
-def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster, Cluster, ClusterPod]]:
+def prefixes(cluster: Cluster, ordered: Ordering) -> Iterator[tuple[Cluster, Cluster, ClusterPod]]:
     """The cluster before and after each move, and the pod that moves."""
     for move in ordered.moves:
         pod = cluster.pods[move.pod_uid]
@@ -48,7 +48,7 @@ def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster,
 
 
 @cache
-def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], OrderedMoves]:
+def random_order(seed: int) -> tuple[Cluster, Matrix, list[Wish], Ordering]:
     cluster, matrix, wishes = random_wishes(seed)
     return cluster, matrix, wishes, order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
 
@@ -90,11 +90,11 @@ def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
 pod = pods_of(5)
 
 
-def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> OrderedMoves:
+def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> Ordering:
     return order_moves(Situation(cluster, inputs_of(cluster, matrix or {})), wishes, BackupSettings(), **more)
 
 
-def steps(result: OrderedMoves) -> list[str]:
+def steps(result: Ordering) -> list[str]:
     return [f"{move.name} {move.from_node}>{move.to_node}" for move in result.moves]
 
 

@@ -64,7 +64,7 @@ def plan_of(cluster: Cluster, *wishes: tuple[str, str], **more: Any) -> MovePlan
     ordered = order_moves(Situation(cluster, inputs_of(cluster, {})), [Wish(*each, "a test") for each in wishes], None)
     assert not ordered.left_out
     fields: dict[str, Any] = {"origin": PlanOrigin.OPTIMISE, "taken_at": NOW, **more}
-    return MovePlan(moves=ordered.moves, **fields)
+    return MovePlan(moves=tuple(ordered.moves), **fields)
 
 
 def three(**more: Any) -> Story:
@@ -77,7 +77,7 @@ def three(**more: Any) -> Story:
 def test_no_pod_is_evicted_twice_and_nothing_is_overcommitted(seed: int) -> None:
     cluster, matrix, wishes = random_wishes(seed)
     ordered = order_moves(Situation(cluster, inputs_of(cluster, matrix)), wishes, SETTINGS)
-    story = Story(cluster, MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=NOW, moves=ordered.moves))
+    story = Story(cluster, MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=NOW, moves=tuple(ordered.moves)))
     story.matrix = matrix
     for _ in range(120):
         story.second()
