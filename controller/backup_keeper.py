@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 from prometheus_client.core import Metric
 
 from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, PlaceholderWriter
@@ -43,22 +43,12 @@ WRITE_INTERVAL_SECONDS = 10.0
 """A state that the next leader must know is written once in this time."""
 
 
-class BackupsStatus(Struct, frozen=True):
-    """The newest plan of backups, and which pods it covers.
-
-    coverage: UID → coverage, of all bounded pods that do not ask for none.
-    memory: where backups are, and the delays to them.
-    """
-
-    plan: BackupPlan = BackupPlan()
-    coverage: Mapping[str, Coverage] = {}
-    memory: BackupMemory = BackupMemory()
-
-
 class BackupKeeper(Keeper):
     """Plans backups, and makes placeholders follow the plan.
 
-    status: of the last plan.
+    plan: the last one.
+    coverage: UID → coverage, of all bounded pods that do not ask for none.
+    memory: where backups are, and the delays to them.
     lost: placeholders that went away without this controller.
     """
 
@@ -73,23 +63,25 @@ class BackupKeeper(Keeper):
 
     def __init__(self, tools: Tools, healed: HealedCluster) -> None:
         super().__init__(tools)
-        self.status, self.lost = BackupsStatus(), 0
+        self.lost = 0
         self._healed, settings = healed, healed.settings
         self._writer = PlaceholderWriter(tools, settings.placeholders)
-        self._memory, self._next_write_at = Memory(tools, BACKUPS, BackupMemory()), 0.0
+        self._document, self._next_write_at = Memory(tools, BACKUPS, BackupMemory()), 0.0
         self._views, self._resize = Views(), False
         self._notes: dict[str, str] = {}
-        self._bound_placeholders: dict[str, tuple[str, ClusterPod]] = {}
+        self.forget()
 
     def forget(self) -> None:
-        self.status, self._bound_placeholders = BackupsStatus(), {}
-        self._memory.forget()
+        self.plan, self.memory = BackupPlan(), BackupMemory()
+        self.coverage: Mapping[str, Coverage] = {}
+        self._bound_placeholders: dict[str, tuple[str, ClusterPod]] = {}
+        self._document.forget()
 
     async def keep(self) -> None:
         cluster = self._healed.current
         if cluster is None:
             return
-        if self._memory.value is None:
+        if self._document.value is None:
             await self._remember()
         await self._count_lost(cluster)
         unhealthy = self._healed.unhealthy
@@ -99,12 +91,13 @@ class BackupKeeper(Keeper):
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}
             await self._writer.apply(plan_placeholders(cluster, plan, resize=self._resize), node_of)
         coverage = dict(coverage_of(cluster, plan, self._writer.problems))
-        for uid, before in self.status.coverage.items():
+        for uid, before in self.coverage.items():
             was_covered = before.state is CoverageState.COVERED and before.node not in unhealthy
             if uid in coverage and cluster.pods[uid].node in unhealthy and was_covered:
                 coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
         uncovered = {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED}
-        self.status = BackupsStatus(plan, coverage, structs.replace(memory, uncovered=uncovered))
+        self.plan, self.coverage = plan, coverage
+        self.memory = structs.replace(memory, uncovered=uncovered)
         self._tell(cluster)
         await self._save()
 
@@ -123,7 +116,7 @@ class BackupKeeper(Keeper):
         """Shows how many pods are covered, and the first ones, beginning with those that are not."""
         cluster = self._healed.current
         pods = cluster.pods if cluster else {}
-        named = ((pods[uid], each) for uid, each in self.status.coverage.items() if uid in pods)
+        named = ((pods[uid], each) for uid, each in self.coverage.items() if uid in pods)
         troubled_first = sorted(named, key=lambda each: (each[1].state is CoverageState.COVERED, each[0].name))
         return {
             "coverage": self._coverage_counts(),
@@ -165,39 +158,39 @@ class BackupKeeper(Keeper):
 
     def _two_failures(self) -> str | None:
         """Says what two nodes that fail at once would cost; None: the cluster changed since the last plan."""
-        cluster, plan = self._healed.current, self.status.plan
+        cluster, plan = self._healed.current, self.plan
         if cluster is None or not plan.backups.keys() <= cluster.pods.keys():
             return None
         return two_failures(cluster, plan.backups, plan.reserves).text
 
     def _coverage_counts(self) -> dict[str, int]:
-        counts = Counter(each.state for each in self.status.coverage.values())
+        counts = Counter(each.state for each in self.coverage.values())
         return {state.value: counts[state] for state in CoverageState}
 
     def _plan(self, situation: Situation, unhealthy: frozenset[str]) -> tuple[BackupPlan, BackupMemory]:
         held = _with_holds(situation, self._healed.holds)
-        previous = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
+        previous = {uid: backup.node for uid, backup in self.memory.pods.items()}
         plan = plan_backups(held, self._healed.settings.backups, previous, unhealthy)
-        return plan, remember(plan, situation, self.status.memory, unhealthy, self.tools.wall_clock())
+        return plan, remember(plan, situation, self.memory, unhealthy, self.tools.wall_clock())
 
     async def _remember(self) -> None:
         """Reads what the last leader wrote. Without it the plan would move every backup."""
         self._resize = await self._offers_resize()
         try:
-            memory = await self._memory.read()
+            memory = await self._document.read()
         except BadDocument as error:
             _log.warning(
                 "cannot read what the last leader remembered of backups; they are planned from scratch: %s", error
             )
-            memory = self._memory.value = BackupMemory()
-        self.status = BackupsStatus(memory=memory)
+            memory = self._document.value = BackupMemory()
+        self.plan, self.coverage, self.memory = BackupPlan(), {}, memory
         self._notes = {uid: _note(each.node, each.reason) for uid, each in _told(memory).items() if each}
 
     async def _save(self) -> None:
-        memory, written = self.status.memory, self._memory.value
+        memory, written = self.memory, self._document.value
         if written is None or _told(memory) == _told(written) or self.tools.clock() < self._next_write_at:
             return
-        await self._memory.write(memory)
+        await self._document.write(memory)
         self._next_write_at = self.tools.clock() + WRITE_INTERVAL_SECONDS
 
     async def _offers_resize(self) -> bool:
@@ -211,7 +204,7 @@ class BackupKeeper(Keeper):
     def _tell(self, cluster: Cluster) -> None:
         """Writes an Event on each pod whose backup is another one, or that has none for another reason."""
         before, self._notes = self._notes, {}
-        for uid, each in self.status.coverage.items():
+        for uid, each in self.coverage.items():
             if each.state is CoverageState.WAITING:
                 self._notes[uid] = before.get(uid, "")  # what it becomes is told
                 continue

@@ -20,11 +20,9 @@ from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import IdentifiedObject, ObjectReference
 from leadsman.kube.resources import NODES, PODS
-from leadsman.planning.backups.placeholders import CoverageState
 from leadsman.planning.failover.node_verdict import NodeVerdict, Truth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
-    BackupsByPod,
     DeletePod,
     ObservedNode,
     RecoveryAction,
@@ -133,18 +131,13 @@ class NodeRecovery(Keeper):
         state = structs.replace(state, holds=own_holds)
         now, now_unix = self.tools.clock(), self.tools.wall_clock()
         nodes = {name: _observed(verdict, now_unix - now) for name, verdict in self._healed.verdicts().items()}
-        coverage = self._backups.status.coverage
-        backups = BackupsByPod(
-            {uid: each.node for uid, each in coverage.items() if each.state is CoverageState.COVERED},
-            {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED},
-        )
-        return plan_recovery(nodes, cluster, backups, state, self._healed.settings.budget, now_unix)
+        return plan_recovery(nodes, cluster, self._backups.coverage, state, self._healed.settings.budget, now_unix)
 
     def _published(self, plan: RecoveryPlan, before: RecoveryState) -> SelfHealingState:
         moves = self._replacement.holds if self._replacement else ()
         if moves is None:  # they are not read yet, and a new pod must not lose its room because a controller started
             moves = tuple(hold for hold in before.holds if hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
-        memory = self._backups.status.memory
+        memory = self._backups.memory
         round_trips: dict[str, dict[str, float]] = {}
         owners: dict[str, set[str]] = {}
         for backup in memory.pods.values():

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, positive_int
-from leadsman.cli.output import progress
+from leadsman.cli.output import document, progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.cli.pod_templates import read_templates
 from leadsman.cluster.resources import Resources
@@ -20,7 +20,7 @@ from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.capacity.consequences import additions, losses
 from leadsman.planning.capacity.count import count_together
 from leadsman.planning.capacity.fit_model import PodTemplate, model_capacity
-from leadsman.planning.capacity.report import FitReport, as_json, as_text, report_of
+from leadsman.planning.capacity.report import FitReport, as_text, report_of
 from leadsman.simulator import solver
 
 EXIT_FITS, EXIT_DOES_NOT_FIT = 0, 1
@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
         if args.nodes is not None:
             templates = [_memory_only(each) for each in templates]
         report = _report(given, templates, args, say)
-    sys.stdout.write(as_json(report) if args.json else as_text(report))
+    sys.stdout.write(document(report, "json") if args.json else as_text(report))
     spent = time.process_time() - cpu_began
     print(f"{time.monotonic() - began:.1f} s, of them {spent:.1f} s of CPU", file=sys.stderr)
     loses_pods = args.two_failures and report.two_failures.lost

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import file_to_write, positive_int, positive_number
-from leadsman.cli.output import progress
+from leadsman.cli.output import document, progress
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_input_with_plugins
 from leadsman.planning.backups.backup_plan import BackupSettings
 from leadsman.planning.moves.ordering import Wish, order_moves
@@ -18,7 +18,6 @@ from leadsman.planning.optimise.choices import Choices, Ended, Found, Problem, S
 from leadsman.planning.optimise.cluster_problem import model_cluster
 from leadsman.planning.optimise.optimised_plan import (
     OptimisedPlan,
-    as_json,
     as_text,
     broken,
     plan_of_choices,
@@ -75,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     if modelled.problem.pods and not args.greedy and not solver.is_installed():
         print(NO_SOLVER, file=sys.stderr)
     report = report_of(modelled, plan, greedy, found)
-    sys.stdout.write(as_json(report) if args.json else as_text(report))
+    sys.stdout.write(document(report, "json") if args.json else as_text(report))
     if moves is not None:
         for each in moves.left_out:
             print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)

@@ -12,7 +12,7 @@ Nothing moves back when the node returns: it is only let in again. What a step r
 `leadsman.published.self_healing`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
 from leadsman.planning.failover.node_verdict import NodeHealth
-from leadsman.published.self_healing import DeadNode, Hold, PodRecovery, RecoveryState
+from leadsman.published.self_healing import DeadNode, Hold, PodBackup, PodRecovery, RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
 
@@ -168,12 +168,8 @@ def allowed_nodes(nodes: int, budget: RecoveryBudget) -> int:
     return max(budget.least_nodes, int(budget.nodes_ratio * nodes))
 
 
-def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str | None, uncovered: str) -> str:
-    """Says why a bounded pod of a dead node is not deleted; "": it may be.
-
-    backup: the node that is to take it; None: there is none.
-    uncovered: why.
-    """
+def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: PodBackup) -> str:
+    """Says why a bounded pod of a dead node is not deleted; "": it may be."""
     asked = pod.annotations.get(FAILOVER_ANNOTATION, "")
     if asked == "off":
         return f"its annotation {FAILOVER_ANNOTATION} is off"
@@ -186,38 +182,25 @@ def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str 
         return f"a Job may lose its work; annotation {FAILOVER_ANNOTATION}: on allows it"
     if pod.owner_kind not in (*REPLACED_ELSEWHERE, "StatefulSet", "Job"):
         return f"its owner is a {pod.owner_kind}" if pod.owner_kind else "it has no controller that would make it again"
-    if (claim := _single_node_claim(pod, cluster)) and not out_of_service:
-        return f"claim {claim} can be attached to one node only; set {OUT_OF_SERVICE_TAINT} once the node is off"
-    if backup is None:
-        return f"it has no backup: {uncovered}"
-    return ""
-
-
-def _single_node_claim(pod: ClusterPod, cluster: Cluster) -> str:
     claims = (cluster.storage.claims.get((pod.namespace, name)) for name in pod.claims)
-    return next((claim.name for claim in claims if claim is not None and claim.single_node), "")
-
-
-class BackupsByPod(Struct, frozen=True):
-    """The backup plan as recovery reads it, by UID of bounded pods.
-
-    nodes: of the covered pods, the node that is to take each.
-    uncovered: of the others, why there is none.
-    """
-
-    nodes: Mapping[str, str]
-    uncovered: Mapping[str, str]
+    single = next((claim.name for claim in claims if claim is not None and claim.single_node), "")
+    if single and not out_of_service:
+        return f"claim {single} can be attached to one node only; set {OUT_OF_SERVICE_TAINT} once the node is off"
+    return f"it has no backup: {backup.reason}" if backup.reason else ""
 
 
 def plan_recovery(
     nodes: Mapping[str, ObservedNode],
     cluster: Cluster,
-    backups: BackupsByPod,
+    backups: Mapping[str, PodBackup],
     state: RecoveryState,
     budget: RecoveryBudget,
     now: float,
 ) -> RecoveryPlan:
-    """Returns what to do now. Execute the actions in order, and only after the plan's state is written."""
+    """Returns what to do now. Execute the actions in order, and only after the plan's state is written.
+
+    backups: of bounded pods, by UID.
+    """
     state = replace(
         state,
         spent=tuple(min(at, now) for at in state.spent if now - at < budget.window_seconds),
@@ -239,7 +222,7 @@ def plan_recovery(
 class _Step:
     """One step in the making."""
 
-    def __init__(self, cluster: Cluster, backups: BackupsByPod, budget: RecoveryBudget, now: float) -> None:
+    def __init__(self, cluster: Cluster, backups: Mapping[str, PodBackup], budget: RecoveryBudget, now: float) -> None:
         self._cluster, self._backups, self._budget, self._now = cluster, backups, budget, now
         self.actions: list[RecoveryAction] = []
         self.holds: list[Hold] = []
@@ -263,9 +246,10 @@ class _Step:
             self.actions.append(TaintNode(name, node.uid, recovery.reason))
             return recovery
         recovery = replace(recovery, tainted_at=recovery.tainted_at or self._now)
-        for pod, why_it_stays in _bounded_pods(node, self._cluster, self._backups):
-            if why_it_stays:
-                self.stays[pod.uid] = why_it_stays
+        bounded = [pod for pod in self._cluster.pods_on(name) if pod.uid in self._backups and not pod.terminating]
+        for pod in sorted(bounded, key=lambda each: (-each.priority, each.namespace, each.name)):
+            if reason := why_stays(pod, node, self._cluster, self._backups[pod.uid]):
+                self.stays[pod.uid] = reason
             else:
                 recovery = self._recover(pod, recovery)
         return recovery
@@ -276,7 +260,7 @@ class _Step:
             self.actions.append(UntaintNode(node.name, node.uid, reason))
 
     def _recover(self, pod: ClusterPod, recovery: DeadNode) -> DeadNode:
-        backup, name = self._backups.nodes[pod.uid], f"{pod.namespace}/{pod.name}"
+        backup, name = self._backups[pod.uid].node, f"{pod.namespace}/{pod.name}"
         until = self._now + self._budget.hold_seconds
         self.holds.append(Hold(backup, pod.owner_uid, pod.requests, until, pod.uid))
         self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
@@ -353,15 +337,6 @@ def _with_replacement(pod: PodRecovery, found: ClusterPod | None, now: float) ->
     return replace(
         pod, replacement=found.name, replaced_on=found.node, bound_at=pod.bound_at or now, running_at=running_at
     )
-
-
-def _bounded_pods(node: ClusterNode, cluster: Cluster, backups: BackupsByPod) -> Iterator[tuple[ClusterPod, str]]:
-    """Yields the bounded pods on the node by priority, and why each stays; "": it goes."""
-    for pod in sorted(cluster.pods_on(node.name), key=lambda each: (-each.priority, each.namespace, each.name)):
-        if pod.terminating or (pod.uid not in backups.nodes and pod.uid not in backups.uncovered):
-            continue
-        uncovered = backups.uncovered.get(pod.uid, "")
-        yield pod, why_stays(pod, node, cluster, backups.nodes.get(pod.uid), uncovered)
 
 
 def _record_deletion(recovery: DeadNode, pod: ClusterPod, backup: str, cluster: Cluster, now: float) -> DeadNode:

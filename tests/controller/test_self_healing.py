@@ -92,7 +92,7 @@ class Cluster:
         self.bind_placeholders()
         await until(lambda: any(pod.node for pod in self._model_placeholders()))
         await self.step()
-        [coverage] = self.healing.backups.status.coverage.values()
+        [coverage] = self.healing.backups.coverage.values()
         assert coverage.state is CoverageState.COVERED
         return coverage.node
 
@@ -180,7 +180,7 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
         next_leader.healing.healed.follower = cluster.healing.cluster
         next_leader.die("edge-1")
         await next_leader.healing.backups.turn()
-        assert [each.node for each in next_leader.healing.backups.status.memory.pods.values()] == [backup]
+        assert [each.node for each in next_leader.healing.backups.memory.pods.values()] == [backup]
         await next_leader.healing.recovery.turn()
         assert len(next_leader.healing.recovery.state.spent) == 1
 
@@ -229,7 +229,7 @@ async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(s
     async with started() as cluster:
         cluster.api.fail("create", 403, body=b'{"message": "exceeded quota: room", "code": 403}')
         await cluster.step()
-        [coverage] = cluster.healing.backups.status.coverage.values()
+        [coverage] = cluster.healing.backups.coverage.values()
         assert coverage.state is CoverageState.UNCOVERED
         assert "exceeded quota: room" in coverage.reason
         assert "exceeded quota: room" in cluster.events()["NoBackup"]

@@ -79,12 +79,12 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
                 await keeper.turn()
 
         def states() -> set[CoverageState]:
-            return {each.state for each in healing.backups.status.coverage.values()}
+            return {each.state for each in healing.backups.coverage.values()}
 
         async def covered(pods: int) -> None:
             """Steps, and binds, until so many pods are covered."""
             async with asyncio.timeout(30):
-                while len(healing.backups.status.coverage) != pods or states() != {CoverageState.COVERED}:
+                while len(healing.backups.coverage) != pods or states() != {CoverageState.COVERED}:
                     await step()
                     await asyncio.to_thread(bind_placeholders, cluster)
                     await asyncio.sleep(0.05)

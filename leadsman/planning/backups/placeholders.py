@@ -17,6 +17,7 @@ from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import NOTHING, ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.backup_plan import BackupPlan, Uncovered
+from leadsman.published.self_healing import PodBackup
 
 RESIZABLE = frozenset({"cpu", "memory"})
 """Says what `pods/resize` can change (KEP-1287)."""
@@ -244,13 +245,10 @@ class CoverageState(StrEnum):
     UNCOVERED = "uncovered"
 
 
-class Coverage(Struct, frozen=True):
-    """Says whether one pod is covered, and where. node: its backup; "": it has none. reason: why it is not covered; ""
-    when it is."""
+class Coverage(PodBackup, frozen=True):
+    """Says whether one pod is covered, and where."""
 
     state: CoverageState
-    node: str = ""
-    reason: str = ""
 
 
 def coverage_of(cluster: Cluster, plan: BackupPlan, problems: Mapping[str, str]) -> Mapping[str, Coverage]:
@@ -267,12 +265,12 @@ def coverage_of(cluster: Cluster, plan: BackupPlan, problems: Mapping[str, str])
     found: dict[str, Coverage] = {}
     for uid, each in plan.pods.items():
         if isinstance(each, Uncovered):
-            found[uid] = Coverage(CoverageState.UNCOVERED, reason=each.reason)
+            found[uid] = Coverage("", each.reason, CoverageState.UNCOVERED)
         elif each.node not in lacking:
-            found[uid] = Coverage(CoverageState.COVERED, each.node)
+            found[uid] = Coverage(each.node, "", CoverageState.COVERED)
         elif each.node in problems:
-            found[uid] = Coverage(CoverageState.UNCOVERED, each.node, problems[each.node])
+            found[uid] = Coverage(each.node, problems[each.node], CoverageState.UNCOVERED)
         else:
             reason = f"node {each.node} does not hold its room yet: {lacking[each.node]} missing"
-            found[uid] = Coverage(CoverageState.WAITING, each.node, reason)
+            found[uid] = Coverage(each.node, reason, CoverageState.WAITING)
     return found

@@ -1,9 +1,8 @@
-"""Defines what fits and why a node takes no more, for people and programs: the same bytes for the same answer."""
+"""Defines what fits and why a node takes no more, for people and programs: the same text for the same answer."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -112,10 +111,6 @@ def _ordered(counted: Counter[str]) -> list[tuple[str, int]]:
 
 
 SHOWN_LOSSES = 10
-
-
-def as_json(report: FitReport) -> str:
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
 def as_text(report: FitReport) -> str:

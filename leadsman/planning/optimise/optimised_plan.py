@@ -6,7 +6,6 @@ same plan.
 
 from collections.abc import Mapping
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -200,11 +199,6 @@ def _lines(before: Cluster, plan: OptimisedPlan) -> list[PodLine]:
             )
         )
     return lines
-
-
-def as_json(report: PlanReport) -> str:
-    plain = msgspec.to_builtins(report)
-    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
 
 
 def as_text(report: PlanReport) -> str:

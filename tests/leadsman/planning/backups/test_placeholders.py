@@ -172,15 +172,15 @@ PLAN = BackupPlan({"web": Backup("edge-2", ())}, {"edge-2": ROOM})
 @pytest.mark.parametrize(
     ("placeholder_on", "problems", "expected"),
     [
-        ("edge-2", {}, Coverage(CoverageState.COVERED, "edge-2")),
+        ("edge-2", {}, Coverage("edge-2", "", CoverageState.COVERED)),
         (
             "",
             {},
             Coverage(
-                CoverageState.WAITING, "edge-2", "node edge-2 does not hold its room yet: cpu, memory, pods missing"
+                "edge-2", "node edge-2 does not hold its room yet: cpu, memory, pods missing", CoverageState.WAITING
             ),
         ),
-        (None, {"edge-2": "quota exceeded"}, Coverage(CoverageState.UNCOVERED, "edge-2", "quota exceeded")),
+        (None, {"edge-2": "quota exceeded"}, Coverage("edge-2", "quota exceeded", CoverageState.UNCOVERED)),
     ],
 )
 def test_a_pod_is_covered_once_the_placeholder_is_bound(

@@ -14,7 +14,6 @@ from leadsman.cluster.resources import Resources
 from leadsman.planning.failover.node_verdict import NodeHealth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
-    BackupsByPod,
     DeletePod,
     ObservedNode,
     RecoveryAction,
@@ -25,7 +24,7 @@ from leadsman.planning.recovery_plan import (
     UntaintNode,
     plan_recovery,
 )
-from leadsman.published.self_healing import RecoveryState
+from leadsman.published.self_healing import PodBackup, RecoveryState
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()
@@ -33,7 +32,7 @@ HEALTHY = ObservedNode(NodeHealth.HEALTHY)
 DEAD = ObservedNode(NodeHealth.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
 BUDGET = RecoveryBudget()
 NAMES = [f"edge-{number}" for number in range(1, 11)]
-COVERED = BackupsByPod({"web-1": "edge-2"}, {})
+COVERED = {"web-1": PodBackup("edge-2", "")}
 
 
 def node(name: str, **stated: Any) -> ClusterNode:
@@ -62,7 +61,7 @@ def step(
     there: Cluster,
     nodes: dict[str, ObservedNode] | None = None,
     state: RecoveryState = NOTHING_DONE,
-    backups: BackupsByPod = COVERED,
+    backups: dict[str, PodBackup] = COVERED,
     now: float = NOW,
 ) -> RecoveryPlan:
     return plan_recovery(nodes or observed(edge_1=DEAD), there, backups, state, BUDGET, now)
@@ -72,7 +71,7 @@ def tainted(there: Cluster, name: str = "edge-1") -> Cluster:
     return there.changed(nodes={name: replace(there.nodes[name], taints=(Taint(UNREACHABLE_TAINT),))})
 
 
-def after_taint(there: Cluster, backups: BackupsByPod = COVERED) -> RecoveryPlan:
+def after_taint(there: Cluster, backups: dict[str, PodBackup] = COVERED) -> RecoveryPlan:
     """The second step: the taint is there."""
     return step(tainted(there), state=step(there, backups=backups).state, backups=backups)
 
