@@ -91,10 +91,6 @@ class Candidate:
         self.cluster = cluster.without_pod(pod.uid) if pod.uid in cluster.pods else cluster
         self.columns = NodeColumns(self.cluster)
 
-    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """Returns the labels of a namespace, which include its name, as the API server sees to."""
-        return self.cluster.namespaces.get(namespace, {"kubernetes.io/metadata.name": namespace})
-
     def namespaces_key(self, terms: Iterable[PodAffinityTerm]) -> Hashable:
         """Returns what these terms look at besides pods: the labels of namespaces, or None."""
         if all(term.namespace_selector is None for term in terms):

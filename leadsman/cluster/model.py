@@ -376,6 +376,10 @@ class Cluster(Struct, frozen=True, kw_only=True, eq=False):
         KeyError."""
         return self.nodes[node].allocatable - self.requested(node)
 
+    def namespace_labels(self, namespace: str) -> Mapping[str, str]:
+        """Returns the labels of a namespace, which include its name, as the API server sees to."""
+        return self.namespaces.get(namespace, {"kubernetes.io/metadata.name": namespace})
+
     def budgets_of(self, pod: ClusterPod) -> tuple[DisruptionBudget, ...]:
         """Returns the budgets that limit the pod's eviction. The Eviction API refuses a pod that has more than one."""
         return tuple(budget for budget in self.budgets.values() if budget.covers(pod))

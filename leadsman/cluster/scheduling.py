@@ -87,7 +87,7 @@ def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
     """Refuses nodes that pods already there keep this one away from: satisfyExistingPodsAntiAffinity of
     pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
     pod, refused = candidate.pod, dict[str, Mask]()
-    labels = candidate.namespace_labels(pod.namespace)
+    labels = candidate.cluster.namespace_labels(pod.namespace)
     for term in anti_affinity_terms(candidate.cluster):
         if term.matches(pod.namespace, pod.labels, labels):
             holders = pods_by_node(candidate.cluster, ("holds", term), _holds(term))
@@ -121,7 +121,7 @@ def affinity(candidate: Candidate) -> Iterator[Check]:
         _populated(candidate, term.topology_key, candidate.domain_counts(term.topology_key, matching)) for term in terms
     ]
     alone = not any(mask.any() for mask in populated)
-    own_labels = candidate.namespace_labels(candidate.pod.namespace)
+    own_labels = candidate.cluster.namespace_labels(candidate.pod.namespace)
     matches_itself = all(term.matches(candidate.pod.namespace, candidate.pod.labels, own_labels) for term in terms)
     for term, mask in zip(terms, populated, strict=True):
         satisfied = candidate.columns.domains(term.topology_key)[0] >= 0 if alone and matches_itself else mask
@@ -133,7 +133,7 @@ def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[
     """Maps each node to the number of its pods that match all the terms."""
 
     def counts(other: ClusterPod) -> bool:
-        labels = candidate.namespace_labels(other.namespace)
+        labels = candidate.cluster.namespace_labels(other.namespace)
         return all(term.matches(other.namespace, other.labels, labels) for term in terms)
 
     return dict(pods_by_node(candidate.cluster, ("matches", terms, candidate.namespaces_key(terms)), counts))
@@ -195,6 +195,15 @@ def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCou
 def counts_itself(pod: ClusterPod, constraint: TopologySpread) -> bool:
     """Tells whether the pod is one of those that the constraint spreads."""
     return constraint.selector is not None and constraint.selector.matches(pod.labels)
+
+
+def looks_at(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
+    """Tells whether a requirement of `pod` counts pods like `other`."""
+    labels = cluster.namespace_labels(other.namespace)
+    terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
+    if any(term.matches(other.namespace, other.labels, labels) for term in terms):
+        return True
+    return pod.namespace == other.namespace and any(counts_itself(other, each) for each in pod.constraints.spread)
 
 
 def _without_label(candidate: Candidate, constraint: TopologySpread) -> Check:

@@ -8,7 +8,6 @@ that nobody would make again elsewhere, or that keep data on their node, choose 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from math import isqrt
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 
 from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.model import Cluster, ClusterPod
+from leadsman.cluster.scheduling import looks_at
 from leadsman.decision.delay.bounds import NoTarget, resolve_target, valid_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, FailureDomains, never_replaced, scopes_of
@@ -115,7 +115,7 @@ def _choosing(situation: Situation) -> set[str]:
         and (not pod.node or pod.node in cluster.nodes)
         and workload_key(pod) not in bounding
         and _bound_to_nodes_only(pod, situation)
-        and not any(_matched(pod, other, cluster) for other in constraints.values())
+        and not any(looks_at(other, pod, cluster) for other in constraints.values())
     }
 
 
@@ -127,16 +127,6 @@ def _bound_to_nodes_only(pod: ClusterPod, situation: Situation) -> bool:
     info, nodes = PodInfo.of(pod), situation.cluster.nodes
     targets = [resolve_target(bound, info, nodes, situation.inputs) for bound in valid_bounds(info)]
     return bool(targets) and all(not isinstance(each, NoTarget) and each.nodes and not each.pods for each in targets)
-
-
-def _matched(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
-    """Tells whether a requirement of `other`, or of the pods of its template, looks at this pod."""
-    labels = cluster.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
-    terms = chain(other.constraints.affinity, other.constraints.anti_affinity)
-    if any(term.matches(pod.namespace, pod.labels, labels) for term in terms):
-        return True
-    selectors = [each.selector for each in other.constraints.spread if each.selector is not None]
-    return pod.namespace == other.namespace and any(each.matches(pod.labels) for each in selectors)
 
 
 def _settled(situation: Situation, choosing: set[str]) -> Situation:
