@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
 from controller.keeper import Actions, Keeper, NodeCache, Tools
-from leadsman.cluster.devices.claims import DraDevice
+from leadsman.cluster.devices.node_devices import DraDevice
 from leadsman.decision.policy import DeviceHealthPolicy
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound

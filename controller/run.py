@@ -15,7 +15,6 @@ from msgspec import structs
 from prometheus_client.core import Metric
 
 from controller.backup_keeper import BackupKeeper
-from controller.bounded_pods import UncheckedPodReporter, WaitingPodReporter
 from controller.device_health import DeviceHealthKeeper
 from controller.healed_cluster import HealedCluster
 from controller.keeper import Keeper, KeeperLoops, NodeCache, Tools
@@ -23,7 +22,7 @@ from controller.labels import LabelReconciler, NodePatcher
 from controller.moves import Rebalancer, Replacement
 from controller.node_health import NodeConditions, NodeHealthReporter, NodeLeases
 from controller.node_recovery import NodeRecovery
-from controller.pending_pods import BindFailureCounter, Requeuer, WatchedPod
+from controller.pods import BindFailureCounter, Requeuer, UncheckedPodReporter, WaitingPodReporter, WatchedPod
 from controller.policies import MissingPolicyReporter, PolicyStatusWriter
 from controller.settings import ControllerSettings, DeviceHealthMode, SelfHealingSettings
 from extender.plugins.host import PluginHost

@@ -7,9 +7,8 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
+from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, NodeDevices, RequestedWay
 from leadsman.decision.inputs import (
     AskedDevices,
     DecisionInputs,

@@ -7,9 +7,8 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from leadsman.cluster.devices.claims import ClaimRequests
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.cluster.devices.node_devices import ClaimRequests, NodeDevices
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy

@@ -80,7 +80,7 @@ CHANGES_ANNOTATION = f"{DOMAIN}/label-changes"
 `leadsman.planning.labels.label_plan`."""
 
 RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
-"""Records on a node when the controller last made kube-scheduler retry refused pods: `controller.pending_pods`."""
+"""Records on a node when the controller last made kube-scheduler retry refused pods: `controller.pods`."""
 
 UNREACHABLE_CONDITION = "LeadsmanUnreachable"
 """The type of a condition on nodes, without a domain, as Ready has none: `controller.node_health`."""

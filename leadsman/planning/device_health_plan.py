@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from msgspec import Struct, structs
 
-from leadsman.cluster.devices.claims import (
+from leadsman.cluster.devices.node_devices import (
     ROW_REMAP_FAILURE,
     THROTTLE_REASONS,
     UNCORRECTABLE_ERRORS,

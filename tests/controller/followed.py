@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.healed_cluster import HealedCluster
 from controller.keeper import NodeCache, Tools
-from controller.pending_pods import WatchedPod
+from controller.pods import WatchedPod
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.bounded_metadata import BoundedLabels

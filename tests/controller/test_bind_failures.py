@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.pending_pods import REREAD_INTERVAL_SECONDS, BindFailureCounter, WatchedPod, bind_failure_cause
+from controller.pods import REREAD_INTERVAL_SECONDS, BindFailureCounter, WatchedPod, bind_failure_cause
 from leadsman.kube.client import ApiClient
 from leadsman.kube.resources import CORE_EVENTS
 from leadsman.rewards.incident_causes import IncidentCause

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from controller.device_health import DeviceHealthKeeper
 from controller.keeper import NodeCache
-from leadsman.cluster.devices.claims import ROW_REMAP_FAILURE, DeviceReading
+from leadsman.cluster.devices.node_devices import ROW_REMAP_FAILURE, DeviceReading
 from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.events import EventWriter

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.bounded_pods import UncheckedPodReporter
+from controller.pods import UncheckedPodReporter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.events import EventWriter

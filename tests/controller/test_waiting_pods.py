@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.bounded_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
-from controller.pending_pods import WatchedPod
+from controller.pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter, WatchedPod
 from controller.policies import GRACE_SECONDS, MissingPolicyReporter
 from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy

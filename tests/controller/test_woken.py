@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controller.pending_pods import Requeuer
+from controller.pods import Requeuer
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION

@@ -1,4 +1,4 @@
-"""Models the devices of one node, and the pods that have some of them."""
+"""Models the devices of one node, the pods that have some of them, and what ResourceClaims ask of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -113,3 +113,126 @@ def link_headroom_bits(reading: LinkReading, demands: Iterable[DeviceDemand], re
         return None
     unlimited = sum(sorted(asked, reverse=True)[: max(0, len(asked) - reading.limited)])
     return min(reading.headroom_bits - unlimited, reading.headroom_bits + reading.limited_bits - sum(asked))
+
+
+# What ResourceClaims ask is modelled as far as ranking nodes needs it.
+#
+# A request has one way to be met, or several (`firstAvailable`): the allocator takes the first that the node has free.
+# Which devices a way means is a *selection*: a DeviceClass and the request's own selectors. What it selects on a node
+# is counted where the node's ResourceSlices are read (NodeDevices.selected).
+
+NO_DEVICE = DeviceCount(0, 0)
+
+
+class RequestedWay(Struct, frozen=True):
+    """One way to meet a request, by so many devices of a selection.
+
+    name: as the claim has it. selection: what its devices are. count: how many; None: all that there are.
+    """
+
+    name: str
+    selection: str
+    count: int | None = 1
+
+    def needs(self, devices: DeviceCount) -> int:
+        """Returns how many of these devices the way takes; at least one, even when there are none."""
+        return max(devices.total, 1) if self.count is None else self.count
+
+
+class ClaimRequests(Struct, frozen=True, weakref=True, omit_defaults=True):
+    """Says what a claim without devices, or a template of claims, requests.
+
+    requests: of each request that takes devices, its ways, the preferred one first.
+    """
+
+    requests: tuple[tuple[RequestedWay, ...], ...] = ()
+
+
+class ClaimFit(Struct, frozen=True):
+    """Says how the requests of a pod's claims are met on a node.
+
+    ways: the position of the way of each request. spare_ratio: of the devices that they select, the share that is free
+    afterwards.
+    """
+
+    ways: tuple[int, ...]
+    spare_ratio: float
+
+    @property
+    def has_first_ways(self) -> bool:
+        """Tells whether each request is met by the way that it prefers."""
+        return not any(self.ways)
+
+
+def fit_claims(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> ClaimFit | None:
+    """Finds the first way of each request that the node has free devices for; None: one request has no such way.
+
+    Constraints between the requests of a claim are the allocator's.
+    """
+    left = dict[str, int]()
+    ways = list[int]()
+    for request in requests:
+        for position, way in enumerate(request):
+            devices = node.selected.get(way.selection, NO_DEVICE)
+            free, needed = left.get(way.selection, devices.free), way.needs(devices)
+            if free >= needed:
+                left[way.selection] = free - needed
+                ways.append(position)
+                break
+        else:
+            return None
+    total = sum(node.selected[selection].total for selection in left)
+    return ClaimFit(tuple(ways), sum(left.values()) / total if total else 0.0)
+
+
+def can_have_first_ways(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> bool:
+    """Tells whether the node has the devices of the preferred ways at all, free or not."""
+    needed = dict[str, int]()
+    for first, *_ in requests:
+        devices = node.selected.get(first.selection, NO_DEVICE)
+        needed[first.selection] = needed.get(first.selection, 0) + first.needs(devices)
+    return all(node.selected.get(selection, NO_DEVICE).total >= count for selection, count in needed.items())
+
+
+# Devices as drivers publish them and as monitoring reads them: what device health is judged by.
+
+XID = "DCGM_FI_DEV_XID_ERRORS"
+"""The last XID error; 0: none since the exporter started."""
+
+ROW_REMAP_FAILURE = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+UNCORRECTABLE_ERRORS = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
+"""Double-bit ECC errors since the driver was loaded."""
+
+THROTTLE_REASONS = ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS")
+"""Bits. DCGM 4 has the second, and the first as its deprecated name. The exporter exports neither by default."""
+
+METRICS = (XID, ROW_REMAP_FAILURE, UNCORRECTABLE_ERRORS, *THROTTLE_REASONS)
+"""Names and meanings: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv; dcgm_fields.h."""
+
+
+class DraDevice(Struct, frozen=True, order=True):
+    """A device as a DRA driver publishes it. Raises ValueError when a part is empty.
+
+    In the selector of a DeviceTaintRule a part that is left out matches everything.
+    """
+
+    driver: str
+    pool: str
+    device: str
+
+    def __post_init__(self) -> None:
+        if not (self.driver and self.pool and self.device):
+            raise ValueError(f"driver {self.driver!r}, pool {self.pool!r} and device {self.device!r} must not be empty")
+
+
+class DeviceReading(Struct, frozen=True):
+    """Says what monitoring last read of one device.
+
+    node: that it is in.
+    values: metric → value, by the names of dcgm-exporter.
+    read_at: monotonic seconds.
+    """
+
+    node: str
+    values: Mapping[str, float]
+    read_at: float

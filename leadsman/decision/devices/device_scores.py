@@ -19,9 +19,15 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from leadsman.cluster.devices.claims import NO_DEVICE, RequestedWay, can_have_first_ways, fit_claims
 from leadsman.cluster.devices.demand import CARD_RESOURCES, DeviceDemand
-from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
+from leadsman.cluster.devices.node_devices import (
+    NO_DEVICE,
+    NO_DEVICES,
+    NodeDevices,
+    RequestedWay,
+    can_have_first_ways,
+    fit_claims,
+)
 from leadsman.decision.devices.device_filter import asks_link
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, pod_type_of

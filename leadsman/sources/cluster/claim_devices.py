@@ -8,8 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from leadsman.cluster.devices.claims import ClaimRequests
-from leadsman.cluster.devices.node_devices import DeviceCount
+from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ObjectMeta
 from leadsman.sources.cluster.device_objects import (

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec import field
 
-from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
+from leadsman.cluster.devices.node_devices import ClaimRequests, RequestedWay
 from leadsman.kube import quantity
 from leadsman.kube.objects import ObjectMeta, Part
 

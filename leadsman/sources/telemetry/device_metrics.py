@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from leadsman.cluster.devices.claims import (
+from leadsman.cluster.devices.node_devices import (
     METRICS,
     ROW_REMAP_FAILURE,
     THROTTLE_REASONS,

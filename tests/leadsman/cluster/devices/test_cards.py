@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.cluster.devices.cards import card_requests, cards_left, largest_request, most_beside, place, whole_cards
-from leadsman.cluster.devices.claims import ClaimFit, RequestedWay, can_have_first_ways, fit_claims
 from leadsman.cluster.devices.demand import (
     BadDemand,
     DeviceDemand,
@@ -16,7 +15,16 @@ from leadsman.cluster.devices.demand import (
     extended_requests,
     readable_demand,
 )
-from leadsman.cluster.devices.node_devices import DeviceCount, LinkReading, NodeDevices, link_headroom_bits
+from leadsman.cluster.devices.node_devices import (
+    ClaimFit,
+    DeviceCount,
+    LinkReading,
+    NodeDevices,
+    RequestedWay,
+    can_have_first_ways,
+    fit_claims,
+    link_headroom_bits,
+)
 from leadsman.sources.cluster.pod_object import ResourceClaimFields
 
 GB = 10**9

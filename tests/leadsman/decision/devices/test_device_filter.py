@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
+from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, NodeDevices, RequestedWay
 from leadsman.decision.decide import decide
 from leadsman.decision.devices.device_filter import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM, DeviceFilter
 from leadsman.decision.devices.device_scores import FitScore

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
-from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
+from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, NodeDevices, RequestedWay
 from leadsman.decision.decide import decide
 from leadsman.decision.devices.device_scores import RUN_SECONDS_QUALITY, GainScore, choose, estimate_gain
 from leadsman.decision.explain import explain, format_explanation

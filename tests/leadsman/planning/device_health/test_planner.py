@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from leadsman.cluster.devices.claims import (
+from leadsman.cluster.devices.node_devices import (
     METRICS,
     ROW_REMAP_FAILURE,
     THROTTLE_REASONS,

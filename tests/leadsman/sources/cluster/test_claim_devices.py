@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
-from leadsman.cluster.devices.node_devices import DeviceCount
+from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, RequestedWay
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.object_changes import ObjectChange, object_key, view_from_list
 from leadsman.sources.cluster.claim_devices import MAX_SELECTIONS, ClaimDevices

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from leadsman.cluster.devices.claims import DraDevice
-from leadsman.cluster.devices.node_devices import DeviceCount
+from leadsman.cluster.devices.node_devices import DeviceCount, DraDevice
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.decoding import decode_json

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leadsman.cluster.devices.claims import METRICS, XID, DeviceReading
+from leadsman.cluster.devices.node_devices import METRICS, XID, DeviceReading
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
