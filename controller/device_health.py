@@ -30,7 +30,6 @@ from leadsman.planning.device_health_plan import (
     ObservedDevices,
     RemoveTaint,
     SetTaint,
-    TaintEffect,
     TaintRule,
     plan_device_health,
 )
@@ -102,7 +101,10 @@ class TaintRuleClient:
                 assert isinstance(action, SetTaint), "only a rule that is there is removed"
                 await self._client.create(DEVICE_TAINT_RULES.path(), rule_body(action))
             elif isinstance(action, SetTaint):
-                await self._client.patch(DEVICE_TAINT_RULES.path(name=rule.name), effect_patch(rule, action.effect))
+                # Of the very rule that was seen. The API server sets the time of the change.
+                version, spec = {"resourceVersion": rule.resource_version}, {"taint": {"effect": action.effect.value}}
+                body = {"metadata": version, "spec": spec}
+                await self._client.patch(DEVICE_TAINT_RULES.path(name=rule.name), body)
             else:
                 await self._client.delete(DEVICE_TAINT_RULES.path(name=rule.name), rule.uid)
         except NotFound:
@@ -110,29 +112,21 @@ class TaintRuleClient:
         return True
 
 
-def rule_name(target: DraDevice) -> str:
-    """Names a device's rule, always alike, so that two controllers cannot write two rules for it."""
-    text = "\n".join((target.driver, target.pool, target.device))
-    return f"leadsman-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-
-
 def rule_body(action: SetTaint) -> dict[str, Any]:
-    """Makes the rule that taints one device. All three parts are set: an empty selector is that of all devices."""
+    """Makes the rule that taints one device. All three parts are set: an empty selector is that of all devices. A
+    device's rule always has the same name, so that two controllers cannot write two rules for it."""
     target, labels = action.target, {UNHEALTHY_DEVICE_LABEL: action.uuid, "app.kubernetes.io/part-of": "leadsman"}
+    text = "\n".join((target.driver, target.pool, target.device))
+    digest = hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
     return {
         "apiVersion": DEVICE_TAINT_RULES.api_version,
         "kind": "DeviceTaintRule",
-        "metadata": {"name": rule_name(target), "labels": labels},
+        "metadata": {"name": f"leadsman-{digest}", "labels": labels},
         "spec": {
             "deviceSelector": {"driver": target.driver, "pool": target.pool, "device": target.device},
             "taint": {"key": UNHEALTHY_TAINT_KEY, "value": action.code, "effect": action.effect.value},
         },
     }
-
-
-def effect_patch(rule: TaintRule, effect: TaintEffect) -> dict[str, Any]:
-    """Patches the effect of the very rule that was seen. The API server sets the time of the change."""
-    return {"metadata": {"resourceVersion": rule.resource_version}, "spec": {"taint": {"effect": effect.value}}}
 
 
 def _rule(each: TaintRuleObject) -> TaintRule | None:

@@ -10,7 +10,6 @@ from controller.keeper import Actions, Memory, Tools
 from controller.settings import PlaceholderSettings, SelfHealingSettings
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster
-from leadsman.cluster.resources import Resources
 from leadsman.kube.client import PatchType
 from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
 from leadsman.kube.names import (
@@ -134,8 +133,10 @@ class PlaceholderWriter:
             case CreatePlaceholder():
                 await self._client.create(PODS.path(PLACEHOLDER_NAMESPACE), placeholder_body(action, self._settings))
             case ResizePlaceholder():
-                path = PODS.path(action.namespace, action.name, "resize")
-                await self._client.patch(path, resize_body(action.requests), PatchType.STRATEGIC)
+                path, requests = PODS.path(action.namespace, action.name, "resize"), action.requests
+                amounts = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
+                body = {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": amounts}}]}}
+                await self._client.patch(path, body, PatchType.STRATEGIC)
             case DeletePlaceholder():
                 self.deleted.add(action.uid)
                 await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
@@ -202,12 +203,6 @@ def room_body(
             ],
         },
     }
-
-
-def resize_body(requests: Resources) -> dict[str, Any]:
-    """Makes a strategic merge patch of pods/resize."""
-    amounts = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
-    return {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": amounts}}]}}
 
 
 def _toleration(toleration: Toleration) -> dict[str, str]:

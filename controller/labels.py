@@ -271,8 +271,5 @@ def event_reason(actions: Sequence[LabelAction]) -> str:
 
 def event_note(actions: Sequence[LabelAction]) -> str:
     """Returns the Event note of a patch: each change with its policy and reason."""
-    return "; ".join(f"{_change(action)} (policy {action.policy}: {action.reason})" for action in actions)
-
-
-def _change(action: LabelAction) -> str:
-    return f"{action.label} removed" if action.value is None else f"{action.label}={action.value}"
+    said = ((" removed" if each.value is None else f"={each.value}", each) for each in actions)
+    return "; ".join(f"{each.label}{change} (policy {each.policy}: {each.reason})" for change, each in said)

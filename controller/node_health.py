@@ -23,7 +23,7 @@ from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import UNREACHABLE_CONDITION
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import Condition, Node, NodeLease, ObjectReference, PartialObjectMetadata
+from leadsman.kube.objects import Node, NodeLease, ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.planning.failover.node_verdict import (
@@ -265,14 +265,12 @@ class NodeConditions(Keeper):
         if self.tools.is_dry_run:
             return
         if self._published is None:
-            self._published = await self._read_published()
+            nodes = await listing.list_objects(self.tools.client, ListOptions(NODES), Node)
+            conditions = ((node.metadata.name, each) for node in nodes.items for each in node.status.conditions)
+            ours = ((name, each) for name, each in conditions if each.type == UNREACHABLE_CONDITION)
+            self._published = {name: (each.status, each.reason) for name, each in ours}
         due = [verdict for verdict in self._verdicts().values() if self._differs(verdict)][:MAX_CALLS_AT_ONCE]
         await asyncio.gather(*(self._write(verdict) for verdict in due if self._rate.try_take()))
-
-    async def _read_published(self) -> dict[str, tuple[str, str]]:
-        nodes = await listing.list_objects(self.tools.client, ListOptions(NODES), Node)
-        conditions = ((node.metadata.name, _condition(node)) for node in nodes.items)
-        return {name: (each.status, each.reason) for name, each in conditions if each is not None}
 
     def _differs(self, verdict: NodeVerdict) -> bool:
         """Tells whether the condition must change; where nothing is known of a node, it stays as it is."""
@@ -312,8 +310,3 @@ class NodeConditions(Keeper):
             "lastHeartbeatTime": now,
             **changed,
         }
-
-
-def _condition(node: Node) -> Condition | None:
-    found: Iterator[Condition] = (each for each in node.status.conditions if each.type == UNREACHABLE_CONDITION)
-    return next(found, None)

@@ -19,7 +19,6 @@ from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_KIND,
     TASPOLICY_VERSION,
     PolicyKey,
-    TasPolicy,
 )
 from leadsman.decision.telemetry.taspolicy_document import build_status
 from leadsman.decision.telemetry.telemetry_plugins import reporting_nodes
@@ -72,7 +71,8 @@ class PolicyStatusWriter(Keeper):
             return None
         now = f"{datetime.fromtimestamp(self.tools.wall_clock(), UTC):%Y-%m-%dT%H:%M:%SZ}"
         current = policy.status.value if isinstance(policy.status.value, Mapping) else {}
-        status = build_status(used, refused, current, now, _unreported_metrics(used, inputs))
+        unreported = sorted(each for each in used.metrics if not reporting_nodes(each, inputs)) if used else []
+        status = build_status(used, refused, current, now, unreported)
         # An empty field may be absent.
         same = all(current.get(key, None if value else value) == value for key, value in status.items())
         return None if same else status
@@ -95,10 +95,6 @@ class PolicyStatusWriter(Keeper):
             )
             api = f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}"
             self.tools.tell(about, "PolicyRefused", accepted["message"], "Accept", warning=True, api_version=api)
-
-
-def _unreported_metrics(used: TasPolicy | None, inputs: DecisionInputs) -> list[str]:
-    return sorted(metric for metric in used.metrics if not reporting_nodes(metric, inputs)) if used else []
 
 
 class PolicyReference(Struct, frozen=True):

@@ -150,14 +150,10 @@ class ControllerParts:
         self.node_health: NodeHealthReporter | None = None
         self.self_healing: SelfHealing | None = None
         self.device_health: DeviceHealthKeeper | None = None
-        self.label_reconciler = self._label_reconciler()
+        patcher = NodePatcher(self.client, self.node_cache, TokenBucket(settings.patches_per_second, PATCHES_BURST))
+        self.label_reconciler = LabelReconciler(self.tools, self.node_cache, patcher, settings.limits)
         self.keepers = [self.label_reconciler, *self._reporters(), *self._health()]
         self.keeper_loops = KeeperLoops(self.keepers)
-
-    def _label_reconciler(self) -> LabelReconciler:
-        rate = TokenBucket(self.settings.patches_per_second, PATCHES_BURST)
-        patcher = NodePatcher(self.client, self.node_cache, rate)
-        return LabelReconciler(self.tools, self.node_cache, patcher, self.settings.limits)
 
     def _reporters(self) -> Iterator[Keeper]:
         """Returns what has refused pods retried, and what says something of pods and policies."""

@@ -79,7 +79,8 @@ def _matches(scope: QuotaScope, pod: ClusterPod) -> bool:
         case "PriorityClass":
             return _class_matches(scope, pod.priority_class)
         case "CrossNamespacePodAffinity":
-            return _has_cross_namespace_affinity(pod)
+            terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
+            return any(term.namespaces != (pod.namespace,) or term.namespace_selector is not None for term in terms)
     return False
 
 
@@ -92,8 +93,3 @@ def _class_matches(scope: QuotaScope, priority_class: str) -> bool:
         case "Exists":
             return bool(priority_class)
     return not priority_class
-
-
-def _has_cross_namespace_affinity(pod: ClusterPod) -> bool:
-    terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
-    return any(term.namespaces != (pod.namespace,) or term.namespace_selector is not None for term in terms)

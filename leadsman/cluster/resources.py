@@ -35,7 +35,7 @@ class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
 
         Like MilliValue and Value of k8s.io/apimachinery/pkg/api/resource/quantity.go.
         """
-        amounts = {name: _units(str(text)) for name, text in quantities.items() if name != "cpu"}
+        amounts = {name: -(-_nanos(str(q)) // quantity.NANO) for name, q in quantities.items() if name != "cpu"}
         cpu_millis = -(-_nanos(str(quantities.get("cpu", 0))) // _NANOS_OF_A_MILLI)
         memory_bytes, pods = amounts.pop("memory", 0), amounts.pop("pods", 0)
         return cls(cpu_millis, memory_bytes, pods, _without_zeros(amounts))
@@ -189,10 +189,6 @@ def _replaced(requested: Resources, amounts: Mapping[str, int]) -> Resources:
 def _nanos(text: str) -> int:
     """A cluster has few different quantities, and many of each."""
     return quantity.parse(text)
-
-
-def _units(text: str) -> int:
-    return -(-_nanos(text) // quantity.NANO)
 
 
 def _without_zeros(amounts: Mapping[str, int]) -> Mapping[str, int]:

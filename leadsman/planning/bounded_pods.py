@@ -97,7 +97,7 @@ def sweep_bound_pods(
     for uid, pod in current.items():
         if uid in done:
             continue
-        if not memory.began and _was_bound_before(pod, unix - RECENT_SECONDS):
+        if not memory.began and pod.bound_at is not None and pod.bound_at < unix - RECENT_SECONDS:
             done |= {uid}
             continue
         first_look, missed_since = memory.since.get(uid, (now, None))
@@ -125,10 +125,6 @@ def placement_reason(pod: BoundPod, inputs: DecisionInputs) -> str:
     """Says how the pod's node keeps its bounds, in one line."""
     evidence = delay_evidence(pod.info, (pod.node,), inputs).distances.get(pod.node, ())
     return "; ".join(map(passing_text, evidence))
-
-
-def _was_bound_before(pod: BoundPod, unix: float) -> bool:
-    return pod.bound_at is not None and pod.bound_at < unix
 
 
 def _result(unknown: bool, seconds: float, missed_seconds: float | None) -> BoundResult | None:

@@ -153,11 +153,6 @@ class Fault(Struct, frozen=True):
     text: str
 
 
-def is_throttled(values: Mapping[str, float]) -> bool:
-    """Tells whether something that is no choice of the operator slows the device down."""
-    return any(int(values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
-
-
 def throttled_ratio(before: float, throttled: bool, elapsed_seconds: float, window_seconds: float) -> float:
     """Returns the share of the time, older time counting less: exponentially weighted over `window_seconds`."""
     weight = 1.0 - math.exp(-elapsed_seconds / window_seconds)
@@ -268,8 +263,8 @@ def _judge(present: _Present, before: DeviceHistory, uuid: str, policy: DeviceHe
         return _Judged(structs.replace(before, faulty_since=None, healthy_since=healthy_since), None)
     ratio = before.throttled_ratio
     if before.read_at > float("-inf"):
-        elapsed = reading.read_at - before.read_at
-        ratio = throttled_ratio(ratio, is_throttled(reading.values), elapsed, policy.hold_seconds)
+        throttled = any(int(reading.values.get(metric, 0)) & HARMFUL_THROTTLING for metric in THROTTLE_REASONS)
+        ratio = throttled_ratio(ratio, throttled, reading.read_at - before.read_at, policy.hold_seconds)
     was_faulty = before.faulty_since is not None or before.marked_since is not None
     faults = tuple(device_faults(reading.values, ratio, policy, was_faulty))
     history = DeviceHistory(

@@ -278,7 +278,8 @@ def violation(situation: Situation, pod: ClusterPod) -> DelayEvidence | None:
     if Outcome.MEASURED_OVER not in outcomes:
         return None
     evidence = delay_evidence(info, (pod.node,), inputs).distances.get(pod.node, ())
-    over = [each for each in evidence if _is_measured_over(each)]
+    measured = (each for each in evidence if not (each.estimated or each.why or each.doubt))
+    over = [each for each in measured if each.rtt_ms is not None and each.rtt_ms > each.bound_ms]
     return max(over, key=lambda each: (each.rtt_ms or 0) - each.bound_ms, default=None)
 
 
@@ -297,11 +298,6 @@ def excess_ms(evidence: DelayEvidence) -> float | None:
 def deciding_ms(evidence: DelayEvidence) -> float | None:
     """Returns the round trip that the bound is held against: of an estimate, the interval's upper end."""
     return evidence.high_ms if evidence.estimated and evidence.high_ms is not None else evidence.rtt_ms
-
-
-def _is_measured_over(each: DelayEvidence) -> bool:
-    measured = each.rtt_ms is not None and not each.estimated and not each.why and not each.doubt
-    return measured and (each.rtt_ms or 0.0) > each.bound_ms
 
 
 def counted(reasons: Mapping[str, str]) -> str:

@@ -106,7 +106,9 @@ def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> li
         if node not in cluster.nodes:
             actions += (_delete(pod, f"node {node} is gone") for pod in there)
         elif missing := _missing(reserve, there):
-            actions += _grow(node, missing, there, tolerations_on(cluster, plan, node), resize=resize)
+            backups = (uid for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
+            tolerations = dict.fromkeys(each for uid in backups for each in cluster.pods[uid].constraints.tolerations)
+            actions += _grow(node, missing, there, tuple(tolerations), resize=resize)
         else:
             actions += _shrink(reserve, there, resize=resize)
     return actions
@@ -216,12 +218,6 @@ def _shrink(reserve: Resources, placeholders: Sequence[ClusterPod], *, resize: b
         )
         if smaller != least:
             yield _resize(largest, smaller, "the backups on its node need less room")
-
-
-def tolerations_on(cluster: Cluster, plan: BackupPlan, node: str) -> tuple[Toleration, ...]:
-    """Returns the tolerations of all pods whose backup is on the node."""
-    covered = (cluster.pods[uid] for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
-    return tuple(dict.fromkeys(toleration for pod in covered for toleration in pod.constraints.tolerations))
 
 
 def _resize(pod: ClusterPod, requests: Resources, reason: str) -> ResizePlaceholder:

@@ -46,20 +46,15 @@ def limits(problem: Problem) -> list[Limit]:
     return sorted(found)
 
 
-def spread_total(template: Template, room: Ints) -> int:
-    """Returns the pods for which there is room under every spread by itself."""
-    totals = [int(domain_caps(spread, room).sum()) for spread in template.spread]
-    return min([int(room.sum()), *totals])
-
-
 def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
     ledger = problem.ledger()
     room = copies(ledger.free - ledger.reserved, template.amounts) * template.places
-    total = spread_total(template, room)
-    yield Limit(total, ROOM)
-    for spread in template.spread:
-        if domain_caps(spread, room).sum() < room.sum():
-            yield Limit(total, f"topology spread over {spread.label}")
+    totals = [int(domain_caps(spread, room).sum()) for spread in template.spread]
+    least, total = min([int(room.sum()), *totals]), int(room.sum())
+    yield Limit(least, ROOM)
+    for spread, under_it in zip(template.spread, totals, strict=True):
+        if under_it < total:
+            yield Limit(least, f"topology spread over {spread.label}")
     value = copies(problem.room.free, template.amounts) * template.ever
 
     def after(node: int, amounts: Ints) -> int:

@@ -247,7 +247,8 @@ def _by_patterns(problem: Problem, sets: int) -> Packing | None:
         return None
     ledger, nodes_of = problem.ledger(), problem.room.members()
     for number, template in enumerate(problem.templates):
-        _drop_last(runs[number], int(runs[number].sum()) - pods[number])
+        kept = np.cumsum(runs[number]).clip(max=pods[number])  # so that whole nodes are left for backups
+        runs[number] = np.diff(kept, prepend=0)
         ledger.free -= runs[number][:, None] * template.amounts
     backups: dict[tuple[int, int], Mapping[int, int]] = {}
     for number in _largest_first(problem):
@@ -256,12 +257,6 @@ def _by_patterns(problem: Problem, sets: int) -> Packing | None:
             return None
         backups |= {(number, node): taken for node, taken in found.items()}
     return Packing(runs, backups)
-
-
-def _drop_last(runs: Ints, pods: int) -> None:
-    """Takes so many pods away, so that whole nodes are left for backups."""
-    kept = (np.cumsum(runs)).clip(max=int(runs.sum()) - pods)
-    runs[:] = np.diff(kept, prepend=0)
 
 
 def _largest_first(problem: Problem) -> list[int]:

@@ -50,12 +50,11 @@ def parse_ownership(node: NodeView) -> OwnedLabels:
         raise BadOwnership(
             f"annotation {OWNERSHIP_ANNOTATION} of node {node.name} cannot be parsed; fix or remove it: {error}"
         ) from error
-    return {key: owner for key, owner in recorded.items() if writable_by(owner, key)}
-
-
-def format_ownership(owned: OwnedLabels) -> str | None:
-    """Returns the annotation's value; None: it is removed."""
-    return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
+    return {
+        key: owner
+        for key, owner in recorded.items()
+        if key == mark_key(owner) or key.startswith(label_key(owner, ""))  # the policy could have written it
+    }
 
 
 def mark_key(policy: PolicyKey) -> str:
@@ -66,11 +65,6 @@ def mark_key(policy: PolicyKey) -> str:
 def label_key(policy: PolicyKey, key: str) -> str:
     """Returns the key of a label that the policy's labeling strategy sets."""
     return f"{LABEL_PREFIX}{policy.name}/{key}"
-
-
-def writable_by(policy: PolicyKey, key: str) -> bool:
-    """Tells whether the policy could have written a label with this key."""
-    return key == mark_key(policy) or key.startswith(label_key(policy, ""))
 
 
 MAX_LABELS = 64
@@ -226,7 +220,8 @@ class NodePatch(Struct, frozen=True):
     @property
     def annotation(self) -> str | None:
         """Returns the record of what is ours afterwards; None: it is removed."""
-        return format_ownership(self.owned)
+        owners = {key: str(self.owned[key]) for key in sorted(self.owned)}
+        return msgspec.json.encode(owners).decode() if owners else None
 
     @property
     def policies(self) -> tuple[PolicyKey, ...]:

@@ -13,7 +13,7 @@ from leadsman.decision.inputs import DecisionInputs, TasPolicies
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
 from leadsman.planning.labels import label_plan
-from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, DesiredValue, find_desired_labels
+from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, find_desired_labels
 from leadsman.planning.labels.label_plan import (
     HOUR_SECONDS,
     LabelAction,
@@ -175,41 +175,26 @@ def updated_memory(
     before: PlanMemory, nodes: Iterable[ObservedNode], inputs: DecisionInputs, limits: LabelLimits
 ) -> PlanMemory:
     """Returns the memory at inputs.now. For hold times, a label that is new to it began now."""
-    nodes, remembered = list(nodes), _by_node(before)
-    labels = {key: history for each in nodes for key, history in _label_histories(before, each, remembered, inputs.now)}
+    by_name, now, has_planned = {each.view.name: each for each in nodes}, inputs.now, before.planned_at > float("-inf")
+    values = {(name, key): each.view.labels[key] for name, each in by_name.items() for key in each.owned}
+    keys = (*values, *(key for key in before.labels if key[0] in by_name and key not in values))
+    updated = {key: _updated_history(before.labels.get(key), values.get(key), now, has_planned) for key in keys}
+    labels = {
+        key: label
+        for key, label in updated.items()
+        if label.value is not None or label.flips or now - label.since < limits.hold_seconds
+    }
+    mark_budget = before.mark_budget
+    if has_planned:
+        mark_budget = min(1.0, mark_budget + limits.marks_per_second * (now - before.planned_at))
+    policies = inputs.telemetry.policies
     return PlanMemory(
-        labels=MappingProxyType(
-            {key: label for key, label in labels.items() if _is_relevant(label, inputs.now, limits)}
-        ),
-        reported_at=_reported_at(before, frozenset(each.view.name for each in nodes), inputs),
-        policies=inputs.telemetry.policies.used,
-        mark_budget=_mark_budget(before, inputs.now, limits),
-        planned_at=inputs.now,
+        labels=MappingProxyType(labels),
+        reported_at={metric: _reporters(before, metric, by_name.keys(), inputs) for metric in policies.metrics},
+        policies=policies.used,
+        mark_budget=mark_budget,
+        planned_at=now,
     )
-
-
-_Keys = Mapping[str, Sequence[str]]
-"""Maps each node to some of its label keys."""
-
-
-def _by_node(memory: PlanMemory) -> _Keys:
-    keys: dict[str, list[str]] = {}
-    for node, key in memory.labels:
-        keys.setdefault(node, []).append(key)
-    return keys
-
-
-def _label_histories(
-    before: PlanMemory, node: ObservedNode, remembered: _Keys, now: float
-) -> Iterator[tuple[tuple[str, str], LabelHistory]]:
-    name = node.view.name
-    gone = (key for key in remembered.get(name, ()) if key not in node.owned)
-    for key in (*node.owned, *gone):
-        value = node.view.labels[key] if key in node.owned else None
-        yield (
-            (name, key),
-            _updated_history(before.labels.get((name, key)), value, now, counts=before.planned_at > float("-inf")),
-        )
 
 
 def _updated_history(before: LabelHistory | None, value: str | None, now: float, counts: bool) -> LabelHistory:
@@ -225,30 +210,12 @@ def _updated_history(before: LabelHistory | None, value: str | None, now: float,
     return LabelHistory(value, now, (*flips, now))
 
 
-def _is_relevant(label: LabelHistory, now: float, limits: LabelLimits) -> bool:
-    return label.value is not None or bool(label.flips) or now - label.since < limits.hold_seconds
-
-
-def _reported_at(
-    before: PlanMemory, nodes: frozenset[str], inputs: DecisionInputs
-) -> Mapping[str, Mapping[str, float]]:
-    return MappingProxyType(
-        {metric: _reporters(before, metric, nodes, inputs) for metric in inputs.telemetry.policies.metrics}
-    )
-
-
-def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
+def _reporters(before: PlanMemory, metric: str, nodes: Set[str], inputs: DecisionInputs) -> Mapping[str, float]:
     """Maps each node to when it last reported. A node that stopped counts for an hour, or until it leaves the
     cluster."""
     reporters = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
     reporters.update(dict.fromkeys(telemetry_plugins.reporting_nodes(metric, inputs), inputs.now))
     return {node: at for node, at in reporters.items() if node in nodes}
-
-
-def _mark_budget(before: PlanMemory, now: float, limits: LabelLimits) -> float:
-    if before.planned_at == float("-inf"):
-        return before.mark_budget
-    return min(1.0, before.mark_budget + limits.marks_per_second * (now - before.planned_at))
 
 
 def plan_labels(
@@ -393,7 +360,8 @@ def _label_changes(
         by_rule = own is not None and before in own.possible_values
         if _is_kept(holder, own, by_rule, policies):
             continue
-        value = _desired_value(name, own, desired.get(key, ()))
+        in_order = [*([own] if own else []), *desired.get(key, ())]
+        value = next((label.by_node[name] for label in in_order if name in label.by_node), None)
         if value is None and holder is not None:
             action = LabelAction(name, key, None, before, holder, _removal_reason(holder, by_rule, policies))
             yield LabelChange(action, immediate=not by_rule or holder in edited, foreign=owner is None)
@@ -409,11 +377,6 @@ def _is_kept(owner: PolicyKey | None, own: DesiredLabel | None, by_rule: bool, p
     if own is not None and by_rule and own.stopped:
         return True
     return owner is not None and owner in policies.refused and owner not in policies.used
-
-
-def _desired_value(node: str, own: DesiredLabel | None, every: Sequence[DesiredLabel]) -> DesiredValue | None:
-    in_order = [*([own] if own else []), *every]
-    return next((label.by_node[node] for label in in_order if node in label.by_node), None)
 
 
 def _removal_reason(owner: PolicyKey, by_rule: bool, policies: TasPolicies) -> str:

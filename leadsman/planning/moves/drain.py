@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from leadsman.cluster.checks import CORDON
-from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
+from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.model import PodInfo
 from leadsman.planning.backups.backup_plan import BackupPlan, BackupSettings, Uncovered
@@ -72,7 +72,11 @@ def plan_drain(
     cluster = situation.cluster
     if unknown := [node for node in nodes if node not in cluster.nodes]:
         raise ValueError(f"there is no node {', '.join(unknown)}; there are {_some(sorted(cluster.nodes))}")
-    cordoned = situation.changed({}, {node: _cordoned(cluster.nodes[node]) for node in nodes})
+    # With the taint that Kubernetes adds to a cordoned node: spreads that honor taints no longer count it.
+    leaving_nodes = (cluster.nodes[node] for node in nodes)
+    cordoned = situation.changed(
+        {}, {each.name: replace(each, unschedulable=True, taints=(*each.taints, CORDON)) for each in leaving_nodes}
+    )
     pods = [pod for node in nodes for pod in cluster.pods_on(node) if not is_bystander(pod)]
     staying = [pod for pod in pods if pod.mirror or pod.owner_kind == "DaemonSet"]
     leaving = [pod for pod in pods if pod not in staying]
@@ -96,12 +100,6 @@ def plan_drain(
         tuple(_bound_to(situation, frozenset(nodes))),
         tuple(_losing_backups(cluster, before, ordered.backups[0])),
     )
-
-
-def _cordoned(node: ClusterNode) -> ClusterNode:
-    """Returns the node with the taint that Kubernetes adds to a cordoned one: spreads that honor taints no longer count
-    the node."""
-    return replace(node, unschedulable=True, taints=(*node.taints, CORDON))
 
 
 def _ordered(

@@ -259,7 +259,9 @@ class Mover:
 
     def why_in_flight(self, pod: ClusterPod) -> str:
         """Tells whether a pod is being moved whose place this one's bounds depend on, or a sibling; "": none is."""
-        if self.situation.related(pod) & self._workloads_in_flight():
+        moved = {(move.namespace, move.workload.partition("/")[2]) for move in self.moves}
+        waiting = {(move.for_name.partition("/")[0], move.for_workload.partition("/")[2]) for move in self.moves}
+        if self.situation.related(pod) & (moved | waiting):
             return "a pod of its workload, or of one that bounds tie to it, is being moved"
         return ""
 
@@ -375,11 +377,6 @@ class Mover:
             return f"pod {move.for_name} fits without it"
         possible = move.to_node in search.landings(pending, pod, move.to_node)
         return "" if possible else f"the move would not make room for pod {move.for_name} any more"
-
-    def _workloads_in_flight(self) -> set[tuple[str, str]]:
-        moved = {(move.namespace, move.workload.partition("/")[2]) for move in self.moves}
-        waiting = {(move.for_name.partition("/")[0], move.for_workload.partition("/")[2]) for move in self.moves}
-        return moved | waiting
 
 
 def _needed_holds(move: Move) -> Iterator[str]:
