@@ -1,5 +1,5 @@
 """Plans which labels and marks of telemetry policies change on nodes now.
 
-`label_plan` has what a plan is made of, `desired_labels` computes the labels that policies ask for, `limits` which
-changes may be made now; `label_planner` combines them.
+`label_plan` has what a plan is made of, `desired_labels` computes the labels that policies ask for; `label_planner`
+makes the plan from both, within limits.
 """

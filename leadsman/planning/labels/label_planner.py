@@ -13,7 +13,7 @@ from leadsman.decision.inputs import DecisionInputs, TasPolicies
 from leadsman.decision.telemetry import telemetry_plugins
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
 from leadsman.planning.labels import label_plan
-from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, find_desired_labels
+from leadsman.planning.labels.desired_labels import DesiredLabel, LabelWishes
 from leadsman.planning.labels.label_plan import (
     HOUR_SECONDS,
     LabelAction,
@@ -330,11 +330,11 @@ def _desired_labels(
 ) -> _DesiredByKey:
     reported = {metric: frozenset(nodes) for metric, nodes in memory.reported_at.items()}
     names = [each.view.name for each in observed]
-    label_inputs = DesiredLabelInputs(names, inputs, reported, limits.leave_ratio, limits.min_fresh_ratio)
+    wishes = LabelWishes(names, inputs, reported, limits)
     by_key: dict[str, list[DesiredLabel]] = {}
     for key, policy in sorted(inputs.telemetry.policies.used.items()):
         current = {} if key in edited else _current_labels(key, observed)
-        for label, desired in find_desired_labels(policy, current, label_inputs).items():
+        for label, desired in wishes.of(policy, current).items():
             by_key.setdefault(label, []).append(desired)
     return by_key
 
