@@ -10,7 +10,6 @@ single look says nothing.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -63,7 +62,7 @@ class SweepMemory(Struct, frozen=True):
     """
 
     began: bool = False
-    since: Mapping[str, tuple[float, float | None]] = MappingProxyType({})
+    since: Mapping[str, tuple[float, float | None]] = {}
     done: frozenset[str] = frozenset()
 
 

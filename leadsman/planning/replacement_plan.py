@@ -5,7 +5,6 @@ and again, a plan that was interrupted goes on where it stopped. Times are Unix 
 """
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -68,7 +67,7 @@ class ReplacementMemory(Struct, frozen=True):
     """
 
     state: MoverState = MoverState()
-    troubles: Mapping[str, Trouble] = MappingProxyType({})
+    troubles: Mapping[str, Trouble] = {}
 
 
 class ReplacementPlan(Struct, frozen=True):
@@ -81,7 +80,7 @@ class ReplacementPlan(Struct, frozen=True):
     actions: tuple[MoveAction, ...]
     memory: ReplacementMemory
     ended: tuple[EndedMove, ...] = ()
-    waiting: Mapping[str, str] = MappingProxyType({})
+    waiting: Mapping[str, str] = {}
 
     @property
     def no_fix(self) -> Mapping[str, NoFix]:

@@ -8,7 +8,6 @@ The extender may see the change a moment later than this planner and refuse once
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -56,7 +55,7 @@ class SignatureState(Struct, frozen=True):
 
 RequeueMemory = Mapping[Signature, SignatureState]
 
-NO_MEMORY: RequeueMemory = MappingProxyType({})
+NO_MEMORY: RequeueMemory = {}
 
 
 class TouchNode(Struct, frozen=True):
@@ -113,7 +112,7 @@ def plan_requeue(
             states[signature] = replace(state, filtered_at=inputs.now)
         else:
             states[signature] = _next_state(state, shared.setdefault(passing, passing), inputs.now)
-    return RequeuePlan(_take_due_touch(states, inputs.now), tuple(faults), MappingProxyType(states))
+    return RequeuePlan(_take_due_touch(states, inputs.now), tuple(faults), states)
 
 
 def without_own(pod: ClusterPod, *, sees_labels: bool = False) -> PodInfo:

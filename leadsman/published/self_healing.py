@@ -1,7 +1,6 @@
 """Defines what the controller publishes of dead nodes, held room and backups. Times are Unix seconds."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -48,7 +47,7 @@ class DeadNode(Struct, frozen=True):
     dead_at: float
     tainted_at: float | None = None
     healthy_since: float | None = None
-    pods: Mapping[str, PodRecovery] = MappingProxyType({})
+    pods: Mapping[str, PodRecovery] = {}
 
     @property
     def steps(self) -> Mapping[str, float]:
@@ -97,10 +96,10 @@ class RecoveryState(Struct, frozen=True):
     withheld: node → why it is dead and nothing is done.
     """
 
-    refused: Mapping[str, str] = MappingProxyType({})
-    dead: Mapping[str, DeadNode] = MappingProxyType({})
+    refused: Mapping[str, str] = {}
+    dead: Mapping[str, DeadNode] = {}
     spent: tuple[float, ...] = ()
-    withheld: Mapping[str, str] = MappingProxyType({})
+    withheld: Mapping[str, str] = {}
     holds: tuple[Hold, ...] = ()
 
 
@@ -112,7 +111,7 @@ class LastRoundTrips(Struct, frozen=True):
     """
 
     measured_at: float
-    rtt_ms: Mapping[str, NotNegative] = MappingProxyType({})
+    rtt_ms: Mapping[str, NotNegative] = {}
 
 
 class SelfHealingState(Struct, frozen=True):
@@ -130,8 +129,8 @@ class SelfHealingState(Struct, frozen=True):
 
     recovery: RecoveryState = RecoveryState()
     published_at: float = 0.0
-    last_round_trips: Mapping[str, LastRoundTrips] = MappingProxyType({})
-    backup_owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    last_round_trips: Mapping[str, LastRoundTrips] = {}
+    backup_owners: Mapping[str, tuple[str, ...]] = {}
 
 
 SELF_HEALING = Document(SelfHealingState, "leadsman-self-healing", "state.json")
@@ -153,7 +152,7 @@ class RememberedBackup(Struct, frozen=True):
 
     node: str
     owner_uid: str
-    rtt_ms: Mapping[str, float] = MappingProxyType({})
+    rtt_ms: Mapping[str, float] = {}
 
 
 class PodBackup(Struct, frozen=True):
@@ -178,8 +177,8 @@ class BackupMemory(Struct, frozen=True):
     """
 
     measured_at: float = 0.0
-    pods: Mapping[str, RememberedBackup] = MappingProxyType({})
-    uncovered: Mapping[str, str] = MappingProxyType({})
+    pods: Mapping[str, RememberedBackup] = {}
+    uncovered: Mapping[str, str] = {}
 
     def of_pod(self, uid: str) -> PodBackup | None:
         """Returns the pod's backup, or why it has none. None: the pod has no bound, asks for no backup, or is not

@@ -4,7 +4,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Set
 from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -81,8 +80,8 @@ class BackupPlan(Struct, frozen=True):
     reserves: node → what it keeps free of ordinary pods, without nodes that reserve nothing.
     """
 
-    pods: Mapping[str, Backup | Uncovered] = MappingProxyType({})
-    reserves: Mapping[str, Resources] = MappingProxyType({})
+    pods: Mapping[str, Backup | Uncovered] = {}
+    reserves: Mapping[str, Resources] = {}
 
     @property
     def backups(self) -> Backups:

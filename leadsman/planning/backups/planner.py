@@ -9,7 +9,6 @@ on where others are.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from types import MappingProxyType
 
 import numpy as np
 from msgspec.structs import replace
@@ -32,7 +31,7 @@ from leadsman.planning.backups.backup_plan import (
 from leadsman.planning.backups.reserve import Columns, Ints, ReserveLedger, named_reserves
 from leadsman.planning.situation import Situation, counted
 
-NO_BACKUPS: Mapping[str, str] = MappingProxyType({})
+NO_BACKUPS: Mapping[str, str] = {}
 
 _SAVES_SHARE = 1e-9
 """An improvement saves more than rounding."""

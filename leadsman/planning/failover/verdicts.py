@@ -6,7 +6,6 @@ snapshot, Leases ─▶ observations ─▶ votes ─▶ signals ─▶ partitio
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -89,7 +88,7 @@ class NodeMemory(Struct, frozen=True):
 
 
 HealthMemory = Mapping[str, NodeMemory]
-NO_MEMORY: HealthMemory = MappingProxyType({})
+NO_MEMORY: HealthMemory = {}
 
 
 class HealthPlan(Struct, frozen=True):
@@ -133,9 +132,9 @@ def plan_node_health(
         partition = groups.why_partition(node, cast)
         verdicts[node] = _verdict(node, observed[node], signals[node], partition, cast, before, now)
     return HealthPlan(
-        MappingProxyType(verdicts),
+        verdicts,
         _leases_to_read(signals, leases, rules, now),
-        MappingProxyType({node: NodeMemory(observed[node], verdicts[node], silent[node]) for node in observed}),
+        {node: NodeMemory(observed[node], verdicts[node], silent[node]) for node in observed},
     )
 
 

@@ -7,7 +7,6 @@ it too, but the next leader would allow the same changes once more.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
@@ -165,9 +164,9 @@ class PlanMemory(Struct, frozen=True):
     planned_at: monotonic seconds of the last plan.
     """
 
-    labels: Mapping[tuple[str, str], LabelHistory] = MappingProxyType({})
-    reported_at: Mapping[str, Mapping[str, float]] = MappingProxyType({})
-    policies: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
+    labels: Mapping[tuple[str, str], LabelHistory] = {}
+    reported_at: Mapping[str, Mapping[str, float]] = {}
+    policies: Mapping[PolicyKey, TasPolicy] = {}
     mark_budget: float = 1.0
     planned_at: float = float("-inf")
 
@@ -214,7 +213,7 @@ class NodePatch(Struct, frozen=True):
     actions: tuple[LabelAction, ...]
     owned_before: OwnedLabels = {}
     resource_version: str = ""
-    changed_at: Mapping[str, Sequence[float]] = MappingProxyType({})
+    changed_at: Mapping[str, Sequence[float]] = {}
     wall_now: float | None = None
 
     @property

@@ -5,7 +5,6 @@ nodes. So a patch that failed is planned again, and after one that succeeded not
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from types import MappingProxyType
 
 from msgspec import Struct, structs
 
@@ -64,7 +63,7 @@ MAX_RECORD_BYTES = 48 << 10
 RefusedReasons = Mapping[tuple[str, PolicyKey], str]
 """Node and policy → why the policy's changes of the node are not due: the API server refused them lately."""
 
-NO_REFUSALS: RefusedReasons = MappingProxyType({})
+NO_REFUSALS: RefusedReasons = {}
 
 
 def apply_limits(
@@ -189,7 +188,7 @@ def updated_memory(
         mark_budget = min(1.0, mark_budget + limits.marks_per_second * (now - before.planned_at))
     policies = inputs.telemetry.policies
     return PlanMemory(
-        labels=MappingProxyType(labels),
+        labels=labels,
         reported_at={metric: _reporters(before, metric, by_name.keys(), inputs) for metric in policies.metrics},
         policies=policies.used,
         mark_budget=mark_budget,
@@ -259,7 +258,7 @@ def _remembered(memory: PlanMemory, observed: Sequence[ObservedNode], now: float
             flips = tuple(sorted(now - age for age in ages if age < HOUR_SECONDS))
             if flips:
                 labels[each.view.name, key] = LabelHistory(each.view.labels.get(key), now, flips)
-    return structs.replace(memory, labels=MappingProxyType(labels))
+    return structs.replace(memory, labels=labels)
 
 
 def _with_records(patches: Iterable[NodePatch], memory: PlanMemory, now: float, wall_now: float) -> Iterator[NodePatch]:
