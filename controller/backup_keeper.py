@@ -6,41 +6,191 @@ need their backups.
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
 from prometheus_client.core import Metric
 
-from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, PlaceholderWriter
-from controller.keeper import Keeper, Memory, Tools
+from controller.keeper import MAX_PODS_SHOWN, Actions, HealedCluster, Keeper, Memory, Tools
+from controller.settings import PlaceholderSettings
+from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.model import Cluster, ClusterPod
 from leadsman.decision.view import Views
-from leadsman.kube.errors import ApiError
+from leadsman.kube.client import PatchType
+from leadsman.kube.errors import ApiError, NotFound, NotLeader, Unavailable
+from leadsman.kube.names import (
+    PLACEHOLDER_LABEL,
+    PLACEHOLDER_NAMESPACE,
+    PLACEHOLDER_PRIORITY_CLASS,
+)
 from leadsman.kube.objects import ObjectReference
-from leadsman.kube.resources import Resource
+from leadsman.kube.resources import PODS, Resource
 from leadsman.planning.backups.backup_plan import BackupPlan, remember
 from leadsman.planning.backups.placeholders import (
     Coverage,
     CoverageState,
+    CreatePlaceholder,
     DeletePlaceholder,
+    PlaceholderAction,
+    ResizePlaceholder,
     coverage_of,
+    node_label,
     placeholders_by_node,
     plan_placeholders,
     plan_release,
 )
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.reserve import two_failures
+from leadsman.planning.moves.mover import HoldRoom
 from leadsman.planning.recovery_plan import ReleaseRoom
 from leadsman.planning.situation import Situation
 from leadsman.published.documents import BadDocument
 from leadsman.published.self_healing import BACKUPS, BackupMemory, Hold, PodBackup
 from leadsman.runtime.scrape import counter, gauge
+from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
 
 WRITE_INTERVAL_SECONDS = 10.0
 """A state that the next leader must know is written once in this time."""
+
+
+# Placeholders are pods that do nothing but request room on one node. Pod Security: restricted.
+
+WRITES_PER_SECOND, WRITES_BURST = 20.0, 50
+
+CONTAINER = "hold"
+GRACE_SECONDS = 1
+
+NEEDS_LIMITS = ("hugepages-",)
+
+
+class PlaceholderWriter:
+    """Creates, resizes and deletes placeholders, one after the other.
+
+    problems: node → why its placeholders could not be created or resized when that was last tried.
+    deleted: UIDs of the placeholders that this process deleted: they are not lost.
+    """
+
+    def __init__(self, tools: Tools, settings: PlaceholderSettings) -> None:
+        self.problems: dict[str, str] = {}
+        self.deleted: set[str] = set()
+        self._client, self._settings = tools.client, settings
+        self._rate = TokenBucket(WRITES_PER_SECOND, WRITES_BURST)
+        self._actions = Actions(
+            _log,
+            "controller cannot write placeholders; the next plan tries again",
+            "controller writes placeholders again",
+        )
+
+    async def apply(self, actions: Iterable[PlaceholderAction], node_of: Mapping[str, str]) -> None:
+        """Executes the actions. What is refused stands in `problems`, and the next plan tries it again.
+
+        node_of: UID of a placeholder → its node.
+        """
+        self.problems = {}
+
+        async def act(action: PlaceholderAction) -> str:
+            await self._rate.wait()
+            try:
+                await self._execute(action)
+            except (NotFound, NotLeader, Unavailable):
+                raise
+            except ApiError as error:
+                node = action.node if isinstance(action, CreatePlaceholder) else node_of.get(action.uid, "")
+                self.problems[node] = f"the API server refuses its placeholder: {error}"
+                raise
+            _log.info("%sd placeholder %s: %s", _VERBS[type(action).__name__], _described(action), action.reason)
+            return "done"
+
+        await self._actions.carry_out(actions, act)
+
+    async def _execute(self, action: PlaceholderAction) -> None:
+        match action:
+            case CreatePlaceholder():
+                await self._client.create(PODS.path(PLACEHOLDER_NAMESPACE), placeholder_body(action, self._settings))
+            case ResizePlaceholder():
+                path, requests = PODS.path(action.namespace, action.name, "resize"), action.requests
+                amounts = {"cpu": f"{requests.cpu_millis}m", "memory": str(requests.memory_bytes)}
+                body = {"spec": {"containers": [{"name": CONTAINER, "resources": {"requests": amounts}}]}}
+                await self._client.patch(path, body, PatchType.STRATEGIC)
+            case DeletePlaceholder():
+                self.deleted.add(action.uid)
+                await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
+
+
+_VERBS = {"CreatePlaceholder": "create", "ResizePlaceholder": "resize", "DeletePlaceholder": "delete"}
+
+
+def _described(action: PlaceholderAction) -> str:
+    if isinstance(action, DeletePlaceholder):
+        return action.name
+    size = f"{action.requests.cpu_millis}m CPU, {action.requests.memory_bytes / 2**20:.0f} MiB"
+    return f"on node {action.node} ({size})" if isinstance(action, CreatePlaceholder) else f"{action.name} ({size})"
+
+
+def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -> dict[str, Any]:
+    """Makes the placeholder to create."""
+    labels = {PLACEHOLDER_LABEL: node_label(action.node), "app.kubernetes.io/part-of": "leadsman"}
+    return room_body({"generateName": "placeholder-", "labels": labels}, action, settings)
+
+
+def room_body(
+    metadata: Mapping[str, Any], room: CreatePlaceholder | HoldRoom, settings: PlaceholderSettings
+) -> dict[str, Any]:
+    """Makes a pod that holds room. kube-scheduler places it, which is how it sees that there is room."""
+    sizes = {"cpu": f"{room.requests.cpu_millis}m", "memory": str(room.requests.memory_bytes)}
+    requests = sizes | {name: str(amount) for name, amount in room.requests.extended.items()}
+    limits = {name: amount for name, amount in requests.items() if "/" in name or name.startswith(NEEDS_LIMITS)}
+    name_is_node = {"key": "metadata.name", "operator": "In", "values": [room.node]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "namespace": PLACEHOLDER_NAMESPACE},
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [{"matchFields": [name_is_node]}]
+                    }
+                }
+            },
+            "tolerations": [_toleration(each) for each in room.tolerations],
+            "priorityClassName": PLACEHOLDER_PRIORITY_CLASS,
+            "schedulerName": settings.scheduler,
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": 65535,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [
+                {
+                    "name": CONTAINER,
+                    "image": settings.image,
+                    "resources": {"requests": requests, "limits": limits},
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["ALL"]},
+                    },
+                }
+            ],
+        },
+    }
+
+
+def _toleration(toleration: Toleration) -> dict[str, str]:
+    fields = {
+        "key": toleration.key,
+        "operator": toleration.operator or "Equal",
+        "value": toleration.value,
+        "effect": toleration.effect,
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 class BackupKeeper(Keeper):

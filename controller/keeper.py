@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from msgspec import Struct, field, structs
 from prometheus_client.core import Metric
 
+from controller.settings import SelfHealingSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
@@ -30,10 +31,13 @@ from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import CONFIG_MAPS
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.planning.situation import Judge, Scorer, Situation
 from leadsman.published.documents import BadDocument, ConfigMapObject, Document
+from leadsman.published.self_healing import SELF_HEALING, Hold, SelfHealingState
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.cluster.cluster_follower import ClusterFollower
 
 T = TypeVar("T")
 D = TypeVar("D", bound=Struct)
@@ -352,3 +356,48 @@ class NodeCache:
         watched = self.watched.current.get(("", name))
         if watched is not None:
             self._patched[name] = (watched.metadata.resource_version, response)
+
+
+MAX_PODS_SHOWN = 200
+
+MOVE_HOLD_PREFIX = "move of "
+
+
+class HealedCluster:
+    """Holds the cluster that self-healing keeps, and what is published of it.
+
+    verdicts: on every node, by name.
+    published: the state that extenders follow; recovery writes it.
+    """
+
+    def __init__(
+        self, tools: Tools, settings: SelfHealingSettings, verdicts: Callable[[], Mapping[str, NodeVerdict]]
+    ) -> None:
+        self.settings, self.verdicts = settings, verdicts
+        self.follower = ClusterFollower(tools.client)
+        self.published = Memory(tools, SELF_HEALING, SelfHealingState())
+
+    @property
+    def current(self) -> Cluster | None:
+        """Returns the cluster; None while it is not listed."""
+        return self.follower.current
+
+    @property
+    def unhealthy(self) -> frozenset[str]:
+        """Returns dead and suspect nodes."""
+        return frozenset(name for name, verdict in self.verdicts().items() if verdict.state is not NodeHealth.HEALTHY)
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Returns the published room that must stay free; none before the state is read."""
+        state = self.published.value
+        return state.recovery.holds if state else ()
+
+    def publishes_hold_of_move(self, pod_uid: str) -> bool:
+        """Tells whether extenders can know of the room that the move of this pod keeps."""
+        return any(hold.pod_uid == move_hold_uid(pod_uid) for hold in self.holds)
+
+
+def move_hold_uid(pod_uid: str) -> str:
+    """Returns the `pod_uid` of a move's holds, which tells them from those of a failover."""
+    return f"{MOVE_HOLD_PREFIX}{pod_uid}"

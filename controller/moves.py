@@ -13,8 +13,17 @@ from typing import Any
 import msgspec
 from prometheus_client.core import Metric
 
-from controller.healed_cluster import MAX_PODS_SHOWN, HealedCluster, move_hold_uid, room_body
-from controller.keeper import Actions, DocumentObject, Keeper, Memory, Tools
+from controller.backup_keeper import room_body
+from controller.keeper import (
+    MAX_PODS_SHOWN,
+    Actions,
+    DocumentObject,
+    HealedCluster,
+    Keeper,
+    Memory,
+    Tools,
+    move_hold_uid,
+)
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.view import Views

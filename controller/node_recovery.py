@@ -13,8 +13,7 @@ from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
 from controller.backup_keeper import BackupKeeper
-from controller.healed_cluster import MOVE_HOLD_PREFIX, HealedCluster
-from controller.keeper import Actions, Keeper, Tools
+from controller.keeper import MOVE_HOLD_PREFIX, Actions, HealedCluster, Keeper, Tools
 from controller.moves import Replacement
 from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import NotFound

@@ -16,8 +16,7 @@ from prometheus_client.core import Metric
 
 from controller.backup_keeper import BackupKeeper
 from controller.device_health import DeviceHealthKeeper
-from controller.healed_cluster import HealedCluster
-from controller.keeper import Keeper, KeeperLoops, NodeCache, Tools
+from controller.keeper import HealedCluster, Keeper, KeeperLoops, NodeCache, Tools
 from controller.labels import LabelReconciler, NodePatcher
 from controller.moves import Rebalancer, Replacement
 from controller.node_health import NodeConditions, NodeHealthReporter, NodeLeases

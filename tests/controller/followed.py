@@ -8,8 +8,7 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from controller.healed_cluster import HealedCluster
-from controller.keeper import NodeCache, Tools
+from controller.keeper import HealedCluster, NodeCache, Tools
 from controller.pods import WatchedPod
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy

@@ -6,8 +6,7 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from controller.healed_cluster import HealedCluster
-from controller.keeper import DocumentObject
+from controller.keeper import DocumentObject, HealedCluster
 from controller.moves import Rebalancer
 from controller.settings import SelfHealingSettings
 from leadsman.decision.inputs import DecisionInputs, WorkloadIndex

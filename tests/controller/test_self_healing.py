@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from controller.healed_cluster import move_hold_uid
-from controller.keeper import DocumentObject
+from controller.keeper import DocumentObject, move_hold_uid
 from controller.run import SelfHealing
 from controller.settings import SelfHealingSettings
 from leadsman.cluster.resources import Resources

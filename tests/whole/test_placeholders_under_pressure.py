@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.healed_cluster import placeholder_body
+from controller.backup_keeper import placeholder_body
 from controller.settings import PlaceholderSettings
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
