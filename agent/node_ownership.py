@@ -49,9 +49,7 @@ async def claim_node(
     try:
         ring_puts = [Put(keys.record_key(node, RingEntry), encode_record(entry))] if entry else []
         await store.write(
-            [Put(key, encode_record(identity)), *ring_puts],
-            lease,
-            Precondition(key, stored.value if stored else None),
+            [Put(key, encode_record(identity)), *ring_puts], lease, Precondition(key, stored.value if stored else None)
         )
     except PreconditionFailed as error:
         await store.revoke(lease)

@@ -26,9 +26,8 @@ from agent.peering.probe_requests import ProbeRequestHandler, peering_metrics
 from agent.pods.monitor import PodMonitor, PodSettings, pod_metrics
 from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import Loop, LoopLiveness, Reporter, current_records
-from agent.rtt.metrics import rtt_metrics
 from agent.rtt.peer import ProbeSettings
-from agent.rtt.prober import Prober
+from agent.rtt.prober import Prober, rtt_metrics
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError

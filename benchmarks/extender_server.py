@@ -19,8 +19,8 @@ from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.wiring import InputSources
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot

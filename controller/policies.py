@@ -1,6 +1,6 @@
 """Tells people about telemetry policies: each policy's status, and pods whose policy is missing or refused.
 
-What a status says is decided in `taspolicy_document`. A pod without its policy is scheduled like
+What a status says is decided in `taspolicy`. A pod without its policy is scheduled like
 one that names none; nothing but its Event would show that to its owner.
 """
 
@@ -19,8 +19,8 @@ from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_KIND,
     TASPOLICY_VERSION,
     PolicyKey,
+    build_status,
 )
-from leadsman.decision.telemetry.taspolicy_document import build_status
 from leadsman.decision.telemetry.telemetry_plugins import reporting_nodes
 from leadsman.kube.errors import NotFound
 from leadsman.kube.names import POLICY_LABEL

@@ -24,8 +24,8 @@ from leadsman.kube.errors import ApiError
 from leadsman.runtime import http_server
 from leadsman.runtime.http_server import Health, HealthCheck, good_unless
 from leadsman.sources.device_reservations import DeviceReservations
-from leadsman.sources.input_sources import InputSources
 from leadsman.sources.source import ListedSource
+from leadsman.sources.wiring import InputSources
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

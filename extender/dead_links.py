@@ -7,8 +7,9 @@ node that does not report is not counted: then the node is what is down, and oth
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
+from leadsman.runtime.scrape import gauge
 from leadsman.state.records import Latency, PeerLatency
 from leadsman.state.snapshot import Freshness, Snapshot
 
@@ -66,11 +67,8 @@ class DeadLinkFinder:
 
     def families(self, snapshot: Snapshot, now: float) -> Iterator[Metric]:
         """Makes the metrics of one scrape."""
-        yield GaugeMetricFamily(
-            "leadsman_dead_links",
-            "Directions between two reporting nodes of which every probe of the window was lost.",
-            len(self.find(snapshot, now)),
-        )
+        dead = "Directions between two reporting nodes of which every probe of the window was lost."
+        yield gauge("leadsman_dead_links", dead, len(self.find(snapshot, now)))
 
     def _unanswered_of(self, name: str, latency: Latency) -> tuple[Latency, Sequence[str]]:
         known = self._unanswered.get(name)

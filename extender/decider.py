@@ -35,8 +35,8 @@ from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.lru import LruCache
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.device_reservations import DeviceReservations
-from leadsman.sources.input_sources import InputSources
 from leadsman.sources.recording.messages import DecidedRequest
+from leadsman.sources.wiring import InputSources
 from leadsman.state.snapshot import Snapshot
 
 # Which decisions are short enough for the event loop's own thread.

@@ -3,16 +3,15 @@
 import time
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from heapq import nlargest
 
-from prometheus_client import Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Counter, Gauge, Histogram, Metric
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.rewards import rewards_score
-from leadsman.runtime.scrape import FamiliesCollector, FamilySource, create_registry
-from leadsman.state.snapshot import AgedReward, Freshness, Snapshot
+from leadsman.runtime.scrape import FamiliesCollector, FamilySource, counter, create_registry, gauge
+from leadsman.state.snapshot import Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
 """Buckets of durations reach from a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's
@@ -103,23 +102,17 @@ class ExtenderMetrics:
 
 def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     """Makes the metrics of the state. now: monotonic seconds on the clock of the snapshot's ages."""
-    yield GaugeMetricFamily("leadsman_state_problems", "Records in etcd that cannot be read.", len(snapshot.problems))
-    yield CounterMetricFamily(
-        "leadsman_state_dropped_records", "Records in etcd ignored because their node has too many.", snapshot.dropped
-    )
-    yield GaugeMetricFamily(
-        "leadsman_state_crowded_nodes",
-        "Nodes of which records are ignored, named by leadsman state.",
-        snapshot.crowded_nodes,
-    )
-    nodes = GaugeMetricFamily("leadsman_state_nodes", "Nodes in the state.", labels=["freshness"])
+    yield gauge("leadsman_state_problems", "Records in etcd that cannot be read.", len(snapshot.problems))
+    dropped = "Records in etcd ignored because their node has too many."
+    yield counter("leadsman_state_dropped_records", dropped, snapshot.dropped)
+    crowded = "Nodes of which records are ignored, named by leadsman state."
+    yield gauge("leadsman_state_crowded_nodes", crowded, snapshot.crowded_nodes)
     tally = Tally(state.freshness(now) for state in snapshot.nodes.values())
-    for freshness in Freshness:
-        nodes.add_metric([freshness.value], tally[freshness])
-    yield nodes
+    by_freshness = {freshness.value: tally[freshness] for freshness in Freshness}
+    yield gauge("leadsman_state_nodes", "Nodes in the state.", by_freshness, "freshness")
     age = state_age_seconds(snapshot, now)
     if age is not None:
-        yield GaugeMetricFamily("leadsman_state_age_seconds", "Seconds since the newest report of any node.", age)
+        yield gauge("leadsman_state_age_seconds", "Seconds since the newest report of any node.", age)
 
 
 def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
@@ -130,11 +123,10 @@ def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
 
 def journal_metrics(pods: int, held_bytes: int, overdue: int) -> Iterator[Metric]:
     """Makes the metrics of the journal and of worker threads past their deadline."""
-    yield GaugeMetricFamily("leadsman_journal_pods", "Decisions kept for explanation.", pods)
-    yield GaugeMetricFamily(
-        "leadsman_journal_bytes", "Memory that the kept decisions take beside the newest state, estimated.", held_bytes
-    )
-    yield GaugeMetricFamily("leadsman_extender_overdue_workers", "Worker threads busy past their deadline.", overdue)
+    yield gauge("leadsman_journal_pods", "Decisions kept for explanation.", pods)
+    memory = "Memory that the kept decisions take beside the newest state, estimated."
+    yield gauge("leadsman_journal_bytes", memory, held_bytes)
+    yield gauge("leadsman_extender_overdue_workers", "Worker threads busy past their deadline.", overdue)
 
 
 # Exports rewards as gauges for the pod types with most failures; the other types are only counted.
@@ -146,38 +138,34 @@ MAX_LABELLED_TYPES = 10
 def reward_metrics(inputs: DecisionInputs) -> Iterator[Metric]:
     """Makes gauges of at most MAX_LABELLED_TYPES pod types, and counts the types that have none."""
     rewards = inputs.snapshot.rewards
-    shown = nlargest(MAX_LABELLED_TYPES, rewards, key=lambda name: (_failed(rewards[name], inputs), name))
+
+    def failed(name: str) -> float:
+        """As last reported, not faded to now: good enough to choose which types are shown."""
+        nodes = rewards[name]
+        return inputs.views.lasting.once("failed", lambda: sum(each.reward.failed for each in nodes.values()), nodes)
+
+    shown = nlargest(MAX_LABELLED_TYPES, rewards, key=lambda name: (failed(name), name))
+    yield gauge("leadsman_reward_types", "Pod types that nodes report rewards of.", len(rewards))
     hidden = len(rewards) - len(shown)
-    yield GaugeMetricFamily("leadsman_reward_types", "Pod types that nodes report rewards of.", len(rewards))
-    yield GaugeMetricFamily("leadsman_reward_types_hidden", "Pod types without gauges of their own.", hidden)
-    yield from _gauges(shown, inputs)
-
-
-def _failed(by_node: Mapping[str, AgedReward], inputs: DecisionInputs) -> float:
-    """Failures on all nodes as last reported, not faded to now: good enough to choose which types are shown."""
-    return inputs.views.lasting.once("failed", lambda: sum(each.reward.failed for each in by_node.values()), by_node)
-
-
-def _gauges(names: list[str], inputs: DecisionInputs) -> Iterator[Metric]:
-    nodes = GaugeMetricFamily("leadsman_reward_nodes", "Nodes that report rewards of the pod type.", labels=["type"])
-    doubted = GaugeMetricFamily(
-        "leadsman_reward_nodes_doubted", "Nodes that score below the others for the pod type.", labels=["type"]
+    yield gauge("leadsman_reward_types_hidden", "Pod types without gauges of their own.", hidden)
+    values = {name: each.values for name in shown if (each := rewards_score.assess_type(name, inputs))}
+    reporting = {name: len(rewards[name]) for name in shown}
+    yield gauge("leadsman_reward_nodes", "Nodes that report rewards of the pod type.", reporting, "type")
+    yield gauge(
+        "leadsman_reward_nodes_doubted",
+        "Nodes that score below the others for the pod type.",
+        {name: len(each) for name, each in values.items()},
+        "type",
     )
-    lowest = GaugeMetricFamily(
+    yield gauge(
         "leadsman_reward_lowest_value",
         "Value of the worst node for the pod type; 1 is as good as any.",
-        labels=["type"],
+        {name: min(each.values(), default=1.0) for name, each in values.items()},
+        "type",
     )
-    failed = GaugeMetricFamily(
+    yield gauge(
         "leadsman_reward_failures",
         "Incidents of the pod type on all nodes, faded to each node's last report.",
-        labels=["type"],
+        {name: failed(name) for name in shown},
+        "type",
     )
-    for name in names:
-        assessment = rewards_score.assess_type(name, inputs)
-        assert assessment
-        nodes.add_metric([name], len(inputs.snapshot.rewards[name]))
-        doubted.add_metric([name], len(assessment.values))
-        lowest.add_metric([name], min(assessment.values.values(), default=1.0))
-        failed.add_metric([name], _failed(inputs.snapshot.rewards[name], inputs))
-    yield from (nodes, doubted, lowest, failed)

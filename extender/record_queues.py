@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily
 
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter
 from leadsman.state import keys
 from leadsman.state.records import AnyRecord, BindFailure, ProbeRequest, encode_record
 from leadsman.state.store import Put, Store, StoreError
@@ -98,10 +98,7 @@ class ProbeRequestQueue(RecordQueue):
     next attempt finds the pair measured. clock: monotonic seconds."""
 
     def __init__(
-        self,
-        store: Store,
-        per_second: int = REQUESTS_PER_SECOND,
-        clock: Callable[[], float] = time.monotonic,
+        self, store: Store, per_second: int = REQUESTS_PER_SECOND, clock: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(store, "probe requests", REQUEST_TTL_SECONDS, per_second)
         self._clock = clock
@@ -119,14 +116,9 @@ class ProbeRequestQueue(RecordQueue):
                 self._requested_at[key] = now
 
     def families(self) -> Iterator[Metric]:
-        yield CounterMetricFamily(
-            "leadsman_probe_requests_sent", "Pairs whose probe request was written to etcd.", self.written
-        )
-        yield CounterMetricFamily(
-            "leadsman_probe_requests_dropped",
-            "Pairs that were not requested, because the queue was full or a name was invalid.",
-            self.dropped,
-        )
+        yield counter("leadsman_probe_requests_sent", "Pairs whose probe request was written to etcd.", self.written)
+        dropped = "Pairs that were not requested, because the queue was full or a name was invalid."
+        yield counter("leadsman_probe_requests_dropped", dropped, self.dropped)
 
 
 class BindFailureQueue(RecordQueue):

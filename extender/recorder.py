@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.recording.messages import PRIORITIZE, DecidedRequest, RequestEncoder
 from leadsman.sources.recording.segments import SegmentRing
 
@@ -89,18 +90,12 @@ class Recorder:
 
     def families(self) -> Iterator[Metric]:
         """Yields the metrics of the recording."""
-        yield GaugeMetricFamily(
-            "leadsman_recording_active",
-            "1 while requests are recorded, 0 after the recording had to stop: the log says why.",
-            not self.problem,
-        )
-        yield CounterMetricFamily("leadsman_recording_requests", "Requests written to the recording.", self.written)
-        yield CounterMetricFamily(
-            "leadsman_recording_dropped_requests",
-            "Requests that are not in the recording: the writer was behind, or has stopped.",
-            self.dropped,
-        )
-        yield GaugeMetricFamily("leadsman_recording_bytes", "Bytes of the recording's files.", self._ring.total_bytes)
+        active = "1 while requests are recorded, 0 after the recording had to stop: the log says why."
+        yield gauge("leadsman_recording_active", active, not self.problem)
+        yield counter("leadsman_recording_requests", "Requests written to the recording.", self.written)
+        dropped = "Requests that are not in the recording: the writer was behind, or has stopped."
+        yield counter("leadsman_recording_dropped_requests", dropped, self.dropped)
+        yield gauge("leadsman_recording_bytes", "Bytes of the recording's files.", self._ring.total_bytes)
 
     def _run(self) -> None:
         try:

@@ -21,8 +21,7 @@ from extender.decider import DecisionCore, is_brief
 from extender.handlers import BIND_TIMEOUT_SECONDS
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
-from extender.plugins.events import PluginEvents
-from extender.plugins.host import PluginHost
+from extender.plugins.host import PluginEvents, PluginHost
 from extender.record_queues import REQUESTS_PER_SECOND, BindFailureQueue, ProbeRequestQueue
 from extender.recorder import Recorder
 from extender.worker_pool import WorkerPool
@@ -143,13 +142,7 @@ class ExtenderParts:
         self.live = LiveState(self._api_sources())
         self.drain = Drain(settings.drain_seconds)
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic(), self.followed.state.unconfirmed)
-        shown = (
-            self.followed,
-            self.probe_requests,
-            self.recorder,
-            self.plugins,
-            self.reservations,
-        )
+        shown = (self.followed, self.probe_requests, self.recorder, self.plugins, self.reservations)
         for part in shown:
             if part is not None:
                 self.metrics.add_collector(part.families)

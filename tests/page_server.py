@@ -25,9 +25,9 @@ import numpy as np
 from msgspec import Struct
 
 from extender.api.app import create_api_app
-from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
 from extender.api.live import ApiSources, LiveState
+from extender.api.view import DelayTable, delay_table
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extender.api.openapi import openapi_document
+from extender.api.app import openapi_document
 from website.markdown import code, paragraphs, table
 from website.reference_pages import type_of
 

@@ -3,6 +3,7 @@ themselves where the code makes them from a table. tests/whole compares it with 
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -14,7 +15,7 @@ from prometheus_client import Metric
 import agent.hardware
 from agent.hardware import monitor
 from agent.hardware.reading import HardwareReading
-from agent.rtt import metrics as rtt_metrics
+from agent.rtt import prober as rtt_metrics
 from agent.rtt.peer_stats import ProbeCounts
 from leadsman.plugin import MetricFamily
 from website.markdown import code, table
@@ -108,9 +109,10 @@ def _written_out() -> Iterator[Family]:
             if _room(path) != room:
                 continue
             tree = ast.parse(path.read_text())
-            constants = dict(_constants(tree))
+            assigned = sorted(_assigned(tree))
             for node in ast.walk(tree):
                 if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _KINDS:
+                    constants = {name: value for line, name, value in assigned if line < node.lineno}
                     yield from _family_of_call(node, node.func.id, constants, processes)
 
 
@@ -118,13 +120,12 @@ def _room(path: Path) -> str:
     return max((room for room in PROCESSES if path.is_relative_to(ROOT / room)), key=len)
 
 
-def _constants(tree: ast.Module) -> Iterator[tuple[str, Any]]:
-    for node in tree.body:
+def _assigned(tree: ast.Module) -> Iterator[tuple[int, str, Any]]:
+    """Yields the line, the name and the value of each literal that is given a name."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
-                yield node.targets[0].id, ast.literal_eval(node.value)
-            except ValueError:
-                continue
+            with suppress(ValueError):
+                yield node.lineno, node.targets[0].id, ast.literal_eval(node.value)
 
 
 def _family_of_call(
@@ -132,7 +133,8 @@ def _family_of_call(
 ) -> Iterator[Family]:
     """Nothing where the name is no literal: a table makes that one. `gauge` and `counter` of the controller take labels
     after the values."""
-    texts = [each.value for each in call.args[:2] if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    given = [constants.get(each.id) if isinstance(each, ast.Name) else each for each in call.args[:2]]
+    texts = [text for each in given if isinstance(text := getattr(each, "value", each), str)]
     if len(texts) < 2 or (maker.islower() and not texts[0].startswith("leadsman_")):
         return
     named = [each.value for each in call.keywords if each.arg in ("labels", "labelnames")]
@@ -140,8 +142,8 @@ def _family_of_call(
     if maker.islower():
         in_place.append(ast.Tuple(call.args[3:]))
     labels: Sequence[str] = ()
-    for given in (*named, *in_place):
-        labels = constants[given.id] if isinstance(given, ast.Name) else ast.literal_eval(given)
+    for listed in (*named, *in_place):
+        labels = constants[listed.id] if isinstance(listed, ast.Name) else ast.literal_eval(listed)
     name, text = texts
     kind = _KINDS[maker]
     yield Family(_stored_name(name, kind), kind, text, tuple(labels), processes)

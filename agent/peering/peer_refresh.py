@@ -15,14 +15,7 @@ from random import Random
 from msgspec import Struct
 
 from agent.peering import peer_selection
-from agent.peering.peer_selection import (
-    RANDOM_ARC_SIZE,
-    Arc,
-    LostPeers,
-    PeerSelection,
-    RingMember,
-    RingQuery,
-)
+from agent.peering.peer_selection import RANDOM_ARC_SIZE, Arc, LostPeers, PeerSelection, RingMember, RingQuery
 from agent.rtt.prober import Prober
 from leadsman.network import vivaldi
 from leadsman.network.vivaldi import Coordinate

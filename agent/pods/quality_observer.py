@@ -339,10 +339,7 @@ class QualityObserver:
     """
 
     def __init__(
-        self,
-        ledger: Callable[[], IncidentLedger],
-        interval_seconds: float,
-        plugins: Sequence[RewardPlugin] = (),
+        self, ledger: Callable[[], IncidentLedger], interval_seconds: float, plugins: Sequence[RewardPlugin] = ()
     ) -> None:
         """interval_seconds: between two rounds; 0 switches them off."""
         self._ledger, self._interval_seconds = ledger, interval_seconds

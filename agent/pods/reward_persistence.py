@@ -73,9 +73,7 @@ class RewardPersistence:
         self._claim: NodeOwnership | None = None
         self.writes, self.failures = 0, 0
         self.problem = ProblemLog(
-            log,
-            "agent cannot read or write rewards in etcd; it tries again",
-            "agent writes rewards to etcd again",
+            log, "agent cannot read or write rewards in etcd; it tries again", "agent writes rewards to etcd again"
         )
 
     async def restore(

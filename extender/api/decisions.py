@@ -10,17 +10,7 @@ from msgspec.structs import replace
 
 from extender.api.delays import NodeNameGroups
 from extender.api.live import LiveState
-from extender.api.requests import (
-    PAGED,
-    SEARCHED,
-    ListPage,
-    ListQuery,
-    RequestError,
-    Route,
-    iso,
-    one_of,
-    read_body,
-)
+from extender.api.requests import PAGED, SEARCHED, ListPage, ListQuery, RequestError, Route, iso, one_of, read_body
 from extender.api.what_if import ALLOWED, FilterNodes, decide_on_pod, read_pod, remedies
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry

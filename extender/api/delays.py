@@ -6,21 +6,11 @@ import numpy as np
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.delay_table import grouped_median, outlier_rows, slow_nodes
 from extender.api.history import DelayHistory, NodeShift
 from extender.api.live import LiveState
 from extender.api.nodes import number_or_none
-from extender.api.requests import (
-    PAGED,
-    ListQuery,
-    NumberGrid,
-    RequestError,
-    Route,
-    iso,
-    moment,
-    whole_number,
-)
-from extender.api.view import ClusterView
+from extender.api.requests import PAGED, ListQuery, NumberGrid, RequestError, Route, iso, moment, whole_number
+from extender.api.view import ClusterView, grouped_median, outlier_rows, slow_nodes
 from leadsman.network.measured_pairs import Floats, Indices
 
 NodeNameGroups = Sequence[Sequence[str]]

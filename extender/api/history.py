@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from extender.api.delay_table import DelayTable, grouped_median
 from extender.api.requests import iso, time_of_day
+from extender.api.view import DelayTable, grouped_median
 from leadsman.network.measured_pairs import Floats, Indices
 
 MINUTE_SECONDS, HOUR_SECONDS = 60.0, 3600.0

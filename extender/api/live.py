@@ -23,7 +23,7 @@ from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.server_tls import ServerTls
-from leadsman.sources.input_sources import InputSources
+from leadsman.sources.wiring import InputSources
 
 
 class CertificateDays(Struct, frozen=True):

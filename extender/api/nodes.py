@@ -6,11 +6,10 @@ import numpy as np
 from aiohttp import web
 from msgspec import Struct
 
-from extender.api.delay_table import slow_nodes
 from extender.api.history import Moment, NodeShift
 from extender.api.live import LiveState
 from extender.api.requests import PAGED, ListPage, ListQuery, Route, existing, iso, one_of
-from extender.api.view import ClusterView
+from extender.api.view import ClusterView, slow_nodes
 from extender.dead_links import DeadLink
 from leadsman.network.measured_pairs import Floats
 from leadsman.state import keys
@@ -97,10 +96,7 @@ _LINKS_NAMED = 2
 
 
 def node_rows(
-    view: ClusterView,
-    shifts: Sequence[NodeShift],
-    steady: Collection[str],
-    contradicted: Mapping[str, str],
+    view: ClusterView, shifts: Sequence[NodeShift], steady: Collection[str], contradicted: Mapping[str, str]
 ) -> list[NodeRow]:
     """Returns all nodes, by name.
 

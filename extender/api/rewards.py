@@ -10,7 +10,7 @@ from extender.api.requests import PAGED, SEARCHED, ListPage, ListQuery, Route
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import digest
 from leadsman.decision.rewards import rewards_score
-from leadsman.decision.rewards.aged_trials import faded_trials
+from leadsman.decision.rewards.rewards_score import faded_trials
 from leadsman.rewards.posterior import NodePosterior
 from leadsman.state.snapshot import AgedReward
 

@@ -150,10 +150,7 @@ def remedies(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filter_
     if unresolved := list(_unresolved(bounds, pod, nodes, inputs)):
         return unresolved
     distances = delay_evidence(pod, nodes, inputs).distances
-    return [
-        *_looser_bounds(bounds, pod, nodes, inputs, filter_nodes),
-        *_unmeasured(distances, inputs),
-    ]
+    return [*_looser_bounds(bounds, pod, nodes, inputs, filter_nodes), *_unmeasured(distances, inputs)]
 
 
 def _unresolved(
@@ -168,11 +165,7 @@ def _unresolved(
 
 
 def _looser_bounds(
-    bounds: Sequence[DelayBound],
-    pod: PodInfo,
-    nodes: Sequence[str],
-    inputs: DecisionInputs,
-    filter_nodes: FilterNodes,
+    bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filter_nodes: FilterNodes
 ) -> Iterator[str]:
     """Yields, for each bound that alone stands in the way of some node, the least change that lets one pass."""
     found = list[tuple[float, str]]()

@@ -11,14 +11,7 @@ from enum import StrEnum
 from msgspec import Struct, structs
 
 from extender import handlers
-from leadsman.decision.decide import (
-    FilterResult,
-    ScoreResult,
-    counted_scores,
-    filter_nodes,
-    plugin_values,
-    score_nodes,
-)
+from leadsman.decision.decide import FilterResult, ScoreResult, counted_scores, filter_nodes, plugin_values, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PluginScore
 from leadsman.decision.policy import Policy
@@ -190,12 +183,7 @@ class Judge:
             if len(before.kept) < 2:
                 first_before, first_after = before.kept, self._first(request, after.kept)
         return structs.replace(
-            base,
-            result=result,
-            refused=refused,
-            accepted=accepted,
-            first_before=first_before,
-            first_after=first_after,
+            base, result=result, refused=refused, accepted=accepted, first_before=first_before, first_after=first_after
         )
 
     def _judge_prioritize(self, base: Judgement, request: DecidedRequest, before: Mapping[str, int]) -> Judgement:

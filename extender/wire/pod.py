@@ -8,13 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.wire.bad_request import BadRequest, bad_request
-from leadsman.cluster.devices.demand import (
-    NO_DEMAND,
-    DeviceDemand,
-    PodClaims,
-    extended_requests,
-    readable_demand,
-)
+from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand, PodClaims, extended_requests, readable_demand
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.decision.model import PodInfo
 from leadsman.kube import quantity

@@ -10,8 +10,7 @@ import sys
 import time
 from threading import Event
 
-from extender.replay.explanation import explain_pod
-from extender.replay.report import Replay, format_report
+from extender.replay.report import Replay, explain_pod, format_report
 from leadsman.cli import output
 from leadsman.cli.flags.options import Options
 from leadsman.cli.flags.values import existing_file, existing_folder

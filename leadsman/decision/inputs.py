@@ -11,7 +11,7 @@ from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import ClaimRequests, NodeDevices
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.decision.telemetry.taspolicy import PolicyKey, RefusedPolicy, TasPolicy
 from leadsman.decision.view import View, Views
 from leadsman.state.snapshot import Freshness, Snapshot
 
@@ -204,13 +204,6 @@ def never_withheld(pod: PodInfo) -> bool:
 
 DEFAULT_MAX_AGE_SECONDS = 15.0
 """No decision uses a value that was last read longer ago; agents' reports have the same limit."""
-
-
-class RefusedPolicy(Struct, frozen=True):
-    """A policy whose newest version cannot be used. generation: of that version."""
-
-    problem: PolicyProblem
-    generation: int = 0
 
 
 class TasPolicies(Struct, frozen=True):

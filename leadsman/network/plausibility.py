@@ -65,10 +65,7 @@ class Reports(NamedTuple):
 
     def at_other_end(self, values: Floats) -> Floats:
         """Returns for each report the value of its target's report of the reporter; NaN where there is none."""
-        key, mirrored = (
-            self.reporter * self.node_count + self.target,
-            self.target * self.node_count + self.reporter,
-        )
+        key, mirrored = (self.reporter * self.node_count + self.target, self.target * self.node_count + self.reporter)
         if not len(key):
             return values
         order = np.argsort(key)

@@ -26,10 +26,7 @@ from leadsman.cluster.model import (
     Volume,
     cluster_of,
 )
-from leadsman.decision.inputs import (
-    DecisionInputs,
-    DelayView,
-)
+from leadsman.decision.inputs import DecisionInputs, DelayView
 from leadsman.decision.policy import Policy
 from leadsman.kube.names import DOMAIN
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats

@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from msgspec import structs
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.decision.devices.device_filter import needs_reservation
 from leadsman.decision.inputs import DecisionInputs, Reservation
 from leadsman.decision.model import PodInfo
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.state import keys
@@ -157,21 +158,12 @@ class DeviceReservations:
 
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
-        yield CounterMetricFamily(
-            "leadsman_extender_device_reservations",
-            "Pods for which bandwidth or a part of a device was reserved.",
-            self.made,
-        )
-        yield CounterMetricFamily(
-            "leadsman_extender_device_reservations_withdrawn",
-            "Reservations of devices that ended at once because no node had what the pod asked.",
-            self.withdrawn,
-        )
-        yield CounterMetricFamily(
-            "leadsman_extender_device_reservation_failures",
-            "Pods that were refused because etcd did not say what is reserved for other pods.",
-            self.failures,
-        )
+        made = "Pods for which bandwidth or a part of a device was reserved."
+        yield counter("leadsman_extender_device_reservations", made, self.made)
+        withdrawn = "Reservations of devices that ended at once because no node had what the pod asked."
+        yield counter("leadsman_extender_device_reservations_withdrawn", withdrawn, self.withdrawn)
+        failures = "Pods that were refused because etcd did not say what is reserved for other pods."
+        yield counter("leadsman_extender_device_reservation_failures", failures, self.failures)
 
     def _with_reservations(self, inputs: DecisionInputs, items: Iterable[StoredItem], before: float) -> DecisionInputs:
         """Returns the inputs with the reservations of pods that are not settled. Raises BadRecord.
@@ -213,11 +205,7 @@ class DeviceReservations:
 
 def _record(demand: DeviceDemand, nodes: tuple[str, ...] | None, order: int) -> DeviceReservation:
     return DeviceReservation(
-        tuple(map(dict, demand.containers)),
-        demand.bandwidth_bits,
-        demand.memory_bytes,
-        nodes,
-        order,
+        tuple(map(dict, demand.containers)), demand.bandwidth_bits, demand.memory_bytes, nodes, order
     )
 
 

@@ -5,11 +5,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.decision import policy
 from leadsman.decision.policy import Policy
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import gauge
 from leadsman.runtime.watched_files import WatchedFiles
 
 _log = logging.getLogger(__name__)
@@ -54,16 +55,10 @@ class PolicyFile:
 
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
-        yield GaugeMetricFamily(
-            "leadsman_policy_load_success",
-            "1 when the policy file was valid when last read, 0 while the previous policy stays in use.",
-            not self.problem.text,
-        )
-        yield GaugeMetricFamily(
-            "leadsman_policy_last_reload_timestamp_seconds",
-            "Unix time at which the policy in use was read.",
-            self._used_at,
-        )
+        valid = "1 when the policy file was valid when last read, 0 while the previous policy stays in use."
+        yield gauge("leadsman_policy_load_success", valid, not self.problem.text)
+        read = "Unix time at which the policy in use was read."
+        yield gauge("leadsman_policy_last_reload_timestamp_seconds", read, self._used_at)
 
     def _use(self, new: Policy) -> None:
         if new != self.current:

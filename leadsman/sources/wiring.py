@@ -1,72 +1,65 @@
-"""Builds and runs every source that a process decides on: state, policy file, cluster, delays and telemetry."""
+"""Builds and runs every source that a process decides on: state, policy file, cluster, delays and telemetry; and
+gathers what a decision is made on, at the moment of a request."""
 
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from msgspec import Struct, field
+from prometheus_client import Metric
 
+from leadsman.decision.inputs import DecisionInputs, TelemetryInputs, WorkloadIndex
+from leadsman.decision.policy import Policy
+from leadsman.decision.view import Views
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.device_reservations import reserved_uids
-from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.source import Source
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from leadsman.state.follower import Follower
+from leadsman.state.snapshot import Snapshot
 from leadsman.state.store import Store
 
-# Metrics of what is followed on the API server. A scrape reads memory only.
+T = TypeVar("T")
 
-_RESOURCE = ["resource"]
+# Metrics of what is followed on the API server. A scrape reads memory only.
 
 
 def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
     """Makes the metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
-    age = GaugeMetricFamily(
+
+    def of(count: Callable[[Reflector[Any]], float]) -> Mapping[str, float]:
+        return {name: count(one) for name, one in reflectors.items()}
+
+    held = of(lambda one: one.object_count)
+    yield gauge("leadsman_apiserver_objects", "Objects held from list and watch.", held, "resource")
+    yield gauge(
         "leadsman_apiserver_age_seconds",
         "Seconds since the API server last confirmed the list or watch.",
-        labels=_RESOURCE,
+        {name: one.age_seconds(now) for name, one in reflectors.items() if one.loaded.is_set()},
+        "resource",
     )
-    counters = (
-        CounterMetricFamily(
-            "leadsman_apiserver_relists", "Complete lists, the first and after a lost watch.", labels=_RESOURCE
-        ),
-        CounterMetricFamily(
-            "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=_RESOURCE
-        ),
-        CounterMetricFamily(
-            "leadsman_apiserver_problems", "Objects that are ignored: they cannot be decoded.", labels=_RESOURCE
-        ),
-        CounterMetricFamily(
-            "leadsman_apiserver_cut_objects",
-            "Versions of objects of whose many labels or annotations only those that are read are kept.",
-            labels=_RESOURCE,
-        ),
-    )
-    errors = CounterMetricFamily(
-        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=["resource", "error"]
-    )
-    for name, one in reflectors.items():
-        held.add_metric([name], one.object_count)
-        counts = (one.relists, one.reconnects, one.decode_error_count, one.cut_count)
-        for counter, count in zip(counters, counts, strict=True):
-            counter.add_metric([name], count)
-        if one.loaded.is_set():
-            age.add_metric([name], one.age_seconds(now))
-        for error, count in sorted(one.errors.items()):
-            errors.add_metric([name, error], count)
-    yield from (held, age, *counters, errors)
+    first = "Complete lists, the first and after a lost watch."
+    yield counter("leadsman_apiserver_relists", first, of(lambda one: one.relists), "resource")
+    lost = "Watches that were lost and opened again."
+    yield counter("leadsman_apiserver_reconnects", lost, of(lambda one: one.reconnects), "resource")
+    ignored = "Objects that are ignored: they cannot be decoded."
+    yield counter("leadsman_apiserver_problems", ignored, of(lambda one: one.decode_error_count), "resource")
+    cut = "Versions of objects of whose many labels or annotations only those that are read are kept."
+    yield counter("leadsman_apiserver_cut_objects", cut, of(lambda one: one.cut_count), "resource")
+    errors = {(name, error): count for name, one in reflectors.items() for error, count in sorted(one.errors.items())}
+    yield counter("leadsman_apiserver_errors", "Lists and watches that failed.", errors, "resource", "error")
 
 
 class SourceSettings(Struct, frozen=True):
@@ -152,6 +145,55 @@ class ClusterSources:
         yield from reflector_metrics(self.reflectors, time.monotonic())
 
 
+_ABSENT = DecisionInputs(Snapshot(), Policy(), 0.0)
+"""Decisions know this of a source that is not there."""
+
+
+class InputSources(Struct, frozen=True):
+    """Holds every source of DecisionInputs. The first four are required; for the others, None: there is none of that
+    kind.
+
+    delays: what counts after the agents' reports, and the estimates.
+    clock: monotonic seconds, on the clock of the state's ages.
+    backups: for explanations; decisions do not see it.
+    """
+
+    state: Source[Snapshot]
+    policy: PolicyFile
+    delays: DelaySources
+    clock: Callable[[], float]
+    views: Views = field(default_factory=Views)
+    workloads: Source[WorkloadIndex] | None = None
+    nodes: NodeFollower | None = None
+    telemetry: Source[TelemetryInputs] | None = None
+    self_healing: SelfHealingFollower | None = None
+    backups: BackupFollower | None = None
+    devices: DeviceFollower | None = None
+
+    def current_inputs(self) -> DecisionInputs:
+        """Reads the newest value of each source; the nodes' labels are for plugins."""
+        policy = self.policy.current
+        return DecisionInputs(
+            self.state.current,
+            policy,
+            self.clock(),
+            self.views,
+            _current(self.workloads, _ABSENT.workloads),
+            tuple(view for source in self.delays.sources if (view := source.current) is not None),
+            self.delays.estimator.current,
+            node_roles=_ABSENT.node_roles if self.nodes is None else self.nodes.roles,
+            telemetry=_current(self.telemetry, _ABSENT.telemetry),
+            self_healing=_current(self.self_healing, _ABSENT.self_healing),
+            last_round_trips=(self.self_healing or _ABSENT).last_round_trips,
+            node_labels=self.nodes.labels if self.nodes and policy.plugins.are_used else None,
+            devices=_current(self.devices, _ABSENT.devices),
+        )
+
+
+def _current(source: Source[T] | None, absent: T) -> T:
+    return absent if source is None else source.current
+
+
 class FollowedSources:
     """Holds all sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
@@ -215,14 +257,10 @@ class FollowedSources:
 
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
-        yield CounterMetricFamily(
-            "leadsman_state_relists", "Times that the state was listed whole from etcd.", self.state.relists
-        )
-        yield CounterMetricFamily(
-            "leadsman_state_reconnects",
-            "Times that the watch on the state was lost and opened again.",
-            self.state.reconnects,
-        )
+        state = self.state
+        yield counter("leadsman_state_relists", "Times that the state was listed whole from etcd.", state.relists)
+        reopened = "Times that the watch on the state was lost and opened again."
+        yield counter("leadsman_state_reconnects", reopened, state.reconnects)
         yield from self.policy_file.families()
         yield from self.delays.families()
         if self.cluster:

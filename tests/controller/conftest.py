@@ -14,7 +14,7 @@ from controller.run import run
 from controller.settings import ControllerSettings
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy_document
+from leadsman.decision.telemetry import taspolicy
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
@@ -42,7 +42,7 @@ FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0,
 def policy(name: str = "p", **strategies: Sequence[Mapping[str, Any]]) -> TasPolicy:
     """Of the namespace `ns`."""
     spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
-    return taspolicy_document.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+    return taspolicy.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
 
 
 def rule(metric: str, operator: str, target: int, *labels: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 
 from controller.pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter, WatchedPod
 from controller.policies import GRACE_SECONDS, MissingPolicyReporter
-from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.decision.inputs import DecisionInputs, TasPolicies
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy, TasPolicy
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.events import EventWriter
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata

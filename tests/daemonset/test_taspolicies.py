@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy import BadTasPolicy, parse_taspolicy
 
 
 @pytest.fixture(scope="module")

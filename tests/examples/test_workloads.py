@@ -14,8 +14,7 @@ from extender.wire.verbs import read_args
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
-from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES
-from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
+from leadsman.decision.telemetry.taspolicy import STRATEGY_NAMES, parse_taspolicy
 from leadsman.plugin import Node, Pod, RunningPod
 from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.sources.telemetry.polling import parse_queries

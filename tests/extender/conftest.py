@@ -28,7 +28,7 @@ from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import Health, serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources
+from leadsman.sources.wiring import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 

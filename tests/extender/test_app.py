@@ -18,7 +18,7 @@ from extender.decider import DecisionCore
 from extender.metrics import MAX_LABELLED_TYPES, reward_metrics
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy_document
+from leadsman.decision.telemetry import taspolicy
 from leadsman.kube import quantity
 from leadsman.state.records import Reward
 from leadsman.state.snapshot import AgedReward, Snapshot
@@ -181,7 +181,7 @@ def telemetry(values: Mapping[str, str], fail_mode: str = "open", namespace: str
         "scheduleonmetric": {"rules": [{"metricname": "m", "operator": "LessThan"}]},
     }
     spec = {"strategies": strategies, "metrics": {"failMode": fail_mode}}
-    policy = taspolicy_document.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
+    policy = taspolicy.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
     nanos = {node: quantity.parse(text) for node, text in values.items()}
     now = time.monotonic()
     table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, max_age_seconds=600.0)

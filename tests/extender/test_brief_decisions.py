@@ -14,7 +14,7 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources
+from leadsman.sources.wiring import InputSources
 from leadsman.state.snapshot import NodeState, Snapshot
 
 if TYPE_CHECKING:

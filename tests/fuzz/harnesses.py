@@ -30,7 +30,7 @@ from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy import BadTasPolicy, parse_taspolicy
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations
 from leadsman.kube.decoding import decode_json

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from extender.api.openapi import PREFIX, ROUTES, openapi_document
+from extender.api.app import PREFIX, ROUTES, openapi_document
 from leadsman.decision.policy import Policy
 from leadsman.state import keys
 from website import reference_pages

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from typing import Any
 
 from msgspec import structs
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.cluster.devices.cards import prepare_cards
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices, node_devices
@@ -29,6 +29,7 @@ from leadsman.kube.resources import (
     Resource,
 )
 from leadsman.runtime.lru import LruCache
+from leadsman.runtime.scrape import gauge
 from leadsman.sources.cluster.claim_devices import ClaimDevices
 from leadsman.sources.cluster.cluster_follower import ClusterAssembly
 from leadsman.sources.cluster.cluster_objects import NodeObject
@@ -122,15 +123,12 @@ class DeviceFollower:
 
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
-        pods = sum(len(node.pods) for node in self.current.nodes.values())
-        yield GaugeMetricFamily(
-            "leadsman_extender_device_pods", "Pods that are seen bound and ask something of their node's devices.", pods
-        )
-
-        free = sum(driver.free for node in self.current.nodes.values() for driver in node.drivers.values())
-        yield GaugeMetricFamily(
-            "leadsman_extender_claim_devices_free", "Devices of ResourceSlices that no ResourceClaim was given.", free
-        )
+        nodes = self.current.nodes.values()
+        bound = "Pods that are seen bound and ask something of their node's devices."
+        yield gauge("leadsman_extender_device_pods", bound, sum(len(node.pods) for node in nodes))
+        free = sum(driver.free for node in nodes for driver in node.drivers.values())
+        left = "Devices of ResourceSlices that no ResourceClaim was given."
+        yield gauge("leadsman_extender_claim_devices_free", left, free)
 
     async def run(self) -> None:
         """Follows until cancelled."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.decision.inputs import LastRoundTrips, RoomHold, SelfHealing
 from leadsman.kube.client import ApiClient
@@ -23,6 +23,7 @@ from leadsman.kube.resources import CONFIG_MAPS, PODS
 from leadsman.published.documents import BadDocument, ConfigMapObject
 from leadsman.published.self_healing import BACKUPS, SELF_HEALING, BackupMemory, PodBackup, SelfHealingState
 from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.source import follow, run_all
 
 log = logging.getLogger(__name__)
@@ -73,21 +74,13 @@ class SelfHealingFollower:
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
         view, now = self.current, self._clock()
-        yield GaugeMetricFamily(
-            "leadsman_extender_refused_nodes",
-            "Dead and suspect nodes that pods with delay bounds are kept off.",
-            len(view.refused),
-        )
+        refused = "Dead and suspect nodes that pods with delay bounds are kept off."
+        yield gauge("leadsman_extender_refused_nodes", refused, len(view.refused))
         held = sum(len(view.held_until(node, now)) for node in view.holds)
-        yield GaugeMetricFamily("leadsman_extender_holds", "Owners for whose pods room on a node is held now.", held)
-        yield GaugeMetricFamily(
-            "leadsman_extender_placeholders", "Placeholders that preempt knows.", len(view.placeholders)
-        )
-        yield CounterMetricFamily(
-            "leadsman_extender_unreadable_states",
-            "Versions of the ConfigMap leadsman-self-healing that could not be read.",
-            self.unreadable,
-        )
+        yield gauge("leadsman_extender_holds", "Owners for whose pods room on a node is held now.", held)
+        yield gauge("leadsman_extender_placeholders", "Placeholders that preempt knows.", len(view.placeholders))
+        unreadable = "Versions of the ConfigMap leadsman-self-healing that could not be read."
+        yield counter("leadsman_extender_unreadable_states", unreadable, self.unreadable)
 
     def _state_changed(self, changes: Sequence[ObjectChange[ConfigMapObject]]) -> None:
         change = changes[-1]

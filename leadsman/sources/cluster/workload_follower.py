@@ -143,10 +143,7 @@ class WorkloadFollower:
         self.pods = follow(client, pods, _Pod, self._pods_changed)
         self.owners: Mapping[str, Reflector[_Controller]] = {
             kind: follow(
-                client,
-                ListOptions(resource, metadata_only=True),
-                _Controller,
-                partial(self._owners_changed, kind),
+                client, ListOptions(resource, metadata_only=True), _Controller, partial(self._owners_changed, kind)
             )
             for kind, resource in _OWNERS.items()
         }

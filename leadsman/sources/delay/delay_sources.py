@@ -6,9 +6,10 @@ from math import isfinite
 from pathlib import Path
 
 from msgspec import Struct
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.decision.policy import Policy
+from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.delay.estimator import Estimator
 from leadsman.sources.delay.goldpinger import GoldpingerPoller
 from leadsman.sources.delay.matrix import MatrixFiles
@@ -22,64 +23,48 @@ def source_metrics(sources: Sequence[GoldpingerPoller | MatrixFiles], now: float
     """Makes the metrics of each source. now: monotonic seconds."""
     if not sources:
         return
-    up = GaugeMetricFamily(
+    views = {each.source: each.current for each in sources}
+    yield gauge(
         "leadsman_delay_source_up",
         "1 when the delay source was last read without a problem, else 0.",
-        labels=["source"],
+        {each.source: not (each.problem.text or views[each.source] is None) for each in sources},
+        "source",
     )
-    nodes = GaugeMetricFamily(
-        "leadsman_delay_source_nodes", "Nodes that the delay source has delays of.", labels=["source"]
+    nodes = {name: len(view.nodes) if view else 0 for name, view in views.items()}
+    yield gauge("leadsman_delay_source_nodes", "Nodes that the delay source has delays of.", nodes, "source")
+    yield gauge(
+        "leadsman_delay_source_age_seconds",
+        "Seconds since the delays of the source were measured.",
+        {name: now - view.read_at for name, view in views.items() if view and view.read_at is not None},
+        "source",
     )
-    age = GaugeMetricFamily(
-        "leadsman_delay_source_age_seconds", "Seconds since the delays of the source were measured.", labels=["source"]
-    )
-    for source in sources:
-        view = source.current
-        up.add_metric([source.source], 0.0 if source.problem.text or view is None else 1.0)
-        nodes.add_metric([source.source], len(view.nodes) if view else 0)
-        if view and view.read_at is not None:
-            age.add_metric([source.source], now - view.read_at)
-    yield from (up, nodes, age)
 
 
 def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
     """Makes the metrics of the estimator and of the estimates in use. now: monotonic seconds."""
-    yield CounterMetricFamily("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
-    yield CounterMetricFamily(
-        "leadsman_estimates_failures",
-        "Rounds of fitting delay estimates and node groups that failed.",
-        estimator.failures,
-    )
+    yield counter("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
+    failed = "Rounds of fitting delay estimates and node groups that failed."
+    yield counter("leadsman_estimates_failures", failed, estimator.failures)
     fitted = estimator.current
     if fitted is None:
         return
-    estimates = fitted.estimates
-    yield GaugeMetricFamily(
-        "leadsman_estimates_fit_seconds", "Seconds that the last fit of delay estimates took.", estimator.fit_seconds
-    )
-    yield GaugeMetricFamily(
-        "leadsman_estimates_age_seconds",
-        "Seconds since the data behind the delay estimates were read.",
-        now - fitted.made_at,
-    )
-    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes that have delay estimates.", estimates.pairs.node_count)
-    yield GaugeMetricFamily(
-        "leadsman_estimates_pairs",
-        "Measured pairs that the delay estimates were fitted to.",
-        len(estimates.pairs.log_ms),
-    )
-    yield GaugeMetricFamily(
+    pairs, error = fitted.estimates.pairs, fitted.estimates.expected_error
+    took = "Seconds that the last fit of delay estimates took."
+    yield gauge("leadsman_estimates_fit_seconds", took, estimator.fit_seconds)
+    read = "Seconds since the data behind the delay estimates were read."
+    yield gauge("leadsman_estimates_age_seconds", read, now - fitted.made_at)
+    yield gauge("leadsman_estimates_nodes", "Nodes that have delay estimates.", pairs.node_count)
+    fitted_to = "Measured pairs that the delay estimates were fitted to."
+    yield gauge("leadsman_estimates_pairs", fitted_to, len(pairs.log_ms))
+    yield gauge(
         "leadsman_implausible_reports",
         "Reported delays beyond what other nodes' reports allow, which estimates are made without.",
         sum(map(len, fitted.implausible.values())),
     )
-    yield GaugeMetricFamily(
-        "leadsman_contradicted_nodes",
-        "Nodes whose reported delays other nodes contradict, named by leadsman state.",
-        len(fitted.contradicted),
-    )
-    if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.
-        yield GaugeMetricFamily(
+    contradicted = "Nodes whose reported delays other nodes contradict, named by leadsman state."
+    yield gauge("leadsman_contradicted_nodes", contradicted, len(fitted.contradicted))
+    if isfinite(error):  # Unknown while too few pairs are measured to leave any out.
+        yield gauge(
             "leadsman_estimates_expected_error_ratio",
             "Median relative error of the delay estimates on measured pairs that were left out of the fit.",
             error,

@@ -21,12 +21,7 @@ from leadsman.network.layers import Layer, build_layer
 from leadsman.network.measured_pairs import Floats, Indices
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.delay.fitted_estimates import (
-    FittedEstimates,
-    Measurements,
-    fit_estimates,
-    gather_measurements,
-)
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, Measurements, fit_estimates, gather_measurements
 from leadsman.sources.delay.goldpinger import GoldpingerView
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.sources.source import Source

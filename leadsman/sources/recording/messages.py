@@ -26,14 +26,7 @@ from leadsman.decision.inputs import DecisionInputs, DelayView, EstimateView
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.kube import names
 from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.sources.recording.tables import (
-    FIELDS,
-    Table,
-    plain_row,
-    table_changes,
-    tables_of,
-    without,
-)
+from leadsman.sources.recording.tables import FIELDS, Table, plain_row, table_changes, tables_of, without
 from leadsman.state.snapshot import NodeState
 
 FORMAT = 3

@@ -27,7 +27,6 @@ from leadsman.decision.inputs import (
     PlacedPods,
     PolledMetrics,
     Readings,
-    RefusedPolicy,
     SelfHealing,
     SnapshotMetrics,
     TasPolicies,
@@ -35,7 +34,7 @@ from leadsman.decision.inputs import (
     WorkloadIndex,
 )
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
+from leadsman.decision.telemetry.taspolicy import PolicyKey, RefusedPolicy, TasPolicy
 from leadsman.state.snapshot import AgedReward, NodeState, Snapshot
 
 K = TypeVar("K")
@@ -43,16 +42,7 @@ V = TypeVar("V")
 
 Table = Mapping[Any, Any]
 
-FIELDS = (
-    "snapshot",
-    "policy",
-    "workloads",
-    "node_roles",
-    "self_healing",
-    "last_round_trips",
-    "telemetry",
-    "devices",
-)
+FIELDS = ("snapshot", "policy", "workloads", "node_roles", "self_healing", "last_round_trips", "telemetry", "devices")
 """The fields of DecisionInputs that are recorded as tables."""
 
 _STRUCTS: Mapping[str, tuple[type, str]] = {

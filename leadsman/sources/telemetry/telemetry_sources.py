@@ -9,25 +9,23 @@ from typing import Any, Self
 
 import msgspec
 from msgspec import Struct, structs
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import Metric
 
 from leadsman.decision.inputs import (
     DEFAULT_MAX_AGE_SECONDS,
-    RefusedPolicy,
     SnapshotMetrics,
     TasPolicies,
     TelemetryInputs,
 )
 from leadsman.decision.telemetry.taspolicy import (
+    MAX_SPEC_BYTES,
     TASPOLICY_GROUP,
     TASPOLICY_PLURAL,
     TASPOLICY_VERSION,
-    PolicyKey,
-    TasPolicy,
-)
-from leadsman.decision.telemetry.taspolicy_document import (
-    MAX_SPEC_BYTES,
     BadTasPolicy,
+    PolicyKey,
+    RefusedPolicy,
+    TasPolicy,
     check_spec_size,
     parse_taspolicy,
 )
@@ -37,6 +35,7 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import ObjectMeta
 from leadsman.kube.resources import Resource
+from leadsman.runtime.scrape import gauge
 from leadsman.sources.source import follow
 from leadsman.sources.telemetry import polling
 from leadsman.sources.telemetry.polling import (
@@ -237,28 +236,19 @@ class TelemetrySources:
 
 def telemetry_metrics(policies: TasPolicies, pollers: Iterable[MetricPoller], now: float) -> Iterator[Metric]:
     """Makes the metrics of the policies and of each source. now: monotonic seconds, on the pollers' clock."""
-    policy_counts = GaugeMetricFamily(
+    yield gauge(
         "leadsman_telemetry_policies",
         "Telemetry policies in use, and telemetry policies whose newest version was refused.",
-        labels=["state"],
+        {"used": len(policies.used), "refused": len(policies.refused)},
+        "state",
     )
-    policy_counts.add_metric(["used"], len(policies.used))
-    policy_counts.add_metric(["refused"], len(policies.refused))
-    yield policy_counts
-    metrics = GaugeMetricFamily(
-        "leadsman_telemetry_metrics",
-        "Metrics that telemetry policies name, by whether the last poll read them.",
-        labels=["source", "state"],
-    )
-    age = GaugeMetricFamily(
-        "leadsman_telemetry_age_seconds",
-        "Seconds since the oldest value of the metric source was read.",
-        labels=["source"],
-    )
+    counts, ages = dict[tuple[str, str], int](), dict[str, float]()
     for poller in pollers:
-        metrics.add_metric([poller.name, "read"], len(poller.current.columns.keys() - poller.errors.keys()))
-        metrics.add_metric([poller.name, "failed"], len(poller.errors))
+        counts[poller.name, "read"] = len(poller.current.columns.keys() - poller.errors.keys())
+        counts[poller.name, "failed"] = len(poller.errors)
         oldest = min((column.oldest_read_at for column in poller.current.columns.values()), default=now)
-        age.add_metric([poller.name], max(0.0, now - min(oldest, now)))
-    yield metrics
-    yield age
+        ages[poller.name] = max(0.0, now - min(oldest, now))
+    named = "Metrics that telemetry policies name, by whether the last poll read them."
+    yield gauge("leadsman_telemetry_metrics", named, counts, "source", "state")
+    read = "Seconds since the oldest value of the metric source was read."
+    yield gauge("leadsman_telemetry_age_seconds", read, ages, "source")

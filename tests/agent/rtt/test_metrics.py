@@ -2,10 +2,9 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.rtt.metrics import rtt_metrics
 from agent.rtt.peer import Answered, Lost, Peer, ProbeResult, ProbeSettings
 from agent.rtt.peer_stats import Probe
-from agent.rtt.prober import Prober
+from agent.rtt.prober import Prober, rtt_metrics
 from leadsman.state.records import ProbeMethod
 
 PEERS = [Peer("near", "10.0.0.1"), Peer("far", "10.0.0.2")]

@@ -23,7 +23,7 @@ from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates, gather_measurements
-from leadsman.sources.input_sources import InputSources
+from leadsman.sources.wiring import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from tests.extender.conftest import Fixed

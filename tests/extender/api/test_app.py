@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
+from extender.api.app import PREFIX, ROUTES, openapi_document
 from extender.api.live import MAX_STREAMS
-from extender.api.openapi import PREFIX, ROUTES, openapi_document
 from extender.api.requests import POSTS_AT_ONCE, Route
 from extender.api.what_if import MAX_YAML_BYTES, read_pod
 from extender.app import create_app, create_ops_app

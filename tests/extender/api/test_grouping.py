@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.delay_table import (
+from extender.api.view import (
     MAX_GROUPS,
     DelayTable,
     delay_table,

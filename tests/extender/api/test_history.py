@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.api.delay_table import DelayTable
 from extender.api.history import DelayHistory, node_shifts_ms
 from extender.api.requests import from_iso
+from extender.api.view import DelayTable
 
 BEGAN = 1_700_000_000.0 // 3600 * 3600
 

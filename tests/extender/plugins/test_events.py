@@ -2,7 +2,7 @@
 
 import asyncio
 
-from extender.plugins.events import EVENTS_AT_ONCE, PluginEvents
+from extender.plugins.host import EVENTS_AT_ONCE, PluginEvents
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient

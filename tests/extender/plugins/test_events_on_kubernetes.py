@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extender.plugins.events import PluginEvents
+from extender.plugins.host import PluginEvents
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference

@@ -26,7 +26,7 @@ from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.version import VERSION
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources
+from leadsman.sources.wiring import InputSources
 from leadsman.state.snapshot import Snapshot
 from tests.extender.conftest import Fixed, network
 

@@ -30,8 +30,8 @@ from leadsman.cluster.model import (
     cluster_of,
 )
 from leadsman.cluster.resources import Resources
-from leadsman.decision.inputs import DelayView, RefusedPolicy, TasPolicies
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
+from leadsman.decision.inputs import DelayView, TasPolicies
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
 from leadsman.sources.cluster_snapshot import ClusterSnapshot
 from leadsman.sources.delay.goldpinger import GoldpingerReport, GoldpingerView

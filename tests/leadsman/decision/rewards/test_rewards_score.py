@@ -13,8 +13,12 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, pod_type_of
 from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from leadsman.decision.rewards import rewards_score
-from leadsman.decision.rewards.aged_trials import RETRY_HALF_LIVES, incident_age_seconds, trials_until_retry
-from leadsman.decision.rewards.rewards_score import BreakerFilter
+from leadsman.decision.rewards.rewards_score import (
+    RETRY_HALF_LIVES,
+    BreakerFilter,
+    incident_age_seconds,
+    trials_until_retry,
+)
 from leadsman.rewards import reward_updates
 from leadsman.rewards.posterior import node_posterior
 from leadsman.state.records import Identity, Quality, Reward

@@ -8,7 +8,7 @@ import pytest
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy_document
+from leadsman.decision.telemetry import taspolicy
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.state.snapshot import Snapshot
@@ -37,7 +37,7 @@ def obj(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategie
 
 
 def policy(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> TasPolicy:
-    return taspolicy_document.parse_taspolicy(obj(name, namespace, metrics, **strategies))
+    return taspolicy.parse_taspolicy(obj(name, namespace, metrics, **strategies))
 
 
 def column(values: Mapping[str, Any], read_at: float = NOW) -> Readings:

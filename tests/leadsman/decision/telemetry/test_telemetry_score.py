@@ -11,7 +11,7 @@ from leadsman.decision.decide import score_nodes
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy_document
+from leadsman.decision.telemetry import taspolicy
 from leadsman.kube import quantity
 from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
@@ -29,7 +29,7 @@ POD = PodInfo("ns", "pod", labels={"telemetry-policy": "p"})
 
 
 def known(strategy: Any, values: Mapping[str, Any], pressures: Mapping[str, float] | None = None) -> DecisionInputs:
-    policy = taspolicy_document.parse_taspolicy(
+    policy = taspolicy.parse_taspolicy(
         {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"strategies": {"scheduleonmetric": strategy}}}
     )
     nanos = {node: quantity.parse(str(value)) for node, value in values.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 from leadsman.decision.inputs import DecisionInputs, PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import taspolicy_document
+from leadsman.decision.telemetry import taspolicy
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.kube import quantity
 from leadsman.planning.labels.label_plan import LabelLimits, LabelPlan, NodeView, PlanMemory
@@ -26,7 +26,7 @@ def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str,
 def policy(name: str = "p", namespace: str = "ns", fail: str = "open", **strategies: Any) -> TasPolicy:
     spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
     metadata = {"name": name, "namespace": namespace}
-    return taspolicy_document.parse_taspolicy(
+    return taspolicy.parse_taspolicy(
         {"metadata": metadata, "spec": {"strategies": spec, "metrics": {"failMode": fail}}}
     )
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.inputs import DecisionInputs, RefusedPolicy, TasPolicies, TelemetryInputs
+from leadsman.decision.inputs import DecisionInputs, TasPolicies, TelemetryInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, RefusedPolicy
 from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.label_plan import (
     MAX_LABELS,

@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadsman.decision.telemetry.taspolicy import TasPolicy
-from leadsman.decision.telemetry.taspolicy_document import parse_taspolicy
+from leadsman.decision.telemetry.taspolicy import TasPolicy, parse_taspolicy
 from leadsman.planning.labels.label_plan import LabelLimits
 from tests.leadsman.planning.labels.label_cluster import Cluster
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.telemetry.taspolicy import PolicyKey
-from leadsman.decision.telemetry.taspolicy_document import build_status
+from leadsman.decision.telemetry.taspolicy import PolicyKey, build_status
 from leadsman.kube import access
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.telemetry_sources import TASPOLICY_RESOURCE, TasPolicyFollower

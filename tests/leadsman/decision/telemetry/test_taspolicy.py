@@ -6,9 +6,19 @@ from typing import Any
 import pytest
 import yaml
 
-from leadsman.decision.inputs import RefusedPolicy
-from leadsman.decision.telemetry.taspolicy import FailMode, LogicalOperator, Operator, PolicyProblem, RuleLabel, Scoring
-from leadsman.decision.telemetry.taspolicy_document import MAX_LABELS, BadTasPolicy, build_status, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy import (
+    MAX_LABELS,
+    BadTasPolicy,
+    FailMode,
+    LogicalOperator,
+    Operator,
+    PolicyProblem,
+    RefusedPolicy,
+    RuleLabel,
+    Scoring,
+    build_status,
+    parse_taspolicy,
+)
 from tests.leadsman.decision.telemetry.conftest import Tas
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
