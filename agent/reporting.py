@@ -294,7 +294,8 @@ class Reporter:
             try:
                 await self.report()
             except StoreError as error:
-                self._failed(error)
+                self.failures[type(error).__name__] += 1
+                self.problem.report(error)
                 await self._sleep(self._seconds_to_retry(error, await self._spread()))
             else:
                 self._backoff.reset()
@@ -393,7 +394,3 @@ class Reporter:
             self.fence()
             raise
         self._reported = after
-
-    def _failed(self, error: StoreError) -> None:
-        self.failures[type(error).__name__] += 1
-        self.problem.report(error)

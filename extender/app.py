@@ -186,10 +186,14 @@ class Readiness:
         """Tells whether the replica is ready: once nothing is waited for. The text names what is not listed, or was and
         is not followed now."""
         missing = {name: one for name, one in self._sources.items() if not one.loaded.is_set()}
-        waits = any(_is_waited_for(one.problem.text, now - self._started_at) for one in missing.values())
+        age_seconds = now - self._started_at
+        waits = any(
+            age_seconds < (FAILED_LISTING_GRACE_SECONDS if one.problem.text else SLOW_LISTING_GRACE_SECONDS)
+            for one in missing.values()
+        )
         if waits and not self._is_ready:
             return Health(False, f"waits for the first listing of {_named(missing)}")
-        if not self._is_ready and now - self._started_at < REPORTS_GRACE_SECONDS and (nodes := self._unconfirmed(now)):
+        if not self._is_ready and age_seconds < REPORTS_GRACE_SECONDS and (nodes := self._unconfirmed(now)):
             return Health(False, f"waits for each node's next report ({nodes} missing)")
         if missing and not self._is_ready:
             _log.warning("this replica is ready, but decides without news of %s", _named(missing))
@@ -200,7 +204,3 @@ class Readiness:
 
 def _named(sources: Mapping[str, ListedSource]) -> str:
     return "; ".join(f"{name} ({one.problem.text or 'no error so far'})" for name, one in sources.items())
-
-
-def _is_waited_for(problem: str, age_seconds: float) -> bool:
-    return age_seconds < (FAILED_LISTING_GRACE_SECONDS if problem else SLOW_LISTING_GRACE_SECONDS)

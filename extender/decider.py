@@ -181,7 +181,11 @@ class Decider:
         self._sources, self._metrics, self.core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
         self._observers, self._reservations = observers, reservations
-        self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
+        begins = "decisions fail; the extender answers without its plugins until this ends"
+        self._problems = {
+            verb: ProblemLog(_log, f"{verb}: {begins}", f"{verb}: decisions succeed again", logging.ERROR)
+            for verb in ("filter", "prioritize", "preempt")
+        }
         self._snapshot, self._snapshot_until = Snapshot(), float("-inf")
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
@@ -327,11 +331,6 @@ class Decider:
             if self._problems[verb].text:
                 self._problems[verb].clear()
         return result
-
-
-def _verb_problem(verb: str) -> ProblemLog:
-    begins = f"{verb}: decisions fail; the extender answers without its plugins until this ends"
-    return ProblemLog(_log, begins, f"{verb}: decisions succeed again", logging.ERROR)
 
 
 class DecisionFault(Struct, frozen=True):

@@ -74,8 +74,11 @@ class Mount(Struct, frozen=True):
 
 def parse(text: str) -> tuple[Mount, ...]:
     """Lists the node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
-    mounts = [_mount(*line.split()[:4]) for line in text.splitlines()]
-    own = [mount for mount in mounts if _is_own(mount)]
+    own = []
+    for device, mountpoint, fstype, options, *_ in map(str.split, text.splitlines()):
+        mount = Mount(_unescape(device), _unescape(mountpoint), fstype, "ro" in options.split(","))
+        if _is_own(mount):
+            own.append(mount)
     shortest = {mount.device: mount for mount in sorted(own, key=lambda mount: -len(mount.mountpoint))}
     return tuple(sorted(shortest.values(), key=lambda mount: mount.mountpoint))
 
@@ -88,10 +91,6 @@ def collect_filesystems(
     mounts = parse_optional_file(f"{roots.proc}/1/mounts", parse)
     for mount in parse_file(f"{roots.proc}/self/mounts", parse) if mounts is None else mounts:
         yield from _samples(mount, f"{roots.rootfs.rstrip('/')}{mount.mountpoint}", usage)
-
-
-def _mount(device: str, mountpoint: str, fstype: str, options: str) -> Mount:
-    return Mount(_unescape(device), _unescape(mountpoint), fstype, "ro" in options.split(","))
 
 
 def _unescape(text: str) -> str:

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from threading import Lock, Thread, current_thread
+from typing import Self
 
-from msgspec import Struct
 from prometheus_client import Metric
 
 from agent.hardware import compute, disks, hwmon, network
@@ -51,11 +51,8 @@ def default_collectors() -> dict[str, CollectFunction]:
     }
 
 
-class StuckCollector(Struct, frozen=True):
-    """A collector that exceeded its deadline, and the thread that it holds."""
-
-    began_seconds: float
-    thread: Thread
+StuckCollector = tuple[float, Thread]
+"""When a collector that exceeded its deadline began, and the thread that it holds."""
 
 
 class CollectorRun:
@@ -77,7 +74,7 @@ class CollectorRun:
         self._running: tuple[str, float] | None = None
         self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
 
-    async def complete(self) -> None:
+    async def complete(self) -> Self:
         """Runs all collectors. Each stuck collector adds at most its deadline to the time that the others take."""
         try:
             self._start_thread()
@@ -86,6 +83,7 @@ class CollectorRun:
         finally:
             with self._lock:  # Cancelled: no further collector begins.
                 self._todo.clear()
+        return self
 
     async def _finishes_in_time(self) -> bool:
         running = self._running
@@ -99,7 +97,7 @@ class CollectorRun:
         """Works under the lock, so that the collector found overdue is the last of its thread."""
         with self._lock:
             if self._running and self._clock() - self._running[1] >= self._deadline_seconds:
-                self.stuck[self._running[0]] = StuckCollector(self._running[1], self._thread)
+                self.stuck[self._running[0]] = self._running[1], self._thread
                 self._start_thread()
 
     def _start_thread(self) -> None:
@@ -124,14 +122,6 @@ class CollectorRun:
             item = self._todo.popleft() if self._todo else None
             self._running = (item[0], self._clock()) if item else None
             return item
-
-
-async def run_collectors(
-    todo: Mapping[str, CollectFunction], roots: HostRoots, clock: Callable[[], float], deadline_seconds: float
-) -> CollectorRun:
-    run = CollectorRun(todo, roots, clock, deadline_seconds)
-    await run.complete()
-    return run
 
 
 INTERVAL_SECONDS = 5.0
@@ -159,11 +149,8 @@ class HardwareMonitor:
 
         deadline_seconds: of each collector. A stuck one delays its round by so much.
         """
-        self._roots, self._collectors, self._clock = (
-            roots,
-            default_collectors() if collectors is None else collectors,
-            clock,
-        )
+        self._roots, self._clock = roots, clock
+        self._collectors = default_collectors() if collectors is None else collectors
         self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
         self._quarantines: dict[str, Quarantine] = {}
         self._stuck: dict[str, StuckCollector] = {}
@@ -181,8 +168,9 @@ class HardwareMonitor:
     async def run_round(self) -> HardwareReading:
         """Runs every collector that is not in quarantine once."""
         collectors = self._collectors_by_chip()
+        self._stuck = {name: stuck for name, stuck in self._stuck.items() if stuck[1].is_alive()}
         todo = {name: collect for name, collect in collectors.items() if self._may_run(name)}
-        run = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
+        run = await CollectorRun(todo, self._roots, self._clock, self._deadline_seconds).complete()
         self._settle(todo, run.stuck)
         outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in collectors}
         self.rounds += 1
@@ -207,21 +195,17 @@ class HardwareMonitor:
 
     def _may_run(self, name: str) -> bool:
         quarantine = self._quarantines.get(name)
-        return quarantine is None or is_over(quarantine, self._clock(), name in self._running())
-
-    def _running(self) -> dict[str, StuckCollector]:
-        self._stuck = {name: stuck for name, stuck in self._stuck.items() if stuck.thread.is_alive()}
-        return self._stuck
+        return quarantine is None or is_over(quarantine, self._clock(), name in self._stuck)
 
     def _settle(self, ran: Mapping[str, CollectFunction], stuck: Mapping[str, StuckCollector]) -> None:
         """Releases collectors that finished in time, and puts those that did not into quarantine."""
         for name in ran.keys() - stuck.keys():
             if self._quarantines.pop(name, None):
                 log.info("collector %s left quarantine: it finished within its deadline", name)
-        for name, run in stuck.items():
+        for name, (began_seconds, _) in stuck.items():
             if name not in self._quarantines:
                 log.warning("collector %s overran its deadline of %g s: quarantined", name, self._deadline_seconds)
-            self._quarantines[name] = after_overrun(self._quarantines.get(name), run.began_seconds, self._clock())
+            self._quarantines[name] = after_overrun(self._quarantines.get(name), began_seconds, self._clock())
         self._stuck.update(stuck)
 
     def _overdue(self, name: str) -> CollectorOutcome:
@@ -245,15 +229,13 @@ def hardware_metrics(latest: HardwareReading | None, show_hardware: bool = True)
     """
     if latest is None:
         return
-    yield from _collectors(latest)
-    if show_hardware:
-        yield from _hardware(latest)
-
-
-def _collectors(latest: HardwareReading) -> Iterator[Metric]:
-    """Yields the metrics of the collectors. One with nothing to read succeeded."""
+    # A collector with nothing to read succeeded.
     for name, text, value in (
-        ("success", "1 when the collector's last run had no fault; 0 also while it is quarantined.", _is_success),
+        (
+            "success",
+            "1 when the collector's last run had no fault; 0 also while it is quarantined.",
+            lambda outcome: isinstance(outcome, Absent) or (isinstance(outcome, Measured) and not outcome.faults),
+        ),
         (
             "duration_seconds",
             "Duration of the collector's last run, or of its present one.",
@@ -272,15 +254,8 @@ def _collectors(latest: HardwareReading) -> Iterator[Metric]:
     ):
         values = {collector: float(value(outcome)) for collector, outcome in latest.outcomes.items()}
         yield gauge(f"{_PREFIX}collector_{name}", text, values, "collector")
-
-
-def _is_success(outcome: CollectorOutcome) -> bool:
-    return isinstance(outcome, Absent) or (isinstance(outcome, Measured) and not outcome.faults)
-
-
-def _hardware(latest: HardwareReading) -> Iterator[Metric]:
     grouped: dict[str, list[Sample]] = {}
-    for sample, _ in latest.samples():
+    for sample, _ in latest.samples() if show_hardware else ():
         grouped.setdefault(sample.family.name, []).append(sample)
     for samples in grouped.values():
         yield metric_of(samples[0].family, samples)

@@ -100,12 +100,9 @@ def physical_devices(roots: HostRoots) -> list[str]:
     """Returns the network devices with hardware behind them that are no virtual functions."""
     root = f"{roots.sys}/class/net"
     virtual = set(list_directory(f"{roots.sys}/devices/virtual/net"))  # One of each pod, which is not looked at.
-    return [name for name in list_directory(root) if name not in virtual and _is_physical(f"{root}/{name}/device")]
-
-
-def _is_physical(device: str) -> bool:
-    """Tells whether there is hardware behind it, and no virtual function, whose link is its physical function's."""
-    return os.path.exists(device) and not os.path.exists(f"{device}/physfn")
+    devices = {name: f"{root}/{name}/device" for name in list_directory(root) if name not in virtual}
+    # The link of a virtual function is its physical function's.
+    return [name for name, at in devices.items() if os.path.exists(at) and not os.path.exists(f"{at}/physfn")]
 
 
 def _virtual_functions(name: str, device: str) -> Iterator[Sample]:
@@ -247,16 +244,12 @@ _MBIT_BITS = 1_000_000
 
 def collect_sriov(roots: HostRoots, read_dump: Callable[[], bytes] = read_link_dump) -> Iterator[Sample]:
     """Collects the limits. read_dump gives all links, whose dump grows with the pods: 1.5 KB each."""
-    functions = list(physical_functions(read_dump())) if _may_have_functions(roots) else []
+    devices = (f"{roots.sys}/class/net/{name}/device" for name in physical_devices(roots))
+    driver_knows_functions = any(os.path.exists(f"{device}/sriov_numvfs") for device in devices)
+    functions = list(physical_functions(read_dump())) if driver_knows_functions else []
     if not functions:
         raise NoData("no device with SR-IOV virtual functions in this network namespace")
     for device, rates_mbit in functions:
         limited = [rate for rate in rates_mbit if rate]
         yield LIMITED_BITS(sum(limited) * _MBIT_BITS, device)
         yield LIMITED(len(limited), device)
-
-
-def _may_have_functions(roots: HostRoots) -> bool:
-    """Tells whether the driver of some device knows virtual functions."""
-    root = f"{roots.sys}/class/net"
-    return any(os.path.exists(f"{root}/{name}/device/sriov_numvfs") for name in physical_devices(roots))

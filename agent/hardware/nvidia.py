@@ -71,21 +71,17 @@ class NvidiaCollector:
         self._rest = 0
 
     def __call__(self, roots: HostRoots) -> Iterator[Sample | SensorFault]:
-        nvml = self._open()
+        if self._nvml is None:
+            self._open()
         try:
-            count = nvml.nvmlDeviceGetCount()
-        except nvml.NVMLError:
+            count = self._nvml.nvmlDeviceGetCount()
+        except self._nvml.NVMLError:
             self._nvml = None
             raise
         for index in range(count):
-            yield from _gpu(nvml, index, self._xids)
+            yield from _gpu(self._nvml, index, self._xids)
 
-    def _open(self) -> Any:
-        if self._nvml is None:
-            self._wait_or_load()
-        return self._nvml
-
-    def _wait_or_load(self) -> None:
+    def _open(self) -> None:
         if self._rest:
             self._rest -= 1
             raise NoData(self._absent)

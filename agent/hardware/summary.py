@@ -66,9 +66,9 @@ def _divided(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _complement(share: MeasureFunction) -> MeasureFunction:
-    """Returns a measure of what another's share leaves: 1 - share."""
-    return lambda change: None if (value := share(change)) is None else 1 - value
+def _swap_used(change: ReadingDelta) -> float | None:
+    free = _share(_single(compute.SWAP_FREE), _single(compute.SWAP_TOTAL))(change)
+    return None if free is None else 1 - free
 
 
 def _cpu_busy(change: ReadingDelta) -> float | None:
@@ -163,10 +163,6 @@ def _gpu_busy(change: ReadingDelta) -> float | None:
     return _divided(_sum(busy), len(busy))
 
 
-def _gpus(change: ReadingDelta) -> float | None:
-    return len(change.values(nvidia.MEMORY_SIZE)) or None
-
-
 MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.CPU_PRESSURE: _single(compute.WAITING_RATIO["cpu"]),
     metric_names.MEMORY_PRESSURE: _single(compute.WAITING_RATIO["memory"]),
@@ -175,7 +171,7 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.LOAD_PER_CPU: _share(_single(compute.LOAD1), _single(compute.ONLINE)),
     metric_names.MEMORY_AVAILABLE: _share(_single(compute.MEMORY_AVAILABLE), _single(compute.MEMORY_TOTAL)),
     metric_names.PODS_MEMORY_USED: _pods_memory,
-    metric_names.SWAP_USED: _complement(_share(_single(compute.SWAP_FREE), _single(compute.SWAP_TOTAL))),
+    metric_names.SWAP_USED: _swap_used,
     metric_names.SWAP_PAGES: _rates(compute.SWAP_IN, compute.SWAP_OUT),
     metric_names.DISK_BUSY: _disk_busy,
     metric_names.DISK_BYTES: _rates(disks.READ_BYTES, disks.WRITTEN_BYTES),
@@ -192,7 +188,7 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.TEMPERATURE: _max_celsius,
     metric_names.CPU_THROTTLED: _throttled,
     metric_names.MEMORY_ERRORS: _total(compute.UNCORRECTABLE),
-    metric_names.GPU_COUNT: _gpus,
+    metric_names.GPU_COUNT: lambda change: len(change.values(nvidia.MEMORY_SIZE)) or None,
     metric_names.GPU_BUSY: _gpu_busy,
     metric_names.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),
 }

@@ -221,7 +221,8 @@ class PeerRefresher:
                 await self.refresh()
             except StoreError as error:
                 self.problem.report(error)
-                await asyncio.sleep(self._seconds_to_retry(error))
+                spread, is_reached = self._rng.uniform(0, self.refresh_seconds()), not isinstance(error, Unreachable)
+                await asyncio.sleep(max(spread, self._backoff.next_seconds()) if is_reached else spread)
             else:
                 await self._rest(self.refresh_seconds() * self._rng.uniform(0.9, 1.1))
 
@@ -302,10 +303,6 @@ class PeerRefresher:
         """Returns the seconds to the next read: fewer while there is no peer, since at first most are still to come."""
         times = REFRESH_INTERVALS if self.selection.peers(self._clock()) else 1
         return max(times * self.timing().push_interval_seconds, self.spread_seconds)
-
-    def _seconds_to_retry(self, error: StoreError) -> float:
-        spread = self._rng.uniform(0, self.refresh_seconds())
-        return spread if isinstance(error, Unreachable) else max(spread, self._backoff.next_seconds())
 
     async def _rest(self, seconds: float) -> None:
         """Sleeps; a peer that stops answering ends the sleep early, and only once."""

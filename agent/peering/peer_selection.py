@@ -11,6 +11,7 @@ Slots that stay empty go to the next nodes on the ring, so with at most k + 1 no
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from itertools import islice
 from random import Random
 from typing import NamedTuple
@@ -69,9 +70,12 @@ def range_from_start(start: int, count: int) -> KeyRange:
 
 def decode_members(items: Iterable[StoredItem]) -> list[RingMember]:
     """Returns the members in these items. An entry that cannot be decoded is no member: nobody could reach it."""
-    named = ((item, keys.parse_ring_key(item.key)) for item in items)
-    members = (_decode_member(node, item) for item, node in named if node is not None)
-    return [member for member in members if member is not None]
+    members = list[RingMember]()
+    for item in items:
+        if (node := keys.parse_ring_key(item.key)) is not None:
+            with suppress(BadRecord):
+                members.append(RingMember(node, decode_record(RingEntry, item.value)))
+    return members
 
 
 def estimate_nodes(samples: Sequence[DensitySample]) -> float:
@@ -115,13 +119,6 @@ class RingSizeEstimator:
         self._first, first = False, self._first
         if not (other.covers_ring or first):
             self._others.append((len(other.members), other.length))
-
-
-def _decode_member(node: str, item: StoredItem) -> RingMember | None:
-    try:
-        return RingMember(node, decode_record(RingEntry, item.value))
-    except BadRecord:
-        return None
 
 
 LOST_PEER_SECONDS = 300.0
@@ -221,12 +218,14 @@ class Candidates:
         current: near peers, which stay unless others are clearly nearer. taken: peers for another reason, never near
         peers too.
         """
-        here = [
+        mutual = [
             (ms, name)
             for ms, name in self.by_distance(own)
-            if name not in taken and self.by_name[name].seen_at_seconds >= now
+            if name not in taken
+            and (seen := self.by_name[name]).seen_at_seconds >= now
+            and seen.entry.reach_ms is not None
+            and ms <= seen.entry.reach_ms
         ]
-        mutual = [(ms, name) for ms, name in here if self._within_reach(ms, name)]
         ranked = sorted((ms * HYSTERESIS_RATIO - HYSTERESIS_MS if name in current else ms, name) for ms, name in mutual)
         return [name for _, name in ranked[:count]]
 
@@ -236,10 +235,6 @@ class Candidates:
         published = (name for _, who in self.by_distance(own) for name in self.by_name[who].entry.near)
         strangers = (name for name in dict.fromkeys(published) if name not in self.by_name and name != self._own_name)
         return list(islice(filter(keys.is_node_name, strangers), count))
-
-    def _within_reach(self, estimate_ms: float, name: str) -> bool:
-        reach = self.by_name[name].entry.reach_ms
-        return reach is not None and estimate_ms <= reach
 
 
 def entry_coordinate(entry: RingEntry) -> Coordinate | None:
@@ -343,7 +338,7 @@ class PeerSelection:
         """Returns the k peers and the requested ones."""
         self._expire(now)
         candidates = self.candidates.by_name
-        return [_peer(name, candidates[name].entry) for name in self._all() if name in candidates]
+        return [Peer(name, candidates[name].entry.address) for name in self._all() if name in candidates]
 
     def ring_peers(self) -> list[str]:
         """Returns the peers that follow on the ring."""
@@ -377,7 +372,3 @@ class PeerSelection:
 
     def _expire(self, now: float) -> None:
         self._requested = {name: until for name, until in self._requested.items() if until > now}
-
-
-def _peer(name: str, entry: RingEntry) -> Peer:
-    return Peer(name, entry.address)

@@ -17,7 +17,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from leadsman.kube.objects import ContainerStateTerminated, ContainerStateWaiting, ContainerStatus, Event, Pod
+from leadsman.kube.objects import ContainerStateTerminated, ContainerStatus, Event, Pod
 from leadsman.rewards.incident_causes import IncidentCause
 
 # Tells from its status whether a pod is healthy, is starting, or has finished.
@@ -30,7 +30,10 @@ def is_healthy(pod: Pod) -> bool:
     """
     states = pod.status.container_statuses
     running = [each for each in states if each.state.running is not None]
-    fine = all(each.ready if each.state.running is not None else _is_completed(each) for each in states)
+    fine = all(
+        each.ready if each.state.running else bool(each.state.terminated and exited_cleanly(each.state.terminated))
+        for each in states
+    )
     return pod.status.phase == "Running" and not pod.terminating and bool(running) and fine
 
 
@@ -73,10 +76,6 @@ def run_seconds(pod: Pod) -> float | None:
     if pod.status.phase != "Succeeded" or not began or not finished:
         return None
     return max(0.0, (max(finished) - min(began)).total_seconds())
-
-
-def _is_completed(container: ContainerStatus) -> bool:
-    return container.state.terminated is not None and exited_cleanly(container.state.terminated)
 
 
 # Counts how often a container exited, and finds its last exit.
@@ -176,7 +175,8 @@ def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
     """Says why the pod does not start, by its newest Event that tells, else a waiting container, else START_STUCK."""
     newest = sorted(events, key=last_seen_at, reverse=True)
     waiting = (each.state.waiting for each in all_containers(pod) if each.state.waiting)
-    verdicts = (*map(_event_cause, newest), *map(_waiting_cause, waiting), IncidentCause.START_STUCK)
+    by_state = (_first_match(_WAITING_RULES, each.reason, each.message) for each in waiting)
+    verdicts = (*map(_event_cause, newest), *by_state, IncidentCause.START_STUCK)
     return next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
 
 
@@ -187,10 +187,6 @@ def last_seen_at(event: Event) -> datetime:
 
 def _event_cause(event: Event) -> IncidentCause | None:
     return _first_match(_EVENT_RULES, event.reason, event.message) if event.type == "Warning" else None
-
-
-def _waiting_cause(waiting: ContainerStateWaiting) -> IncidentCause | None:
-    return _first_match(_WAITING_RULES, waiting.reason, waiting.message)
 
 
 def _first_match(table: Iterable[tuple[str, str, IncidentCause]], reason: str, message: str) -> IncidentCause | None:
@@ -216,8 +212,6 @@ READY_MARK: Final = "~ready"
 
 _BENIGN_REASONS = ("Preempting", "NodeShutdown", "Terminated", "Shutdown")
 """status.reason of pods that the kubelet ended for another pod's sake or because the node is shut down."""
-
-_PHASE_CAUSES: dict[str, IncidentCause] = {"Evicted": IncidentCause.EVICTED}
 
 
 class Incident(Struct, frozen=True):
@@ -260,25 +254,17 @@ def _of_failed(pod: Pod) -> Iterator[Incident]:
     exits = [] if reason else list(_of_containers(pod))
     yield from exits
     if not any(each.cause for each in exits):
-        cause = None if reason in _BENIGN_REASONS else _PHASE_CAUSES.get(reason, IncidentCause.FAILED_PHASE)
-        yield Incident(PHASE_MARK, 1, cause)
+        ended = IncidentCause.EVICTED if reason == "Evicted" else IncidentCause.FAILED_PHASE
+        yield Incident(PHASE_MARK, 1, None if reason in _BENIGN_REASONS else ended)
 
 
 def _of_containers(pod: Pod) -> Iterator[Incident]:
+    """Several exits since the last look count as the last one; an exit that the kubelet no longer knows is a crash."""
     for container in all_containers(pod):
         if total := exit_count(container):
-            yield _of_container(container, total)
-
-
-def _of_container(container: ContainerStatus, total: int) -> Incident:
-    """Several exits since the last look count as the last one; an exit that the kubelet no longer knows is a crash."""
-    end = last_exit(container)
-    if end is None:
-        return Incident(container.name, total, IncidentCause.CRASH)
-    return Incident(container.name, total, _cause(end), may_be_probe_kill(end), end)
-
-
-def _cause(end: ContainerStateTerminated) -> IncidentCause | None:
-    if end.reason == OOM_KILLED:
-        return IncidentCause.OOM
-    return None if exited_cleanly(end) else IncidentCause.CRASH
+            end, cause = last_exit(container), IncidentCause.CRASH
+            if end is None:
+                yield Incident(container.name, total, cause)
+                continue
+            failure = IncidentCause.OOM if end.reason == OOM_KILLED else cause
+            yield Incident(container.name, total, None if exited_cleanly(end) else failure, may_be_probe_kill(end), end)

@@ -154,7 +154,9 @@ def parse_reward_metric(pod: Pod) -> RewardMetric | None:
         return None
     host = f"[{address}]" if ":" in address else address
     series, url = annotations[SERIES_ANNOTATION], f"http://{host}:{_port(annotations)}{_path(annotations)}"
-    return RewardMetric(url, _series(series), _quality_name(series), _parse_direction(annotations))
+    # The series as a metric's name, which a reward's qualities have.
+    quality = re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]
+    return RewardMetric(url, _series(series), quality, _parse_direction(annotations))
 
 
 def _port(annotations: Mapping[str, str]) -> int:
@@ -186,11 +188,6 @@ def _parse_direction(annotations: Mapping[str, str]) -> bool:
     if direction not in ("lower", "higher"):
         raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {_shown(direction)}: must be lower or higher")
     return direction == "higher"
-
-
-def _quality_name(series: str) -> str:
-    """Returns the series as a metric's name, which a reward's qualities have."""
-    return re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]
 
 
 def _shown(value: str) -> str:
@@ -271,8 +268,6 @@ DEADLINE_SECONDS = 2.0
 MAX_PAGE_BYTES = 1 << 20
 MAX_CONCURRENT = 4
 
-ScrapedSums = tuple[float, float | None]
-
 
 class MetricScraper:
     """Scrapes pods, and remembers the last sums of each for values that are a rate of two counters."""
@@ -280,7 +275,7 @@ class MetricScraper:
     def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
         self._session: aiohttp.ClientSession | None = None
-        self._before: dict[str, ScrapedSums] = {}
+        self._before: dict[str, tuple[float, float | None]] = {}
 
     async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
         """Returns the cost that the metric has now; None when it is unknown."""

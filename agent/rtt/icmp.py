@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum
 from ipaddress import ip_address
+from itertools import takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from agent.rtt.peer import Answered, Lost, ProbeResult, Unusable
@@ -357,13 +358,17 @@ class EchoClient(Generic[T]):
             self.unmatched_replies[reason] += 1
             return
         rtt = round_trip_ns(probe.sent, datagram.wall_ns, self._clock())
-        self._done(probe.target, probe.sent.seconds, self._result(rtt))
+        result = Unusable() if rtt is None else Answered(rtt / 1e9) if rtt <= self._timeout_ns else Lost()
+        self._done(probe.target, probe.sent.seconds, result)
 
     def expire(self) -> None:
         """Ends overdue probes as lost, after handling what waits in the sockets: it may have come in time."""
         deadline = self._clock().monotonic_ns - self._timeout_ns
         self.receive()
-        for counter, probe in self._overdue(deadline):
+        # A dict keeps the order of sending, so the overdue ones are the first.
+        for counter, probe in list(
+            takewhile(lambda each: each[1].sent.monotonic_ns <= deadline, self._in_flight.items())
+        ):
             del self._in_flight[counter]
             self._done(probe.target, probe.sent.seconds, Lost())
 
@@ -376,17 +381,3 @@ class EchoClient(Generic[T]):
         if probe.address != source:
             return None, "wrong_source"
         return self._in_flight.pop(echo.counter), ""
-
-    def _result(self, rtt_ns: int | None) -> ProbeResult:
-        if rtt_ns is None:
-            return Unusable()
-        return Answered(rtt_ns / 1e9) if rtt_ns <= self._timeout_ns else Lost()
-
-    def _overdue(self, deadline_ns: int) -> "list[tuple[int, _InFlight[T]]]":
-        """Probes sent before the deadline: the first ones, since a dict keeps the order of sending."""
-        overdue = []
-        for counter, probe in self._in_flight.items():
-            if probe.sent.monotonic_ns > deadline_ns:
-                break
-            overdue.append((counter, probe))
-        return overdue

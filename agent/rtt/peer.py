@@ -1,6 +1,5 @@
 """Defines whom to probe, how and when: a peer, what may become of a probe, the settings, and the schedule. Pure."""
 
-import heapq
 import math
 from enum import StrEnum
 from random import Random
@@ -86,39 +85,26 @@ class ProbeSchedule:
         self.interval_seconds = interval_seconds
         """May be changed; a change holds from each key's next turn on."""
         self._rng = rng
-        self._heap: list[tuple[float, int, str]] = []
-        self._serials: dict[str, int] = {}
-        self._serial = 0
+        self._turns: dict[str, float] = {}
 
     def __len__(self) -> int:
-        return len(self._serials)
+        return len(self._turns)
 
     def add(self, key: str, now: float) -> None:
         """Adds a key, first due at a random time within an interval, or MAX_FIRST_DELAY_SECONDS if that is shorter."""
-        self._serial += 1
-        self._serials[key] = self._serial
-        first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
-        heapq.heappush(self._heap, (now + first, self._serial, key))
+        self._turns[key] = now + self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
 
     def hasten(self, key: str, when: float) -> None:
         """Moves the key's next turn forward to `when`; the turns after it follow from there."""
-        self._serial += 1
-        self._serials[key] = self._serial
-        heapq.heappush(self._heap, (when, self._serial, key))
+        self._turns[key] = when
 
     def remove(self, key: str) -> None:
-        del self._serials[key]
+        del self._turns[key]
 
     def due(self, now: float) -> list[str]:
         """Returns the keys that are due, each once. Turns that were missed are not caught up."""
-        keys = []
-        while self._heap and self._heap[0][0] <= now:
-            when, serial, key = heapq.heappop(self._heap)
-            if self._serials.get(key) == serial:
-                keys.append(key)
-                heapq.heappush(self._heap, (self._next(when, now), serial, key))
-        return keys
-
-    def _next(self, when: float, now: float) -> float:
-        step = self.interval_seconds * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
-        return when + step if when + step > now else now + step
+        due = sorted((when, key) for key, when in self._turns.items() if when <= now)
+        for when, key in due:
+            step = self.interval_seconds * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+            self._turns[key] = when + step if when + step > now else now + step
+        return [key for _, key in due]

@@ -7,22 +7,19 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import NamedTuple
+
+from prometheus_client import Histogram
 
 from agent.rtt.icmp import parse_literal
 from agent.rtt.peer import Answered, Peer, ProbeMode, ProbeResult, ProbeSettings, Unusable
 from leadsman.state.records import LOSSES_OF_A_SILENT_PEER, PeerLatency, PeerSilence, ProbeMethod, Reachability
 
+ProbeOutcome = tuple[float, float | None]
+"""When a probe that ended was sent, in monotonic seconds, and its round trip in ms; None when it was lost."""
 
-class ProbeOutcome(NamedTuple):
-    """A probe that ended. sent_seconds: monotonic. rtt_ms: None when it was lost."""
-
-    sent_seconds: float
-    rtt_ms: float | None
-
-
-def _sent(outcome: ProbeOutcome) -> float:
-    return outcome.sent_seconds
+_sent = itemgetter(0)
 
 
 class ProbeWindow:
@@ -36,11 +33,8 @@ class ProbeWindow:
 
     def add(self, sent: float, rtt_ms: float | None) -> None:
         """Adds one outcome. Outcomes may come in another order than their probes were sent."""
-        if self._outcomes and sent < self._outcomes[-1].sent_seconds:
-            insort(self._outcomes, ProbeOutcome(sent, rtt_ms), key=_sent)
-        else:
-            self._outcomes.append(ProbeOutcome(sent, rtt_ms))
-        self._drop_before(self._outcomes[-1].sent_seconds - self.span_seconds)
+        insort(self._outcomes, (sent, rtt_ms), key=_sent)
+        self._drop_before(self._outcomes[-1][0] - self.span_seconds)
         if rtt_ms is not None:
             self.last_reply_seconds = max(self.last_reply_seconds or 0.0, sent + rtt_ms / 1e3)
 
@@ -49,14 +43,14 @@ class ProbeWindow:
 
     def forget_losses(self, after: float, before: float) -> None:
         """Removes losses of probes sent strictly between the two times: they said nothing about the peer."""
-        self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent_seconds < before]
+        self._outcomes = [(sent, rtt) for sent, rtt in self._outcomes if rtt is not None or not after < sent < before]
 
     def latency(self, now: float, method: ProbeMethod, losses_until: float = math.inf) -> PeerLatency:
         """Returns the statistics of the span up to `now`. Losses of probes sent after `losses_until` are not counted
         yet."""
         self._drop_before(now - self.span_seconds)
-        rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
-        lost = sum(o.rtt_ms is None and o.sent_seconds <= losses_until for o in self._outcomes)
+        rtts = [rtt for _, rtt in self._outcomes if rtt is not None]
+        lost = sum(rtt is None and sent <= losses_until for sent, rtt in self._outcomes)
         age = None if self.last_reply_seconds is None else max(0.0, now - self.last_reply_seconds)
         return _summary(rtts, lost, age, method)
 
@@ -94,28 +88,6 @@ def jitter(rtts: Sequence[float]) -> float:
 
 BUCKET_BOUNDS_SECONDS = tuple(50e-6 * 2**power for power in range(20))
 """Upper bounds of the buckets, doubling from 50 us to 26.2 s, as smokeping_prober's do."""
-
-
-class RttHistogram:
-    """Counts RTTs by bucket. A timeout is not counted: it is no latency."""
-
-    __slots__ = ("_counts", "sum_seconds")
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(BUCKET_BOUNDS_SECONDS) + 1)
-        self.sum_seconds = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self._counts[bisect_left(BUCKET_BOUNDS_SECONDS, seconds)] += 1
-        self.sum_seconds += seconds
-
-    def cumulative_buckets(self) -> list[tuple[str, float]]:
-        """Returns the buckets in Prometheus' form: (upper bound, number of values up to it), the last bound +Inf."""
-        total, rows = 0, []
-        for bound, count in zip((*(f"{b:g}" for b in BUCKET_BOUNDS_SECONDS), "+Inf"), self._counts, strict=True):
-            total += count
-            rows.append((bound, float(total)))
-        return rows
 
 
 class ProbeCounts:
@@ -215,7 +187,10 @@ class MethodSelector:
     def next_methods(self) -> tuple[ProbeMethod, ...]:
         """Returns the methods to probe with now: the current one, and the other when it is due for a try."""
         self._turn += 1
-        return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
+        other, due = ProbeMethod.TCP, self._icmp_is_silent and self._turn % _TRY_TCP_EVERY == 0
+        if self.method is ProbeMethod.TCP:
+            other, due = ProbeMethod.ICMP, self._turn % _TRY_ICMP_EVERY == 0
+        return (self.method, other) if due and not self._fixed else (self.method,)
 
     def record_result(self, method: ProbeMethod, answered: bool) -> bool:
         """Takes a result. True when it changes the method: outcomes in the window are then of the old one."""
@@ -234,17 +209,8 @@ class MethodSelector:
         return self.method is ProbeMethod.TCP and not self._fixed
 
     @property
-    def _other(self) -> ProbeMethod:
-        return ProbeMethod.ICMP if self.method is ProbeMethod.TCP else ProbeMethod.TCP
-
-    @property
     def _icmp_is_silent(self) -> bool:
         return self._silent >= (_SILENT_IF_EVER_ANSWERED if self._ever_answered else _SILENT_IF_NEVER_ANSWERED)
-
-    def _try_other(self) -> bool:
-        if self.method is ProbeMethod.TCP:
-            return self._turn % _TRY_ICMP_EVERY == 0
-        return self._icmp_is_silent and self._turn % _TRY_TCP_EVERY == 0
 
 
 class ProbeTarget:
@@ -316,7 +282,10 @@ class PeerStats:
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
         self.on_rtt: Callable[[str, float], None] = lambda *_: None
-        self.histogram = RttHistogram()
+        # A timeout is not counted: it is no latency.
+        self.histogram = Histogram(
+            "leadsman_rtt_seconds", "Round-trip times to all peers.", buckets=BUCKET_BOUNDS_SECONDS, registry=None
+        )
         self.counts = ProbeCounts()
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:

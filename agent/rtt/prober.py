@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from random import Random
 
 from prometheus_client import Metric
-from prometheus_client.core import HistogramMetricFamily
 
 from agent.rtt.icmp import (
     FAMILY_BY_VERSION,
@@ -88,13 +87,10 @@ async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: floa
             return None
         elapsed = time.monotonic() - started
         return Answered(elapsed) if error.errno in _ANSWERED_ERRNOS else Lost()
-    return parse_tcp_info(_tcp_info(sock), time.monotonic() - started)
-
-
-def _tcp_info(sock: socket.socket) -> bytes:
+    tcp_info = b""
     with contextlib.suppress(OSError):
-        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    return b""
+        tcp_info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    return parse_tcp_info(tcp_info, time.monotonic() - started)
 
 
 def parse_tcp_info(tcp_info: bytes, elapsed_seconds: float) -> ProbeResult:
@@ -363,15 +359,20 @@ def rtt_metrics(prober: Prober, now: float, lasting: Container[str]) -> Iterator
         {name: window for name, window in prober.stats.latencies(now).items() if name in lasting}
     )
     yield from count_families(targets, prober.stats.counts)
-    yield from _methods(targets)
+    blocked = {name: each.method_selector.icmp_blocked for name, each in targets.items()}
+    yield gauge("leadsman_peer_icmp_blocked", "1 while the peer answers TCP and not ICMP.", blocked, "peer")
     yield gauge(
         "leadsman_peers",
         "Peers under probe: those that last have series of their own, those that rotate have none.",
         {"lasting": len(targets), "rotating": len(prober.stats.targets) - len(targets)},
         "kind",
     )
-    yield _histogram(prober)
-    yield from _prober_metrics(prober, now)
+    yield from prober.stats.histogram.collect()
+    yield gauge(
+        "leadsman_prober_fault",
+        "1 while no peer answers, so that latencies are unknown.",
+        prober.stats.local_fault(now) is not None,
+    )
 
 
 def window_families(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
@@ -385,29 +386,6 @@ def count_families(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iter
         by_peer = {peer: value(target.counts) for peer, target in targets.items()}
         yield counter(f"leadsman_peer_{name}", text.format("the peer"), by_peer, "peer")
         yield counter(f"leadsman_{name}", text.format("all peers"), value(of_all))
-
-
-def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
-    yield gauge(
-        "leadsman_peer_icmp_blocked",
-        "1 while the peer answers TCP and not ICMP.",
-        {name: each.method_selector.icmp_blocked for name, each in targets.items()},
-        "peer",
-    )
-
-
-def _histogram(prober: Prober) -> Metric:
-    histogram = prober.stats.histogram
-    buckets, total = histogram.cumulative_buckets(), histogram.sum_seconds
-    return HistogramMetricFamily("leadsman_rtt_seconds", "Round-trip times to all peers.", buckets, total)
-
-
-def _prober_metrics(prober: Prober, now: float) -> Iterator[Metric]:
-    yield gauge(
-        "leadsman_prober_fault",
-        "1 while no peer answers, so that latencies are unknown.",
-        prober.stats.local_fault(now) is not None,
-    )
 
 
 def _seconds(milliseconds: float | None) -> float | None:

@@ -186,12 +186,11 @@ def _slow_nodes(view: ClusterView, shifts: Sequence[NodeShift]) -> list[SlowNode
     far = [
         at for at in slow_nodes(view.excess_ms, view.table.node_medians).tolist() if view.table.names[at] not in names
     ]
-    return moved + [_always_far(view.table.names[at], float(view.excess_ms[at])) for at in far]
-
-
-def _always_far(node: str, excess_ms: float) -> SlowNode:
-    text = f"{node} is {excess_ms:.3g} ms farther from everybody than the nodes of its group"
-    return SlowNode(node, round(excess_ms, 3), None, text)
+    for at in far:
+        node, excess_ms = view.table.names[at], float(view.excess_ms[at])
+        text = f"{node} is {excess_ms:.3g} ms farther from everybody than the nodes of its group"
+        moved.append(SlowNode(node, round(excess_ms, 3), None, text))
+    return moved
 
 
 def delay_cells(view: ClusterView, rows: slice, columns: slice) -> DelayCells:
@@ -203,7 +202,8 @@ def delay_cells(view: ClusterView, rows: slice, columns: slice) -> DelayCells:
     probed = window >= 0
     measured = np.full(len(one), np.nan)
     measured[probed] = table.rtt_ms[window[probed]]
-    kinds = _kinds(one == other, probed, np.isnan(measured))
+    kinds: Indices = np.where(probed, np.where(np.isnan(measured), _LOST, _MEASURED), _ESTIMATE)
+    kinds[one == other] = _SELF
     estimates = view.estimates.between(one, other)
     is_estimate = (kinds == _ESTIMATE) & (estimates.source >= 0)
     kinds[(kinds == _ESTIMATE) & (estimates.source < 0)] = _UNKNOWN
@@ -228,11 +228,6 @@ def delay_cells(view: ClusterView, rows: slice, columns: slice) -> DelayCells:
 
 KINDS = ("measured", "estimate", "lost", "self", "unknown")
 _MEASURED, _ESTIMATE, _LOST, _SELF, _UNKNOWN = range(len(KINDS))
-
-
-def _kinds(same: np.ndarray, probed: np.ndarray, without_reply: np.ndarray) -> Indices:
-    kinds = np.where(probed, np.where(without_reply, _LOST, _MEASURED), _ESTIMATE)
-    return np.asarray(np.where(same, _SELF, kinds))
 
 
 def delay_changes(

@@ -112,6 +112,7 @@ def node_rows(
     rows = []
     for at, name in enumerate(table.names):
         state, shift = view.snapshot.nodes[name], moved.get(name)
+        age_seconds = state.age_seconds(view.inputs.now)
         problems = list(records.get(name, ()))
         if state.freshness(view.inputs.now) is Freshness.STALE:
             problems.append("its agent stopped reporting")
@@ -132,7 +133,7 @@ def node_rows(
                 state.identity.rack if state.identity else "",
                 state.identity.address if state.identity else None,
                 STATUS[state.freshness(view.inputs.now)],
-                _rounded(state.age_seconds(view.inputs.now)),
+                None if age_seconds is None else round(age_seconds, 1),
                 measured[at],
                 lost[at],
                 medians[at],
@@ -218,10 +219,6 @@ def _reported(state: NodeState, now: float) -> ReportedNode:
 def number_or_none(values: Floats) -> list[float | None]:
     """Makes numbers ready for JSON: NaN becomes None, and a value is rounded to a microsecond."""
     return [None if value != value else round(value, 3) for value in values.tolist()]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 def _silent_links(view: ClusterView) -> Mapping[str, Sequence[str]]:

@@ -107,10 +107,6 @@ def _nodes(number: int) -> str:
     return f"{number:,} node{'s' * (number != 1)}"
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
 def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     fresh, stale = counts[Freshness.FRESH], counts[Freshness.STALE] + counts[Freshness.SILENT]
@@ -137,7 +133,8 @@ def _of_cluster(live: LiveState, view: ClusterView) -> Iterator[Check]:
         "the page's Delays lists them; look at the network between the two nodes, and at what drops ICMP",
     )
     waiting = live.waiting()
-    waits_for = _duration(waiting.longest_seconds or 0)
+    seconds = waiting.longest_seconds or 0
+    waits_for = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     yield _check(
         "pods with bounds find nodes",
         WARNING,

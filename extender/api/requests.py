@@ -179,7 +179,10 @@ class RequestGuard:
         _check_host(request)
         if request.method in ("GET", "HEAD"):
             return
-        _check_sender(request)
+        # Browsers say whether the page itself sends a request, also through a proxy; other clients say nothing.
+        sender = request.headers.get("Sec-Fetch-Site", "same-origin")
+        if sender != "same-origin":
+            raise RequestError(403, "the request comes from another page", "Sec-Fetch-Site", sender, "same-origin")
         if request.content_type != "application/json":
             raise RequestError(400, "the body must be JSON", "Content-Type", request.content_type, "application/json")
         if not self._posts.try_take():
@@ -195,14 +198,6 @@ def _check_host(request: web.Request) -> None:
     if name not in LOOPBACK_HOSTS:
         allowed = ", ".join(LOOPBACK_HOSTS)
         raise RequestError(403, f"this listener does not answer for the host {host[:100]!r}", "Host", host, allowed)
-
-
-def _check_sender(request: web.Request) -> None:
-    """Refuses what another site sends. Browsers say whether the page itself sends a request, also through a proxy;
-    other clients say nothing."""
-    sender = request.headers.get("Sec-Fetch-Site", "same-origin")
-    if sender != "same-origin":
-        raise RequestError(403, "the request comes from another page", "Sec-Fetch-Site", sender, "same-origin")
 
 
 Handler = Callable[[Any, web.Request], Awaitable[Struct]]

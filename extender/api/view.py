@@ -402,7 +402,8 @@ def make_view(inputs: DecisionInputs, at: float) -> ClusterView:
     table = delay_table(inputs.snapshot, inputs.now)
     fitted = inputs.estimates if isinstance(inputs.estimates, FittedEstimates) else None
     estimates = table_estimates(table.names, fitted)
-    zones = [_zone(inputs.snapshot, name) for name in table.names]
+    identities = (inputs.snapshot.nodes[name].identity for name in table.names)
+    zones = [identity.zone if identity else "" for identity in identities]
     grouping = group_by_zone(zones) or group_by_delay(table.names, zones, estimates.distances)
     matrix = group_matrix(table, grouping)
     grouping = in_order(grouping, chain(np.fmax(matrix.median_ms, matrix.median_ms.T)))
@@ -410,8 +411,3 @@ def make_view(inputs: DecisionInputs, at: float) -> ClusterView:
     excess = node_excess_ms(table, grouping, matrix)
     places, dead = estimates.coordinates(), DeadLinkFinder().find(inputs.snapshot, inputs.now)
     return ClusterView(at, inputs.now, inputs, table, estimates, grouping, matrix, places, excess, dead)
-
-
-def _zone(snapshot: Snapshot, name: str) -> str:
-    identity = snapshot.nodes[name].identity
-    return identity.zone if identity else ""

@@ -87,14 +87,12 @@ class Worker:
         try:
             if self._is_filter:
                 return self._refusals(self._plugin.refuse(question.pod, nodes))
-            return self._scores(self._plugin.score(question.pod, nodes))
+            scores = self._plugin.score(question.pod, nodes)
+            if any(math.isnan(score) for score in scores.values()):
+                raise BadPlugin("a score is NaN; leave a node out whose score is unknown")
+            return self._reply(scores, [])
         except Exception as error:  # A stranger's code.
             return Reply(f"{type(error).__name__}: {error}"[:_MAX_PROBLEM])
-
-    def _scores(self, scores: Mapping[str, float]) -> Reply:
-        if any(math.isnan(score) for score in scores.values()):
-            raise BadPlugin("a score is NaN; leave a node out whose score is unknown")
-        return self._reply(scores, [])
 
     def _refusals(self, refused: Mapping[str, str]) -> Reply:
         places: dict[str, int] = {}

@@ -56,12 +56,8 @@ def listed_items(items: Struct | None) -> list[Raw]:
     if items is None:
         return []
     raw_items = list(msgspec.structs.astuple(items))
-    del raw_items[bisect(raw_items, 0, key=_is_absent) :]
+    del raw_items[bisect(raw_items, 0, key=lambda item: memoryview(item).nbytes == 0) :]
     return raw_items
-
-
-def _is_absent(item: Raw) -> bool:
-    return memoryview(item).nbytes == 0
 
 
 def nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
@@ -238,25 +234,13 @@ class NodeStream:
         known = self._known.get(name)
         if known and known.item == item:
             return known
-        if not (item.endswith(b"}") and _is_small_text(item) and _is_value(item)):
+        try:
+            check_item(item, 0)
+            _VALUE.decode(item)  # One JSON value, as the decoder of whole bodies would skip it.
+        except (BadRequest, *UNREADABLE):
+            return None
+        if not item.endswith(b"}"):
             return None
         node = Node(name.decode(), item)
         self._known.put(name, node)
         return node
-
-
-def _is_small_text(item: bytes) -> bool:
-    try:
-        check_item(item, 0)
-    except BadRequest:
-        return False
-    return True
-
-
-def _is_value(text: bytes) -> bool:
-    """Tells whether it is one JSON value, as the decoder of whole bodies would skip it."""
-    try:
-        _VALUE.decode(text)
-    except UNREADABLE:
-        return False
-    return True

@@ -128,15 +128,14 @@ def _asked(spec: _Spec | None) -> _Asked:
     """Returns what the containers ask, which is computed once for the pods of a template. Raises BadRequest."""
     if spec is None or not spec.containers:
         return _Asked()
-    containers, init_containers = map(_keys, (spec.containers, spec.init_containers or ()))
+    containers, init_containers = (
+        tuple([(bytes(each.resources), each.restart_policy == "Always") for each in listed])
+        for listed in (spec.containers, spec.init_containers or ())
+    )
     whole = bytes(spec.overhead), bytes(spec.resources)
     size = sum(len(resources) for resources, _ in (*containers, *init_containers)) + sum(map(len, whole))
     ask = _ask if size <= MAX_TEMPLATE_BYTES else _ask.__wrapped__
     return ask(containers, init_containers, *whole)
-
-
-def _keys(containers: Sequence[_Container]) -> _Containers:
-    return tuple([(bytes(each.resources), each.restart_policy == "Always") for each in containers])
 
 
 @lru_cache(MAX_TEMPLATES)

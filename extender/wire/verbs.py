@@ -81,16 +81,15 @@ def decoders(**fields: Any) -> Decoders:
         msgspec.json.Decoder(
             msgspec.defstruct(
                 "Arguments",
-                [_optional(key.lower(), kind) for key, kind in fields.items()],
+                [
+                    (key.lower(), Raw, _NULL) if kind is Raw else (key.lower(), kind | None, None)
+                    for key, kind in fields.items()
+                ],
                 rename={key.lower(): spelling(key) for key in fields},
             )
         )
         for spelling in spellings
     ]
-
-
-def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
-    return (field, Raw, _NULL) if kind is Raw else (field, kind | None, None)
 
 
 def read_arguments(spellings: Decoders, body: bytes | bytearray) -> Any:
@@ -254,7 +253,11 @@ def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
     if args.nodenametometavictims is not None:
         return PreemptionArgs(pod, args.nodenametometavictims)
     if args.nodenametovictims is not None:
-        return PreemptionArgs(pod, {node: _meta_victims(victims) for node, victims in args.nodenametovictims.items()})
+        victims = {
+            node: MetaVictims([MetaPod(pod.metadata.uid) for pod in each.pods or []], each.violations)
+            for node, each in args.nodenametovictims.items()
+        }
+        return PreemptionArgs(pod, victims)
     raise BadRequest("$.NodeNameToMetaVictims: it and $.NodeNameToVictims are null; one of them must be an object")
 
 
@@ -283,7 +286,3 @@ def _pod_bytes(raw: Raw) -> bytes:
     if is_null(raw):
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
     return bounded(raw, "$.Pod")
-
-
-def _meta_victims(victims: _Victims) -> MetaVictims:
-    return MetaVictims([MetaPod(pod.metadata.uid) for pod in victims.pods or []], victims.violations)

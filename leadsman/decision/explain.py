@@ -210,14 +210,11 @@ def _headline(decision: Decision, explained: Sequence[NodeExplanation], reasons:
         return f"{pod}: only {first.node} of {candidates} nodes passes" + (f": {first.reason}" if first.reason else "")
     if decision.neutral or not decision.scores:
         return f"{pod}: {len(decision.kept)} of {candidates} nodes pass, all alike: {decision.neutral or 'not scored'}"
-    return f"{pod}: {first.node} first (score {first.score} of {MAX_SCORE}{_tied(decision, first)})" + (
+    others = list(decision.scores.values()).count(first.score or 0) - 1
+    tied = f", as {others} other{'s' * (others > 1)}" if others else ""
+    return f"{pod}: {first.node} first (score {first.score} of {MAX_SCORE}{tied})" + (
         f": {first.reason}" if first.reason else ""
     )
-
-
-def _tied(decision: Decision, first: NodeExplanation) -> str:
-    others = list(decision.scores.values()).count(first.score or 0) - 1
-    return f", as {others} other{'s' * (others > 1)}" if others else ""
 
 
 # Formats an Explanation for a terminal.

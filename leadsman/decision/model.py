@@ -4,6 +4,7 @@ The inputs of a decision besides the pod are in `inputs`, as they come from ever
 """
 
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from typing import Self
 
 from msgspec import Struct
@@ -64,11 +65,7 @@ class PodInfo(Struct, frozen=True):
         """Tells whether the pod asks for a bound, well-formed or not, or may do so in the part that was not read."""
         if self.excess:
             return True
-        return DELAY_ANNOTATION in self.annotations or any(map(_is_bound, self.labels))
-
-
-def _is_bound(label: str) -> bool:
-    return label.startswith(DELAY_LABEL_PREFIX)
+        return DELAY_ANNOTATION in self.annotations or any(each.startswith(DELAY_LABEL_PREFIX) for each in self.labels)
 
 
 class CandidateNodes(tuple[str, ...]):
@@ -175,3 +172,9 @@ def pod_type_of(pod: PodInfo) -> str:
     """Returns the type that the pod's rewards are kept under."""
     kind, _, owner = pod.workload.partition("/")
     return pod_types.pod_type(pod.labels, owner or pod.name, "Job" if kind == "job" else "")
+
+
+def draw(pod: PodInfo, what: str) -> float:
+    """Returns a number 0..1, always the same for this pod and what is drawn for."""
+    seed = f"{pod.uid or pod.namespace + '/' + pod.name} {what}"
+    return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64

@@ -1,6 +1,6 @@
 """Explains how each node stands to each delay bound: the pair that decides, and what its value rests on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import isfinite, isnan
 
 from leadsman.decision.delay.bounds import valid_bounds
@@ -84,13 +84,15 @@ def delay_evidence(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -
         inputs.checkpoint()
         evidence[node] = tuple(_node_evidence(each, rows, node, inputs) for each, rows in with_rows)
     notes = {node: "; ".join(map(passing_text, distances)) for node, distances in evidence.items()}
-    measured = {f"rtt_ms {each.target.name}": _measured(number, evidence) for number, each in enumerate(evaluated)}
+    measured = {
+        f"rtt_ms {each.target.name}": {
+            node: rtt_ms
+            for node, of_node in evidence.items()
+            if (rtt_ms := of_node[number].rtt_ms) is not None and not of_node[number].estimated
+        }
+        for number, each in enumerate(evaluated)
+    }
     return Evidence(measured, notes, evidence)
-
-
-def _measured(number: int, evidence: Mapping[str, tuple[DelayEvidence, ...]]) -> Mapping[str, float]:
-    each = ((node, distances[number]) for node, distances in evidence.items())
-    return {node: one.rtt_ms for node, one in each if one.rtt_ms is not None and not one.estimated}
 
 
 def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inputs: DecisionInputs) -> DelayEvidence:

@@ -8,7 +8,6 @@ of a node from which nothing fresh comes there is nobody to ask.
 
 from collections.abc import Iterator, Sequence
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,14 +31,9 @@ _UNDECIDED = [
 ]
 
 
-class _Pair(NamedTuple):
-    """Pairs sort in the order in which measuring pays: the nearest is the likeliest to pass; without an estimate
-    last."""
-
-    rtt_ms: float
-    node: str
-    reference: str
-    by_reference: bool
+_Pair = tuple[float, str, str, bool]
+"""Round trip in ms, node, reference, and whether the reference should measure. Pairs sort in the order in which
+measuring pays: the nearest is the likeliest to pass; without an estimate last."""
 
 
 def select_probe_pairs(
@@ -53,9 +47,7 @@ def select_probe_pairs(
         return ()
     undecided = _undecided(to_targets, sorted(nodes), inputs)
     pairs = {pair for each in to_targets for pair in _unmeasured(each, undecided, most, inputs)}
-    probes = (
-        (pair.reference, pair.node) if pair.by_reference else (pair.node, pair.reference) for pair in sorted(pairs)
-    )
+    probes = ((to, node) if by_reference else (node, to) for _, node, to, by_reference in sorted(pairs))
     return tuple(dict.fromkeys(probes))[:most]
 
 
@@ -91,7 +83,7 @@ def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: D
             rtt_ms = np.nan_to_num(row.rtt_ms[open_at], nan=np.inf)
             for place in _smallest(rtt_ms, most):
                 position = open_at[place]
-                yield _Pair(float(rtt_ms[place]), index.nodes[position], row.reference, bool(by_reference[position]))
+                yield float(rtt_ms[place]), index.nodes[position], row.reference, bool(by_reference[position])
 
 
 def _smallest(values: FloatArray, most: int) -> list[int]:

@@ -6,7 +6,6 @@ is reserved for other pods, because two replicas must never give the same away.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from leadsman.cluster.devices import cards
 from leadsman.cluster.devices.cards import CardQuestion
@@ -47,21 +46,15 @@ def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict
     for name in nodes:
         node = inputs.devices.nodes.get(name, NO_DEVICES)
         reserved = reservations.on(name, node)
-        refusal, headroom = _link_fit(name, node, pod.devices, reserved.demands, inputs) if link else (None, None)
+        refusal, headroom = _link_fit(name, node, pod.devices, reserved[0], inputs) if link else (None, None)
         if question and refusal is None:
             refusal = _card_refusal(node, question, reserved)
         fits[name] = refusal, headroom
     return fits
 
 
-class _Reserved(NamedTuple):
-    """Demands that are reserved at one place.
-
-    cards: how many they ask for together.
-    """
-
-    demands: Sequence[DeviceDemand]
-    cards: int
+_Reserved = tuple[Sequence[DeviceDemand], int]
+"""Demands that are reserved at one place, and how many cards they ask for together."""
 
 
 class _Reservations:
@@ -81,7 +74,7 @@ class _Reservations:
 
     def _reserved(self, demands: Iterable[DeviceDemand]) -> _Reserved:
         listed = list(demands)
-        return _Reserved(listed, sum(each.amount(self._card) for each in listed))
+        return listed, sum(each.amount(self._card) for each in listed)
 
 
 def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
@@ -123,15 +116,15 @@ def _link_fit(
     headroom = None
     if reading is not None:
         threshold = inputs.policy.devices.threshold_bits
-        sharing = [each for each in (*node.pods.values(), *reserved) if _uses_link(each, resources, threshold)]
+        sharing = [
+            each
+            for each in (*node.pods.values(), *reserved)
+            if (each.bandwidth_bits or 0) >= threshold or any(map(each.amount, resources))
+        ]
         headroom = link_headroom_bits(reading, sharing, resources)
     if headroom is None:
         return UNKNOWN_HEADROOM, None
     return None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM, headroom
-
-
-def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: int) -> bool:
-    return (demand.bandwidth_bits or 0) >= threshold_bits or any(map(demand.amount, resources))
 
 
 def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
@@ -148,12 +141,12 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
 
 
 def _card_refusal(node: NodeDevices, question: CardQuestion, reserved: _Reserved) -> Refusal | None:
-    room = question.room_on(node)
+    room, (demands, reserved_cards) = question.room_on(node), reserved
     if room is None:
         return Refusal(NAME, f"the node's labels do not say how much {question.scarcest} one of its devices has")
-    if reserved.cards <= room.beside:
+    if reserved_cards <= room.beside:
         return None
-    if (room.fits or len(question.requests) > 1) and question.fits_after(node, reserved.demands):
+    if (room.fits or len(question.requests) > 1) and question.fits_after(node, demands):
         return None
     return Refusal(NAME, f"no single device has the {question.scarcest} left that the pod asks of one")
 

@@ -13,7 +13,6 @@ UID, that try the side that lacks runs: that bounds exploration.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from hashlib import blake2b
 from math import exp, sqrt
 from typing import NamedTuple
 
@@ -30,7 +29,7 @@ from leadsman.cluster.devices.node_devices import (
 )
 from leadsman.decision.devices.device_filter import asks_link
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import Evidence, PluginScore, PodInfo, pod_type_of
+from leadsman.decision.model import Evidence, PluginScore, PodInfo, draw, pod_type_of
 from leadsman.kube.names import ACCELERATOR_ANNOTATION
 from leadsman.state.snapshot import AgedReward
 
@@ -253,7 +252,7 @@ def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
     if gain.ratio is not None and enough:
         first = gain.ratio >= settings.gain_threshold
         why = f"{gain_text(gain)} is {'at or above' if first else 'below'} {settings.gain_threshold:g}"
-    elif _draw(pod) < settings.gain_explore_ratio:
+    elif draw(pod, ACCELERATOR) < settings.gain_explore_ratio:
         first = gain.with_samples < gain.without_samples
         why = f"{gain_text(gain)}: this pod tries what has fewer runs"
     else:
@@ -282,9 +281,3 @@ def _option(pod: PodInfo, inputs: DecisionInputs) -> tuple[str, Set[str], Set[st
         }
         return "an accelerator", having, having
     return None
-
-
-def _draw(pod: PodInfo) -> float:
-    """Returns a number 0..1, always the same for this pod."""
-    seed = f"{pod.uid or pod.namespace + '/' + pod.name} {ACCELERATOR}"
-    return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64

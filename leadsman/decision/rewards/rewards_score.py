@@ -10,14 +10,13 @@ bounds exploration. A node without evidence has the prior, as good as any.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from types import MappingProxyType
 
 import numpy as np
 from msgspec import Struct
 
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, pod_type_of
+from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal, draw, pod_type_of
 from leadsman.decision.policy import BreakerPolicy, RewardRule
 from leadsman.decision.view import Column
 from leadsman.rewards import kuberl, reward_updates
@@ -73,7 +72,7 @@ class RewardsScore:
         if not weight or assessment is None:
             return None
         explored = min(MAX_EXPLORE_RATIO, EXPLORE_FAIR_SHARES / len(nodes)) if nodes else 0.0
-        hidden = {node: MAX_DOUBTED_VALUE for node in assessment.returning if _draw(pod, node) >= explored}
+        hidden = {node: MAX_DOUBTED_VALUE for node in assessment.returning if draw(pod, node) >= explored}
         values = {**assessment.values, **hidden}
         return PluginScore(
             NAME,
@@ -147,7 +146,9 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     once = inputs.views.lasting.once
 
     def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
-        failing = once((NAME, "failing"), lambda: _failing_nodes(nodes), nodes)
+        failing = once(
+            (NAME, "failing"), lambda: [n for n, each in nodes.items() if each.reward.failed > _FORGOTTEN_TRIALS], nodes
+        )
         if not failing:
             return {}
         return once((NAME, "accusations", step), lambda: _type_accusations(nodes, failing, now), nodes)
@@ -157,10 +158,6 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
         lambda: {name: found for name, nodes in rewards.items() if (found := of_type(nodes))},
         rewards,
     )
-
-
-def _failing_nodes(rewards: Mapping[str, AgedReward]) -> Sequence[str]:
-    return [node for node, each in rewards.items() if each.reward.failed > _FORGOTTEN_TRIALS]
 
 
 def _type_accusations(
@@ -189,7 +186,7 @@ def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tu
     if not suspect:
         return ()
     view = inputs.view()
-    racks = view.column(f"{NAME} rack", _racks, None).tolist()
+    racks = view.column(f"{NAME} rack", lambda states: list(map(_rack, states)), None).tolist()
     members: dict[object, list[str]] = {rack: [] for rack in sorted(suspect)}
     for node, rack in zip(view.index.nodes, racks, strict=False):
         if rack in members:
@@ -197,19 +194,9 @@ def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tu
     return tuple(tuple(sorted(nodes)) for nodes in members.values())
 
 
-def _racks(states: Sequence[NodeState]) -> Sequence[str | None]:
-    return list(map(_rack, states))
-
-
 def _rack(state: NodeState) -> str | None:
     identity = state.identity
     return f"{identity.zone}\0{identity.rack}" if identity and identity.rack else None
-
-
-def _draw(pod: PodInfo, node: str) -> float:
-    """Returns a number 0..1, always the same for this pod and node."""
-    seed = f"{pod.uid or pod.namespace + '/' + pod.name} {node}"
-    return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64
 
 
 def _outage_reason(nodes: Sequence[str], inputs: DecisionInputs) -> str:

@@ -267,13 +267,12 @@ def _check_label_count(labeling: _Strategy | None) -> None:
 def _strategy(name: str, read: _Strategy, policy: str) -> Strategy:
     """Reads a strategy; it has no rules where no node could carry its label."""
     usable = name != "deschedule" or is_valid_mark(policy)
-    rules = tuple(_rule(rule, policy) for rule in read.rules) if usable else ()
-    return Strategy(rules, read.logical_operator, read.scoring)
-
-
-def _rule(read: _Rule, policy: str) -> Rule:
-    labels = tuple(RuleLabel(*text.split("=", 1)) for text in read.labels or [] if not label_problem(policy, text))
-    return Rule(read.metricname, read.operator, read.target, labels)
+    rules = []
+    for each in read.rules if usable else ():
+        carried = [text for text in each.labels or () if not label_problem(policy, text)]
+        labels = tuple(RuleLabel(*text.split("=", 1)) for text in carried)
+        rules.append(Rule(each.metricname, each.operator, each.target, labels))
+    return Strategy(tuple(rules), read.logical_operator, read.scoring)
 
 
 # apimachinery/pkg/util/validation/validation.go: IsQualifiedName's name part, and IsValidLabelValue.
@@ -351,11 +350,8 @@ def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[Poli
 ACCEPTED, ACTIVE = "Accepted", "Active"
 
 
-class _Condition(NamedTuple):
-    kind: str
-    holds: bool
-    reason: str
-    message: str
+_Condition = tuple[str, bool, str, str]
+"""Kind, whether it holds, reason and message."""
 
 
 def build_status(
@@ -385,42 +381,38 @@ def build_status(
 
 def _accepted(refused: RefusedPolicy | None, problems: Sequence[PolicyProblem]) -> _Condition:
     if refused:
-        return _Condition(ACCEPTED, False, "Invalid", str(refused.problem))
+        return ACCEPTED, False, "Invalid", str(refused.problem)
     if problems:
-        return _Condition(ACCEPTED, True, "AcceptedInPart", "; ".join(map(str, problems)))
-    return _Condition(ACCEPTED, True, "Accepted", "every rule is used")
+        return ACCEPTED, True, "AcceptedInPart", "; ".join(map(str, problems))
+    return ACCEPTED, True, "Accepted", "every rule is used"
 
 
 def _active(used: TasPolicy | None, refused: RefusedPolicy | None, unreported: Sequence[str]) -> _Condition:
     if used is None:
-        return _Condition(ACTIVE, False, "Invalid", "no valid version of this policy exists")
+        return ACTIVE, False, "Invalid", "no valid version of this policy exists"
     if not used.metrics:
-        return _Condition(ACTIVE, False, "NoRules", "no strategy has a rule")
+        return ACTIVE, False, "NoRules", "no strategy has a rule"
     if set(unreported) >= used.metrics:
-        return _Condition(ACTIVE, False, "NoMetrics", f"no node reports {', '.join(sorted(unreported))}")
+        return ACTIVE, False, "NoMetrics", f"no node reports {', '.join(sorted(unreported))}"
     if refused:
-        return _Condition(
-            ACTIVE, True, "LastGoodVersion", f"the newest version is invalid; generation {used.generation} stays in use"
-        )
+        stays = f"the newest version is invalid; generation {used.generation} stays in use"
+        return ACTIVE, True, "LastGoodVersion", stays
     missing = f"; no node reports {', '.join(sorted(unreported))}" if unreported else ""
-    return _Condition(ACTIVE, True, "Active", ", ".join(_in_use(used)) + missing)
-
-
-def _in_use(policy: TasPolicy) -> Iterator[str]:
-    return (name for name, strategy in policy.strategies.items() if strategy.rules)
+    in_use = ", ".join(name for name, strategy in used.strategies.items() if strategy.rules)
+    return ACTIVE, True, "Active", in_use + missing
 
 
 def _condition(verdict: _Condition, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
-    holds = "True" if verdict.holds else "False"
-    previous: Mapping[str, Any] = next(
-        (each for each in before.get("conditions") or () if each.get("type") == verdict.kind), {}
-    )
-    since = previous.get("lastTransitionTime") if previous.get("status") == holds else None
+    kind, holds, reason, message = verdict
+    status = "True" if holds else "False"
+    conditions: Iterable[Mapping[str, Any]] = before.get("conditions") or ()
+    previous = next((each for each in conditions if each.get("type") == kind), {})
+    since = previous.get("lastTransitionTime") if previous.get("status") == status else None
     return {
-        "type": verdict.kind,
-        "status": holds,
-        "reason": verdict.reason,
-        "message": verdict.message,
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
         "observedGeneration": generation,
         "lastTransitionTime": since or now,
     }

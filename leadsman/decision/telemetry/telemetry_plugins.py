@@ -265,7 +265,8 @@ class TelemetryScore:
             return None
         current = current_readings(rule.metric, policy, inputs).values
         values = list(map(current.get, nodes))
-        unknown = _unknown(nodes, values, rule) if None in values else {}
+        reason = f"no current value of {rule.metric}"
+        unknown = {node: reason for node, value in zip(nodes, values, strict=True) if value is None}
         neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, inputs)
         return PluginScore(SCHEDULEONMETRIC, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
 
@@ -281,11 +282,6 @@ class TelemetryScore:
 def _rule(policy: TasPolicy | None) -> Rule | None:
     strategy = policy and policy.scheduleonmetric
     return strategy.rules[0] if strategy and strategy.rules else None
-
-
-def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> Mapping[str, str]:
-    reason = f"no current value of {rule.metric}"
-    return {node: reason for node, value in zip(nodes, values, strict=True) if value is None}
 
 
 def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], inputs: DecisionInputs) -> str:

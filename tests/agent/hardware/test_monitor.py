@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.hardware import compute
-from agent.hardware.monitor import HardwareMonitor, run_collectors
+from agent.hardware.monitor import CollectorRun, HardwareMonitor
 from agent.hardware.reading import Measured, Overdue
 from leadsman.plugin import HostRoots
 from leadsman.state import metric_names
@@ -165,8 +165,8 @@ def stuck_at(event):
     return collect
 
 
-def swept(todo):
-    return run_collectors(todo, HostRoots(), time.monotonic, COLLECTOR_DEADLINE)
+async def swept(todo):
+    return await CollectorRun(todo, HostRoots(), time.monotonic, COLLECTOR_DEADLINE).complete()
 
 
 async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate) -> None:
@@ -178,7 +178,7 @@ async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate) -> None:
 
     result = await swept({"stuck": stuck_at(gate), "after": after})
     gate.set()
-    result.stuck["stuck"].thread.join(5)
+    result.stuck["stuck"][1].join(5)
     assert calls == [1]
 
 
@@ -194,7 +194,8 @@ async def test_cancelled_it_starts_no_further_collector(gate) -> None:
         calls.append(roots)
         return [SAMPLE]
 
-    task = asyncio.create_task(run_collectors({"a": first, "b": second}, HostRoots(), time.monotonic, 30.0))
+    run = CollectorRun({"a": first, "b": second}, HostRoots(), time.monotonic, 30.0)
+    task = asyncio.create_task(run.complete())
     await asyncio.to_thread(begun.wait, 5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

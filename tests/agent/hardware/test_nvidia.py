@@ -75,14 +75,16 @@ SOURCE = Path(__file__).parents[2] / "data/nvml/nvml.c"
 
 PROGRAM = """
 import asyncio, json, sys, time
-from agent.hardware.monitor import run_collectors
+from agent.hardware.monitor import CollectorRun
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import Measured
 from leadsman.plugin import HostRoots
 
 collector = NvidiaCollector()
 def once(deadline_seconds):
-    run = asyncio.run(run_collectors({"nvidia": collector}, HostRoots(), time.monotonic, deadline_seconds))
+    async def complete():
+        return await CollectorRun({"nvidia": collector}, HostRoots(), time.monotonic, deadline_seconds).complete()
+    run = asyncio.run(complete())
     one = run.outcomes.get("nvidia")
     samples = one.samples if isinstance(one, Measured) else ()
     return {

@@ -4,12 +4,10 @@ from hypothesis import strategies as st
 
 from agent.rtt.peer import Answered, Lost, Peer, ProbeSettings
 from agent.rtt.peer_stats import (
-    BUCKET_BOUNDS_SECONDS,
     LocalFaultDetector,
     PeerStats,
     Probe,
     ProbeWindow,
-    RttHistogram,
     jitter,
     nearest_rank,
 )
@@ -225,14 +223,3 @@ def test_at_least_the_share_lies_at_or_below_the_nearest_rank_and_less_below_the
 @given(st.lists(rtts, min_size=2))
 def test_jitter_is_at_most_the_range(values) -> None:
     assert jitter(values) <= (max(values) - min(values)) * (1 + 1e-9)
-
-
-@given(st.lists(st.floats(1e-6, 60) | st.sampled_from(BUCKET_BOUNDS_SECONDS)))
-def test_a_bucket_counts_what_is_at_most_its_bound(values) -> None:
-    """Prometheus' `le` means less or equal."""
-    histogram = RttHistogram()
-    for value in values:
-        histogram.observe(value)
-    counts = [sum(value <= bound for value in values) for bound in BUCKET_BOUNDS_SECONDS]
-    assert [count for _, count in histogram.cumulative_buckets()] == [*counts, len(values)]
-    assert histogram.sum_seconds == sum(values)
