@@ -149,7 +149,10 @@ def calibrate(predictors: ErrorPredictors, error: Floats, pair: Indices) -> Cali
     above = _SIDE / slower_ratio(pair, error > high[rank] * size)
     low = -np.array([conformal_quantile(-one[::-1], 2 * _SIDE - above) for one in scores])
     ends = _upper_end_features(predictors, high[rank] * size)
-    return Calibration(slopes, bounds, low, middle, high, _fit_upper_end(ends, predictors.log_ms + error, above))
+    weights = _CLASS_END_ONLY
+    if np.isfinite(ends).all():  # A share `above` of future truths is above their sum.
+        weights = regress_upper_end(ends, predictors.log_ms + error, above)
+    return Calibration(slopes, bounds, low, middle, high, weights)
 
 
 def slower_ratio(pair: Indices, beyond: Floats) -> float:
@@ -164,13 +167,6 @@ def _fit_size_weights(terms: Floats, error: Floats) -> Floats:
     ridge = np.eye(terms.shape[1]) * 1e-3 * len(error)
     ridge[0, 0] = 1e-6
     return np.asarray(np.linalg.solve(terms.T @ terms + ridge, terms.T @ np.log(np.abs(error) + _FLOOR)))
-
-
-def _fit_upper_end(ends: Floats, truth: Floats, above: float) -> Floats:
-    """Weights of `ends`, so that a share `above` of future truths is above their sum."""
-    if not np.isfinite(ends).all():
-        return _CLASS_END_ONLY
-    return regress_upper_end(ends, truth, above)
 
 
 def _upper_end_features(predictors: ErrorPredictors, high: Floats) -> Floats:

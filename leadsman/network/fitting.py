@@ -32,7 +32,10 @@ def carry_over(before: NetworkEstimates, previous: Indices, pairs: MeasuredPairs
     its nearest measured peer.
     """
     place = _starting_nodes(previous, pairs)
-    members = tuple(_renumber_member(member, place) for member in before.model.members)
+    members = tuple(
+        each._replace(points=each.points[:, place].copy(), heights=each.heights[place].copy())
+        for each in before.model.members
+    )
     return before._replace(pairs=renumber_pairs(before.pairs, previous), model=before.model._replace(members=members))
 
 
@@ -83,10 +86,6 @@ def _starting_nodes(previous: Indices, pairs: MeasuredPairs) -> Indices:
     usable = order[(previous[source[order]] < 0) & (previous[target[order]] >= 0)]
     place[source[usable]] = previous[target[usable]]
     return np.maximum(place, 0)
-
-
-def _renumber_member(member: EnsembleMember, place: Indices) -> EnsembleMember:
-    return member._replace(points=member.points[:, place].copy(), heights=member.heights[place].copy())
 
 
 _PAIR_STEPS = 64_000_000

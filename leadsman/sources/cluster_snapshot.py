@@ -221,7 +221,10 @@ _POD, _ROW = msgspec.json.Decoder(ClusterPod), msgspec.json.Decoder(list[float])
 
 def read_snapshot(data: bytes) -> ClusterSnapshot:
     """Reads the snapshot from a file's bytes. Raises BadSnapshot."""
-    _check_kind(_decoded(_KIND, data, "$"))
+    head = _decoded(_KIND, data, "$")
+    for name, got, allowed in (("apiVersion", head.api_version, API_VERSION), ("kind", head.kind, KIND)):
+        if got != allowed:
+            raise BadSnapshot(f"$.{name}: got {shown(got)}; must be {shown(allowed)}, as `leadsman snapshot` writes it")
     document = _decoded(_DOCUMENT, data, "$")
     _check_unique("nodes", "name", (node.name for node in document.nodes))
     pods = [shared_parts(_decoded(_POD, raw, f"$.pods[{number}]")) for number, raw in enumerate(document.pods)]
@@ -240,12 +243,6 @@ def read_snapshot(data: bytes) -> ClusterSnapshot:
     )
     taken_at = None if document.taken_at is None else document.taken_at.timestamp()
     return ClusterSnapshot(cluster, _inputs(document), taken_at, document.missing)
-
-
-def _check_kind(read: _Kind) -> None:
-    for name, got, allowed in (("apiVersion", read.api_version, API_VERSION), ("kind", read.kind, KIND)):
-        if got != allowed:
-            raise BadSnapshot(f"$.{name}: got {shown(got)}; must be {shown(allowed)}, as `leadsman snapshot` writes it")
 
 
 def _check_unique(field: str, name: str, values: Iterable[str]) -> None:

@@ -172,18 +172,19 @@ class DeviceReservations:
         """
         reservations = []
         for item in items:
-            uid, record = (
-                item.key.removeprefix(keys.RESERVATIONS_PREFIX),
-                decode_record(DeviceReservation, item.value),
-            )
+            uid, record = item.key.removeprefix(keys.RESERVATIONS_PREFIX), decode_record(DeviceReservation, item.value)
             if (record.order or item.mod_revision) < before and not self._source.is_settled(uid):
-                reservations.append(_reservation(uid, record))
+                demand = DeviceDemand(record.containers, record.memory_bytes, record.bandwidth_bits)
+                nodes = None if record.nodes is None else frozenset(record.nodes)
+                reservations.append(Reservation(uid, demand, nodes))
         problem = self._source.problem()
         devices = structs.replace(self._source.current, reservations=tuple(reservations), reservations_problem=problem)
         return structs.replace(inputs, devices=devices)
 
     async def _write(self, pod: PodInfo, nodes: tuple[str, ...] | None = None, order: int = 0) -> int:
-        put = Put(keys.reservation_key(pod.uid), encode_record(_record(pod.devices, nodes, order)))
+        demand, containers = pod.devices, tuple(map(dict, pod.devices.containers))
+        record = DeviceReservation(containers, demand.bandwidth_bits, demand.memory_bytes, nodes, order)
+        put = Put(keys.reservation_key(pod.uid), encode_record(record))
         try:
             return await self._store.write([put], await self._current_lease())
         except LeaseLost:
@@ -201,14 +202,3 @@ class DeviceReservations:
         self._problem.report(error)
         reason = "etcd does not say what bandwidth and devices are reserved for other pods; the log has the error"
         return structs.replace(inputs, devices=structs.replace(inputs.devices, reservations_problem=reason))
-
-
-def _record(demand: DeviceDemand, nodes: tuple[str, ...] | None, order: int) -> DeviceReservation:
-    return DeviceReservation(
-        tuple(map(dict, demand.containers)), demand.bandwidth_bits, demand.memory_bytes, nodes, order
-    )
-
-
-def _reservation(uid: str, record: DeviceReservation) -> Reservation:
-    demand = DeviceDemand(record.containers, record.memory_bytes, record.bandwidth_bits)
-    return Reservation(uid, demand, None if record.nodes is None else frozenset(record.nodes))

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iter
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import aiohttp
 import msgspec
@@ -115,11 +115,8 @@ class ResponseTooLarge(StoreError):
     """A unary call's response is larger than LARGEST_RESPONSE_BYTES: ask for fewer items."""
 
 
-class OpenStream(NamedTuple):
-    """A streaming call that has begun: its first line, and the lines that follow."""
-
-    first: bytes
-    rest: LineReader
+OpenStream = tuple[bytes, LineReader]
+"""A streaming call that has begun: its first line, and the lines that follow."""
 
 
 class EtcdTransport:
@@ -166,7 +163,7 @@ class EtcdTransport:
             except BaseException:
                 _drop(response)
                 raise
-            return endpoint, response, OpenStream(first, lines)
+            return endpoint, response, (first, lines)
 
         endpoint, response, opened = await self._on_any_endpoint(path, attempt)
         try:

@@ -122,11 +122,12 @@ class EtcdStore:
         """Yields the changes from one streaming call, which ends when it was silent for half of silence_seconds."""
         body = etcd_json.watch_request(prefix, start)
         async with self.transport.stream("/v3/watch", body, _check_created, self._silence_seconds / 2) as opened:
-            created = etcd_json.decode_stream_line(opened.first, WatchResponse)
+            first, rest = opened
+            created = etcd_json.decode_stream_line(first, WatchResponse)
             _check_history(created, start, cluster_id)
             yield ChangeBatch((), start)
             begun: tuple[Updated | Deleted, ...] = ()
-            while (message := await _next_message(opened.rest)) is not None:
+            while (message := await _next_message(rest)) is not None:
                 changes, begun = _whole_transactions(begun, message)
                 for batch in _batches(changes, message, created.header.revision):
                     yield batch

@@ -6,7 +6,6 @@ Changes come one by one, and only the nodes that they concern are counted again.
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount
 from leadsman.kube.object_changes import ChangeType, ObjectChange
@@ -32,14 +31,11 @@ PoolId = tuple[str, str]
 """Driver and pool."""
 
 
-class _NodeCount(NamedTuple):
-    """The devices of one node, and how many each driver has.
+_NodeCount = tuple[Sequence[tuple[PublishedDevice, bool]], Mapping[str, DeviceCount]]
+"""The devices of one node, each with whether it is free, and how many each driver has."""
 
-    devices: those of the node, each with whether it is free.
-    """
 
-    devices: Sequence[tuple[PublishedDevice, bool]]
-    drivers: Mapping[str, DeviceCount]
+_NO_DEVICES: _NodeCount = (), {}
 
 
 class ClaimDevices:
@@ -76,8 +72,7 @@ class ClaimDevices:
 
     def drivers_of(self, node: str) -> Mapping[str, DeviceCount]:
         """Maps each driver to its devices on the node."""
-        count = self._nodes.get(node)
-        return count.drivers if count else {}
+        return self._nodes.get(node, _NO_DEVICES)[1]
 
     def selected_on(self, node: str) -> Mapping[str, DeviceCount]:
         """Maps each selection to its devices on the node."""
@@ -197,20 +192,20 @@ class ClaimDevices:
                     listed += [(device, _is_free(device, self._taken, left)) for device in each.devices()]
         total = Counter(device.identity.driver for device, _ in listed)
         free = Counter(device.identity.driver for device, is_free in listed if is_free)
-        return _NodeCount(listed, {driver: DeviceCount(count, free[driver]) for driver, count in total.items()})
+        return listed, {driver: DeviceCount(count, free[driver]) for driver, count in total.items()}
 
     def _select(self, node: str, selections: Mapping[Selection, Sequence[Selector]]) -> dict[str, DeviceCount]:
         """Counts the node's devices that each selection selects."""
         counts = dict[str, DeviceCount]()
         for selection, selectors in selections.items():
-            free = [is_free for device, is_free in self._nodes[node].devices if _is_selected(device, selectors)]
+            free = [
+                is_free
+                for device, is_free in self._nodes[node][0]
+                if all(each.selects(device.identity.driver, device.fields) for each in selectors)
+            ]
             if free:
                 counts[str(selection)] = DeviceCount(len(free), sum(free))
         return counts
-
-
-def _is_selected(device: PublishedDevice, selectors: Sequence[Selector]) -> bool:
-    return all(selector.selects(device.identity.driver, device.fields) for selector in selectors)
 
 
 def _counters_left(slices: Iterable[ResourceSliceObject], taken: Container[DeviceId]) -> Counter[Counted]:

@@ -187,12 +187,17 @@ class TemplateFields(Part, frozen=True):
 
     def requests(self, allocated: Mapping[str, Resources], *, resize_is_infeasible: bool = False) -> Resources:
         """Returns the requests that kube-scheduler counts. allocated: container → what the kubelet reports of it."""
-        pod_level = Resources.of({name: amount for name, amount in self.resources.requests.items() if _pod_level(name)})
+        # What can be requested for the pod as a whole: KEP-2837.
+        of_pod = {
+            name: amount
+            for name, amount in self.resources.requests.items()
+            if name in ("cpu", "memory") or name.startswith("hugepages-")
+        }
         return pod_requests(
             [_request(each, allocated, resize_is_infeasible) for each in self.containers],
             [_request(each, allocated, resize_is_infeasible) for each in self.init_containers],
             Resources.of(self.overhead),
-            dict(pod_level.items()),
+            dict(Resources.of(of_pod).items()),
         )
 
 
@@ -200,11 +205,6 @@ def _request(container: ContainerFields, allocated: Mapping[str, Resources], inf
     held = allocated.get(container.name)
     asked = held if infeasible and held is not None else Resources.of(container.resources.requests)
     return ContainerRequest(asked, held, container.restart_policy == "Always")
-
-
-def _pod_level(resource: str) -> bool:
-    """Resources that can be requested for the pod as a whole: KEP-2837."""
-    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 
 # One object for equal values: pods of one template share their labels, constraints and requests.

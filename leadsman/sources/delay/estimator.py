@@ -49,9 +49,10 @@ class DelayGroups(Struct, frozen=True, eq=False):
 
     def named(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """Maps each layer, as "5 ms", to its groups of two nodes or more, the largest first."""
+        layers = {layer_title(each.limit_ms): list(map(self._names, each.groups)) for each in self.layers}
         return {
-            layer_title(layer.limit_ms): _largest([self._names(group) for group in layer.groups])
-            for layer in self.layers
+            title: sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
+            for title, groups in layers.items()
         }
 
     def among(self, nodes: Collection[str]) -> Mapping[str, Sequence[Sequence[str]]]:
@@ -71,10 +72,6 @@ class DelayGroups(Struct, frozen=True, eq=False):
 def layer_title(limit_ms: float) -> str:
     """Names a layer as pages do: "5 ms"."""
     return f"{limit_ms:g} ms"
-
-
-def _largest(groups: list[list[str]]) -> list[list[str]]:
-    return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
 
 
 def group_nodes(

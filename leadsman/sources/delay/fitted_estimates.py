@@ -16,7 +16,7 @@ from leadsman.network.former_pairs import FormerPairs, former_pairs
 from leadsman.network.measured_pairs import MAX_RTT_MS, MIN_RTT_MS, Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.network.plausibility import MIN_REPORTERS, Plausibility, Reports, denied, mostly, place_by_others
 from leadsman.sources.delay.goldpinger import GoldpingerView
-from leadsman.state.records import Identity, PeerLatency
+from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 
 # Gathers all measurements of agents and other sources as numbers for a fit.
@@ -70,10 +70,12 @@ def gather_measurements(
     source = np.array([number[one] for one, _, _ in measurements], np.intp)
     target = np.array([number[other] for _, other, _ in measurements], np.intp)
     rtt_ms = np.array([ms for _, _, ms in measurements], float)
-    sites = tuple(_node_site(fresh.get(node)) for node in nodes)
+    identities = (fresh[node].identity if node in fresh else None for node in nodes)
+    sites = tuple((each.address, each.zone, each.rack) if each else ("", "", "") for each in identities)
+    racks = _numbered([(zone, rack) if rack else None for _, zone, rack in sites])  # A rack's name is within its zone.
+    groups = racks, _numbered([zone or None for _, zone, _ in sites])
     pairs = _pairs(len(nodes), source, target, rtt_ms)
-    unanswered = _count_unanswered(fresh, number)
-    return Measurements(nodes, source, target, rtt_ms, pairs, _racks_and_zones(sites), sites, unanswered)
+    return Measurements(nodes, source, target, rtt_ms, pairs, groups, sites, _count_unanswered(fresh, number))
 
 
 def _pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
@@ -96,17 +98,6 @@ def _count_unanswered(states: Mapping[str, NodeState], number: Mapping[str, int]
             if window.sent and not window.received and peer in number:
                 counts[number[peer]] += 1
     return counts
-
-
-def _node_site(state: NodeState | None) -> tuple[str, str, str]:
-    identity: Identity | None = state.identity if state else None
-    return (identity.address, identity.zone, identity.rack) if identity else ("", "", "")
-
-
-def _racks_and_zones(sites: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
-    """A rack's name counts within its zone."""
-    racks = _numbered([(zone, rack) if rack else None for _, zone, rack in sites])
-    return racks, _numbered([zone or None for _, zone, _ in sites])
 
 
 def _numbered(groups: Sequence[object]) -> Indices:

@@ -180,16 +180,13 @@ class RequestEncoder:
         for field in FIELDS:
             value = getattr(inputs, field)
             if value is not self._fields.get(field):
-                self._fields[field] = value
-                yield from self._field_changes(field, tables_of(field, value))
+                self._fields[field], tables = value, tables_of(field, value)
+                gone = [name for name in self._tables if name.startswith(f"{field}.") and name not in tables]
+                for name, table in (*tables.items(), *((name, {}) for name in gone)):
+                    yield from self._changes(name, table)
         if inputs.delay_views or inputs.estimates is not None or "views" in self._tables:
             yield from self._delays(request)
         yield _ENCODER.encode(self._request(request))
-
-    def _field_changes(self, field: str, tables: dict[str, Table]) -> Iterator[bytes]:
-        gone = [name for name in self._tables if name.startswith(f"{field}.") and name not in tables]
-        for name, table in (*tables.items(), *((name, {}) for name in gone)):
-            yield from self._changes(name, table)
 
     def _changes(self, name: str, table: Table) -> Iterator[bytes]:
         before, self._tables[name] = self._tables.get(name, {}), table
@@ -206,7 +203,11 @@ class RequestEncoder:
         if isinstance(value, NodeState):
             before = before or NodeState()
             return {name: each for name in NODE_FIELDS if (each := getattr(value, name)) is not getattr(before, name)}
-        return _recorded_view(value) if table == "views" else plain_row(value)
+        if table != "views":
+            return plain_row(value)
+        if hasattr(value, "made_at"):
+            return "", [], value.made_at, float("inf")
+        return value.source, list(value.nodes), value.read_at, value.fresh_until
 
     def _delays(self, request: DecidedRequest) -> Iterator[bytes]:
         """Yields the sources of delays, where they changed, and the rows of those nodes that the pod's bounds are
@@ -273,12 +274,6 @@ class RequestEncoder:
         compress."""
         numbers = np.fromiter(map(self._numbers.__getitem__, names), np.int32, len(names))
         return np.diff(numbers, prepend=np.int32(0)).astype("<i4").tobytes()
-
-
-def _recorded_view(view: Any) -> RecordedView:
-    if hasattr(view, "made_at"):
-        return "", [], view.made_at, float("inf")
-    return view.source, list(view.nodes), view.read_at, view.fresh_until
 
 
 def _references(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> list[str]:

@@ -16,7 +16,7 @@ from leadsman.cluster.devices.node_devices import (
     DraDevice,
 )
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.cluster.device_objects import DeviceFields, ResourceSliceObject
+from leadsman.sources.cluster.device_objects import ResourceSliceObject
 from leadsman.sources.telemetry.polling import (
     POLL_INTERVAL_SECONDS,
     POLL_TIMEOUT_SECONDS,
@@ -47,15 +47,11 @@ def devices_by_uuid(slices: Iterable[ResourceSliceObject]) -> Mapping[str, Seque
     for each in slices:
         driver, pool_name = each.spec.driver, each.spec.pool.name
         if each.spec.pool.generation == newest[driver, pool_name]:
+            keys = [key for name in UUID_ATTRIBUTES for key in (name, f"{driver}/{name}")]
             for device in each.spec.devices:
-                for uuid in _uuids(device, driver):
+                for uuid in {device.attributes[key].string or "" for key in keys if key in device.attributes} - {""}:
                     devices.setdefault(uuid, set()).add(DraDevice(driver, pool_name, device.name))
     return {uuid: sorted(found) for uuid, found in devices.items()}
-
-
-def _uuids(device: DeviceFields, driver: str) -> set[str]:
-    keys = (key for name in UUID_ATTRIBUTES for key in (name, f"{driver}/{name}"))
-    return {device.attributes[key].string or "" for key in keys if key in device.attributes} - {""}
 
 
 AGENT_METRICS = {
