@@ -17,7 +17,6 @@ from extender.wire.verbs import (
     BindingArgs,
     CachedArgsReader,
     ExtenderArgs,
-    MetaVictims,
     most_preemption_bytes,
     read_binding,
     read_preemption,
@@ -37,35 +36,22 @@ from leadsman.runtime.lru import IdentityKey, LruCache
 _encode = msgspec.json.Encoder().encode
 
 
-class _Filtered(Struct, rename="pascal"):
-    nodes: Raw
-    node_names: Sequence[str] | None
-    failed_and_unresolvable_nodes: Mapping[str, str]
-    failed_nodes: dict[str, str] = {}
-    error: str = ""
-
-
 class _HostPriority(Struct, rename="pascal", gc=False):
     host: str
     score: int
 
 
-class _Preempted(Struct, rename="pascal"):
-    node_name_to_meta_victims: Mapping[str, MetaVictims]
-
-
-class _Bound(Struct, rename="pascal"):
-    """Answers a bind. error: why the pod is not bound; "" only once the API server has bound it."""
-
-    error: str
-
-
 BIND_TIMEOUT_SECONDS = 5.0
+
+
+def _encode_filtered(nodes: Raw | None, names: Sequence[str] | None, reasons: Mapping[str, str]) -> bytes:
+    refused = {"FailedAndUnresolvableNodes": reasons, "FailedNodes": {}, "Error": ""}
+    return _encode({"Nodes": nodes, "NodeNames": names, **refused})
 
 
 def filtered_names(kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
     """Encodes filter's result in the names form. reasons: refused node → why."""
-    return _encode(_Filtered(_NULL, kept, reasons))
+    return _encode_filtered(None, kept, reasons)
 
 
 def filtered_nodes(items: Sequence[Raw | bytes], reasons: Mapping[str, str]) -> tuple[int, Iterator[bytes]]:
@@ -74,7 +60,7 @@ def filtered_nodes(items: Sequence[Raw | bytes], reasons: Mapping[str, str]) -> 
 
     In chunks, because 45 MB in one piece cost 90 ms of copies and page faults.
     """
-    head, tail = _encode(_Filtered(_PLACEHOLDER, None, reasons)).split(_PLACEHOLDER_BYTES, 1)
+    head, tail = _encode_filtered(_PLACEHOLDER, None, reasons).split(_PLACEHOLDER_BYTES, 1)
     before, after = head + b'{"metadata":{},"items":[', b"]}" + tail
     commas = max(0, len(items) - 1)
     length = len(before) + sum(memoryview(item).nbytes for item in items) + commas + len(after)
@@ -97,7 +83,6 @@ def _chunks(items: Sequence[Raw | bytes]) -> Iterator[bytes]:
 _CHUNK_BYTES = 200 << 10
 """An answer is written in parts of this size: about what a socket takes at once, or one item where that is larger."""
 
-_NULL = Raw(b"null")
 _PLACEHOLDER_BYTES = b'"here the nodes"'
 _PLACEHOLDER = Raw(_PLACEHOLDER_BYTES)
 
@@ -153,7 +138,8 @@ class VerbHandlers:
             args = read_preemption(body.data)
             victims = {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
             filter_result = await self._decider.preempt(args.pod, victims)
-            return _json(_encode(_Preempted({node: args.victims[node] for node in filter_result.kept})))
+            kept = {node: args.victims[node] for node in filter_result.kept}
+            return _json(_encode({"NodeNameToMetaVictims": kept}))
 
     def _encoded(self, result: Iterable[object], encode: Callable[[], bytes]) -> bytes:
         """Encodes once while decisions have the same result: pods that come one after another often do."""
@@ -196,14 +182,14 @@ class BindHandler:
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             binding = read_binding(body.data)
-        error = ""
+        error = ""  # Only once the API server has bound the pod.
         try:
             path = PODS.path(binding.namespace, binding.name, "binding")
             await self._api.send(ApiRequest("POST", path, body=_binding_object(binding)))
         except ApiError as refused:
             error = str(refused)
             self._report_failure(binding, refused)
-        return _json(_encode(_Bound(error)))
+        return _json(_encode({"Error": error}))
 
 
 def _binding_object(binding: BindingArgs) -> dict[str, Any]:

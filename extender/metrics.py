@@ -3,7 +3,7 @@
 import time
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import nlargest
 
 from prometheus_client import Counter, Gauge, Histogram, Metric
@@ -33,9 +33,7 @@ class ExtenderMetrics:
     scores alike), neutral (no decision). Their reason is the refusing plugin, or of neutral ones: overran, fault.
     """
 
-    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
-        """wall_clock: Unix seconds."""
-        self._wall_clock = wall_clock
+    def __init__(self) -> None:
         self._filter_seconds = deque[tuple[float, float]](maxlen=MOST_RECENT)
         self.registry = registry = create_registry()
         self._requests = Histogram(
@@ -74,7 +72,7 @@ class ExtenderMetrics:
         if verb == "filter":
             self._filter_seconds.append((time.monotonic(), seconds))
         if verb in SCHEDULER_VERBS:
-            self._last_request.labels(verb).set(self._wall_clock())
+            self._last_request.labels(verb).set_to_current_time()
 
     def count_decision(self, verb: str, result: str, reason: str = "") -> None:
         self._decisions.labels(verb, result, reason).inc()

@@ -38,10 +38,8 @@ class EventLookup:
     pod's Events cannot be read, its incidents are counted by its status alone, with causes that may be coarser.
     """
 
-    def __init__(
-        self, client: ApiClient, ledger: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
-    ) -> None:
-        self._client, self._ledger, self._pause_seconds = client, ledger, pause_seconds
+    def __init__(self, client: ApiClient, ledger: Callable[[], IncidentLedger]) -> None:
+        self._client, self._ledger, self._pause_seconds = client, ledger, PAUSE_SECONDS
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._queued: set[str] = set()
         self._attempts: dict[str, int] = {}

@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import hdrs, web
 from msgspec import Struct
 
+from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.runtime.token_bucket import TokenBucket
 
 
@@ -113,14 +114,14 @@ def whole_number(query: Mapping[str, str], field: str, default: int, least: int,
     return int(text)
 
 
-def positive_ms(query: Mapping[str, str], field: str, most: float = 60_000) -> float:
-    text = _required(query, field, f"milliseconds, more than 0 and at most {most:g}")
+def positive_ms(query: Mapping[str, str], field: str) -> float:
+    text = _required(query, field, allowed := f"milliseconds, more than 0 and at most {MAX_RTT_MS:g}")
     try:
         value = float(text)
     except ValueError:
         value = float("nan")
-    if not 0 < value <= most:
-        raise _bad(field, text, f"milliseconds, more than 0 and at most {most:g}")
+    if not 0 < value <= MAX_RTT_MS:
+        raise _bad(field, text, allowed)
     return value
 
 
@@ -133,11 +134,11 @@ def one_of(query: Mapping[str, str], field: str, allowed: Collection[str], defau
 
 def moment(query: Mapping[str, str], field: str) -> float:
     """Returns the query's moment in Unix seconds; RequestError 400 when it is missing or not ISO 8601."""
-    text = _required(query, field, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z")
+    text = _required(query, field, allowed := "ISO 8601 with an offset, as 2026-01-31T14:02:00Z")
     try:
         return from_iso(text)
     except (ValueError, OverflowError) as error:
-        raise _bad(field, text, "ISO 8601 with an offset, as 2026-01-31T14:02:00Z") from error
+        raise _bad(field, text, allowed) from error
 
 
 def existing(name: str, field: str, names: Mapping[str, T], kind: str) -> T:

@@ -7,7 +7,6 @@ trips violate it. Delays are square matrices, symmetric, 0 on the diagonal; NaN 
 [1] Defays, "An efficient algorithm for a complete link method", The Computer Journal 20, 1977.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,18 +27,13 @@ class Layer(NamedTuple):
         return np.split(order, np.cumsum(np.bincount(self.group_of))[:-1]) if len(order) else []
 
 
-def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
-    """Builds one layer for each limit, without previous groups."""
-    joined = np.full(len(delay_ms), -1)
-    return tuple(build_layer(delay_ms, limit, joined) for limit in limits_ms)
-
-
-def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
+def build_layer(delay_ms: Floats, limit_ms: float, before: Indices | None = None) -> Layer:
     """Builds one layer. Previous groups that still hold stay together.
 
-    before: the previous group of each node, -1: it joined.
+    before: the previous group of each node, -1: it joined. None: all did.
     """
-    of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
+    joined = np.full(len(delay_ms), -1) if before is None else before
+    of = _with_singletons(_without_violators(delay_ms, limit_ms, joined))
     return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of), of, limit_ms))
 
 

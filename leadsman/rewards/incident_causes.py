@@ -1,15 +1,6 @@
-"""Names the causes of incidents, and who is blamed for each before nodes are compared."""
+"""Names the causes of incidents, and those for which neither node nor app is blamed."""
 
 from enum import StrEnum
-
-
-class Blame(StrEnum):
-    """Says who is blamed for an incident."""
-
-    NODE = "node"
-    APP = "app"
-    NOBODY = "nobody"
-    """Neither: the incident is recorded and changes no reward."""
 
 
 class IncidentCause(StrEnum):
@@ -42,26 +33,6 @@ class IncidentCause(StrEnum):
     """The containers run, and one has never been ready for long."""
 
 
-PRIOR_BLAME: dict[IncidentCause, Blame] = {
-    IncidentCause.CRASH: Blame.APP,
-    IncidentCause.OOM: Blame.APP,
-    IncidentCause.PROBE_FAILURE: Blame.APP,
-    IncidentCause.FAILED_PHASE: Blame.APP,
-    IncidentCause.NEVER_READY: Blame.APP,
-    IncidentCause.EVICTED: Blame.NODE,
-    IncidentCause.START_STUCK: Blame.NODE,
-    IncidentCause.VOLUME: Blame.NODE,
-    IncidentCause.SANDBOX: Blame.NODE,
-    IncidentCause.IMAGE_PULL: Blame.NODE,
-    IncidentCause.BIND_REFUSED: Blame.NODE,
-    IncidentCause.BIND_TIMEOUT: Blame.NODE,
-    IncidentCause.CLAIM_UNBOUND: Blame.NOBODY,
-    IncidentCause.IMAGE_UNKNOWN: Blame.NOBODY,
-    IncidentCause.CONFIG_ERROR: Blame.NOBODY,
-}
-"""Before nodes are compared. NODE and APP weigh the same: whether the type fails elsewhere too decides."""
-
-
-def is_evidence(cause: IncidentCause) -> bool:
-    """Tells whether an incident of this cause is evidence about the node."""
-    return PRIOR_BLAME[cause] is not Blame.NOBODY
+BLAMES_NOBODY = frozenset({IncidentCause.CLAIM_UNBOUND, IncidentCause.IMAGE_UNKNOWN, IncidentCause.CONFIG_ERROR})
+"""The incident is recorded and changes no reward. Of any other, whether the type fails elsewhere too says who is to
+blame."""

@@ -14,7 +14,7 @@ from math import log
 from msgspec import structs
 
 from leadsman.rewards import kuberl
-from leadsman.rewards.incident_causes import IncidentCause, is_evidence
+from leadsman.rewards.incident_causes import BLAMES_NOBODY, IncidentCause
 from leadsman.state.records import Quality, Reward
 
 HALF_LIFE_SECONDS = 3_600.0
@@ -93,7 +93,7 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
     fresh = decay(reward, now)
     incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
     noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
-    if not is_evidence(cause):
+    if cause in BLAMES_NOBODY:
         return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
     last = reward.last_incident_seconds
     outcome = kuberl.failure_outcome(cause, None if last is None else max(0.0, now - last))

@@ -21,7 +21,7 @@ from leadsman.decision.delay.bounds import DelayBound, valid_bounds
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import ROLE_LABEL
-from leadsman.network.layers import build_layers
+from leadsman.network.layers import build_layer
 from leadsman.planning.backups.backup_plan import Backup, BackupPlan, BackupScope, FailureDomain, Uncovered
 from leadsman.planning.situation import Situation, with_workloads_of
 from leadsman.simulator.placements import Placement
@@ -63,7 +63,7 @@ class _Clusters:
     def around(self, node: str, limit_ms: float) -> set[str]:
         """Returns the nodes of the cluster that this node is in."""
         if limit_ms not in self._cluster_of:
-            layer = build_layers(self._rtt_ms, (limit_ms,))[0]
+            layer = build_layer(self._rtt_ms, limit_ms)
             self._cluster_of[limit_ms] = dict(zip(self._names, layer.group_of.tolist(), strict=True))
         of = self._cluster_of[limit_ms]
         return {other for other in of if of[other] == of.get(node, -1)}

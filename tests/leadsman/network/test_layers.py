@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadsman.network.estimates import MIN_PAIRS, GroupMedians, fit_group_medians
-from leadsman.network.layers import Layer, build_layer, build_layers, group_distances_ms
+from leadsman.network.layers import Layer, build_layer, group_distances_ms
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.simulator.generated_cluster import rack_network
 
@@ -37,14 +37,14 @@ def networks(draw: st.DrawFn) -> Floats:
 @settings(max_examples=200)
 @given(networks(), st.sampled_from(LIMITS_MS))
 def test_no_pair_of_a_group_is_farther_apart_than_its_layer(delay_ms: Floats, limit_ms: float) -> None:
-    (found,) = build_layers(delay_ms, [limit_ms])
+    found = build_layer(delay_ms, limit_ms)
     assert violations(found, delay_ms) == 0
 
 
 @settings(max_examples=200)
 @given(networks(), st.sampled_from(LIMITS_MS))
 def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
-    (found,) = build_layers(delay_ms, [limit_ms])
+    found = build_layer(delay_ms, limit_ms)
     far = group_distances_ms(delay_ms, found.group_of)
     np.fill_diagonal(far, np.inf)
     assert not (far <= limit_ms).any()
@@ -52,7 +52,7 @@ def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
 
 def test_layers_of_a_region_are_its_racks_and_its_zones() -> None:
     network = rack_network(3, 4, 8, np.random.default_rng(0))
-    by_rack, by_zone = build_layers(network.rtt_ms, [0.15, 0.55])
+    by_rack, by_zone = (build_layer(network.rtt_ms, limit_ms) for limit_ms in (0.15, 0.55))
     assert same_partition(by_rack.group_of, network.rack)
     assert same_partition(by_zone.group_of, network.zone)
 
@@ -63,7 +63,7 @@ def same_partition(one: Indices, other: Indices) -> bool:
 
 def test_nodes_at_0_ms_form_a_group() -> None:
     """The original took 0 for "no link" and never clustered them."""
-    (found,) = build_layers(np.zeros((4, 4)), [1.0])
+    found = build_layer(np.zeros((4, 4)), 1.0)
     assert [group.tolist() for group in found.groups] == [[0, 1, 2, 3]]
 
 
@@ -76,7 +76,7 @@ def test_a_node_that_joins_is_taken_in_and_the_groups_before_stay() -> None:
 def test_groups_that_hold_stay_even_where_others_would_be_nearer() -> None:
     delay_ms = np.array([[0, 4, 1.0, 9], [4, 0, 9, 1.0], [1, 9, 0, 4.0], [9, 1, 4.0, 0]])
     assert same_partition(build_layer(delay_ms, 5.0, np.array([0, 0, 1, 1])).group_of, np.array([0, 0, 1, 1]))
-    assert same_partition(build_layers(delay_ms, [5.0])[0].group_of, np.array([0, 1, 0, 1]))
+    assert same_partition(build_layer(delay_ms, 5.0).group_of, np.array([0, 1, 0, 1]))
 
 
 @settings(max_examples=200)

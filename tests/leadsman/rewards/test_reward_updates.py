@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.rewards import reward_updates
-from leadsman.rewards.incident_causes import PRIOR_BLAME, Blame, IncidentCause
+from leadsman.rewards.incident_causes import BLAMES_NOBODY, IncidentCause
 from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.reward_updates import (
     credit_completion,
@@ -70,7 +70,7 @@ class TestFailure:
         for cause in IncidentCause:
             reward = record_incident(reward, cause, T0)
         assert reward.incidents == {cause.value: 1 for cause in IncidentCause}
-        assert reward.failed == sum(blame is not Blame.NOBODY for blame in PRIOR_BLAME.values())
+        assert reward.failed == len(set(IncidentCause) - BLAMES_NOBODY)
 
     @pytest.mark.parametrize("cause", [IncidentCause.CLAIM_UNBOUND, IncidentCause.IMAGE_UNKNOWN])
     def test_nobodys_fault_changes_no_evidence(self, cause: IncidentCause) -> None:
