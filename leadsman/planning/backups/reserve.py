@@ -28,7 +28,7 @@ class Room(Struct, frozen=True, eq=False):
     nodes, resources: their names. Resources that begin with "host port" or "anti-affinity" have one unit a node.
     free: (nodes, resources): what pods leave that keep their nodes.
     domains: node → its own domain, its rack's and its zone's; None where one is unknown.
-    needs: failure, node, and what pods whose backup nobody moves need there then.
+    needs: failure, node, and what pods whose backup nobody moves need there then; once for each failure and node.
     """
 
     nodes: tuple[str, ...]
@@ -64,12 +64,16 @@ class ReserveLedger:
     needs: failure → node → what falls there.
     """
 
-    def __init__(self, free: Ints, needs: Iterable[tuple[FailureDomain, int, Ints]] = ()) -> None:
+    def __init__(self, free: Ints, needs: Sequence[tuple[FailureDomain, int, Ints]] = ()) -> None:
+        """needs: once for each failure and node."""
         self.free, self.reserved = free.copy(), np.zeros_like(free)
         self.needs: dict[FailureDomain, dict[int, Ints]] = defaultdict(dict)
         self._failures_at: dict[int, set[FailureDomain]] = defaultdict(set)
         for domain, node, amounts in needs:
-            self.fall((domain,), node, amounts)
+            self.needs[domain][node] = amounts
+            self._failures_at[node].add(domain)
+        if needs:
+            np.maximum.at(self.reserved, [node for _, node, _ in needs], np.array([each for *_, each in needs]))
 
     def fall(self, domains: Iterable[FailureDomain], node: int, amounts: Ints) -> None:
         """Counts what falls on the node when any of the domains fails; a negative amount takes it back."""

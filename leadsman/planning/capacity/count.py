@@ -57,9 +57,8 @@ def _template_limits(problem: Problem, template: Template) -> Iterator[Limit]:
             yield Limit(least, f"topology spread over {spread.label}")
     value = copies(problem.room.free, template.amounts) * template.ever
 
-    def after(node: int, amounts: Ints) -> int:
-        left = copies((problem.room.free[node] - amounts)[None], template.amounts)[0]
-        return int(left) if value[node] else 0
+    def after(nodes: Ints, amounts: Ints) -> Ints:
+        return copies(problem.room.free[nodes] - amounts, template.amounts) * (value[nodes] > 0)
 
     for level in range(template.scopes):
         yield from _least_outside(problem, level, value, after)
@@ -78,8 +77,9 @@ def _total_limits(problem: Problem) -> Iterator[Limit]:
         if not (asked := _asked(surviving, column)):
             continue
 
-        def after(node: int, amounts: Ints, column: int = column) -> int:
-            return max(int(free[node, column] - amounts[column]), 0) if ever[node] else 0
+        def after(nodes: Ints, amounts: Ints, column: int = column) -> Ints:
+            left: Ints = (free[nodes, column] - amounts[:, column]).clip(min=0) * ever[nodes]
+            return left
 
         for level in range(min(each.scopes for each in surviving)):
             for amount, cause in _least_outside(problem, level, free[:, column].clip(min=0) * ever, after):
@@ -103,7 +103,7 @@ def _surviving_pair_limits(problem: Problem, pair: tuple[Template, Template], sc
     alive = Patterns(problem.room.free, pair, pair[0].ever, pair[1].ever)
     value = np.ceil(alive.values(alive.weight) * _PRECISION).astype(np.int64)
     for level in range(scopes):
-        for left, cause in _least_outside(problem, level, value, lambda node, _: int(value[node])):
+        for left, cause in _least_outside(problem, level, value, lambda nodes, _: value[nodes]):
             yield Limit(_whole(alive.sets(left / _PRECISION, alive.weight)), cause)
 
 
@@ -115,19 +115,21 @@ def _asked(templates: Sequence[Template], column: int) -> int:
     return sum(int(each.amounts[column]) * each.per_set for each in templates)
 
 
-def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[int, Ints], int]) -> Iterator[Limit]:
+def _least_outside(problem: Problem, level: int, value: Ints, after: Callable[[Ints, Ints], Ints]) -> Iterator[Limit]:
     """Returns what is left of the sum of `value` when the worst domain fails.
 
-    after: the value of a node on which running pods need these amounts then.
+    after: the values of nodes on which running pods need these amounts then.
     """
     total, inside = int(value.sum()), Counter[FailureDomain]()
     for domains, amount in zip(problem.room.domains, value.tolist(), strict=True):
         if (domain := domains[level]) is not None:
             inside[domain] += amount
     left = {domain: total - amount for domain, amount in inside.items()}
-    for domain, node, amounts in problem.room.needs:
-        if domain in left:
-            left[domain] -= int(value[node]) - after(node, amounts)
+    if needs := [each for each in problem.room.needs if each[0] in left]:
+        nodes = np.array([node for _, node, _ in needs])
+        lost = value[nodes] - after(nodes, np.array([amounts for *_, amounts in needs]))
+        for (domain, *_), amount in zip(needs, lost.tolist(), strict=True):
+            left[domain] -= amount
     if left:
         worst = min(left, key=lambda domain: (left[domain], domain))
         yield Limit(left[worst], f"room for backups when {worst} fails")
