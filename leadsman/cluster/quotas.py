@@ -66,30 +66,16 @@ def _usage(pod: ClusterPod) -> dict[str, int]:
 
 
 def _matches(scope: QuotaScope, pod: ClusterPod) -> bool:
-    best_effort = not pod.requests.cpu_millis and not pod.requests.memory_bytes
-    match scope.name:
-        case "Terminating":
-            return pod.has_deadline
-        case "NotTerminating":
-            return not pod.has_deadline
-        case "BestEffort":
-            return best_effort
-        case "NotBestEffort":
-            return not best_effort
-        case "PriorityClass":
-            return _class_matches(scope, pod.priority_class)
-        case "CrossNamespacePodAffinity":
-            terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
-            return any(term.namespaces != (pod.namespace,) or term.namespace_selector is not None for term in terms)
-    return False
-
-
-def _class_matches(scope: QuotaScope, priority_class: str) -> bool:
-    match scope.operator:
-        case "In":
-            return priority_class in scope.values
-        case "NotIn":
-            return priority_class not in scope.values
-        case "Exists":
-            return bool(priority_class)
-    return not priority_class
+    best_effort, of_class = not pod.requests.cpu_millis and not pod.requests.memory_bytes, pod.priority_class
+    by_operator = {"In": of_class in scope.values, "NotIn": of_class not in scope.values, "Exists": bool(of_class)}
+    terms = (*pod.constraints.affinity, *pod.constraints.anti_affinity)
+    return {
+        "Terminating": pod.has_deadline,
+        "NotTerminating": not pod.has_deadline,
+        "BestEffort": best_effort,
+        "NotBestEffort": not best_effort,
+        "PriorityClass": by_operator.get(scope.operator, not of_class),
+        "CrossNamespacePodAffinity": any(
+            term.namespaces != (pod.namespace,) or term.namespace_selector is not None for term in terms
+        ),
+    }.get(scope.name, False)

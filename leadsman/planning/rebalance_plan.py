@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from msgspec import Struct
-
 from leadsman.cluster.model import ClusterPod
 from leadsman.decision.decide import MAX_SCORE
 from leadsman.decision.model import PluginScore
@@ -27,12 +25,8 @@ class RebalanceSettings(MoverSettings, frozen=True, kw_only=True):
     max_moves: int = 5
 
 
-class _Gain(Struct, frozen=True):
-    """Points of gain on a node, in all and by score plugin."""
-
-    node: str
-    points: float
-    by_plugin: Mapping[str, float]
+_Gain = tuple[float, str, Mapping[str, float]]
+"""Points of gain on a node, which is the second, and by score plugin."""
 
 
 def plan_rebalance(
@@ -60,12 +54,12 @@ def plan_rebalance(
         if why_never_moved(pod) or why_not_evictable(pod, cluster):
             continue
         best = _best(pod, situation, history, avoid)
-        if best is None or best.points - move_cost(pod, cluster) < settings.threshold:
+        if best is None or best[0] - move_cost(pod, cluster) < settings.threshold:
             continue
         if reason := history.gave_up(pod):
             given_up.append(LeftOut(pod.namespace, pod.name, pod.node, reason))
         elif not history.moved_lately(pod):
-            wishes.append((best.points - move_cost(pod, cluster), _wish(pod, best), pod))
+            wishes.append((best[0] - move_cost(pod, cluster), _wish(pod, best), pod))
     chosen = _one_for_each_node(sorted(wishes, key=lambda each: (-each[0], each[2].uid)))[: settings.max_moves]
     ordered = order_moves(situation, chosen, backups, frozenset(avoid))
     return MovePlan(
@@ -84,7 +78,7 @@ def _best(pod: ClusterPod, situation: Situation, history: Departures, avoid: Set
     if not others:
         return None
     scores = situation.scores(pod, [*others, pod.node])
-    return max(_gains(pod.node, others, scores), key=lambda gain: (gain.points, gain.node))
+    return max(_gains(pod.node, others, scores), key=lambda gain: gain[:2])
 
 
 def _gains(home: str, others: Sequence[str], scores: Sequence[PluginScore]) -> Iterator[_Gain]:
@@ -96,7 +90,7 @@ def _gains(home: str, others: Sequence[str], scores: Sequence[PluginScore]) -> I
             for score in scores
             if node in score.values and home in score.values
         }
-        yield _Gain(node, sum(by_plugin.values()), by_plugin)
+        yield sum(by_plugin.values()), node, by_plugin
 
 
 def _clipped(score: PluginScore, node: str) -> float:
@@ -104,9 +98,10 @@ def _clipped(score: PluginScore, node: str) -> float:
 
 
 def _wish(pod: ClusterPod, best: _Gain) -> Wish:
-    parts = sorted(best.by_plugin.items(), key=lambda each: -abs(each[1]))
+    gain, node, by_plugin = best
+    parts = sorted(by_plugin.items(), key=lambda each: -abs(each[1]))
     said = ", ".join(f"{plugin} {points:+.1f}" for plugin, points in parts if round(points, 1))
-    return Wish(pod.uid, best.node, f"node {best.node} scores higher than node {pod.node} ({said} points)", best.points)
+    return Wish(pod.uid, node, f"node {node} scores higher than node {pod.node} ({said} points)", gain)
 
 
 def _one_for_each_node(wishes: Sequence[tuple[float, Wish, ClusterPod]]) -> list[Wish]:
