@@ -19,11 +19,9 @@ from leadsman.cluster.model import Cluster
 from leadsman.kube.errors import NotFound
 from leadsman.kube.objects import IdentifiedObject, ObjectReference
 from leadsman.kube.resources import NODES, PODS
-from leadsman.planning.failover.node_verdict import NodeVerdict, Truth
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
     DeletePod,
-    ObservedNode,
     RecoveryAction,
     RecoveryPlan,
     ReleaseRoom,
@@ -129,7 +127,8 @@ class NodeRecovery(Keeper):
         own_holds = tuple(hold for hold in state.holds if not hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
         state = structs.replace(state, holds=own_holds)
         now, now_unix = self.tools.clock(), self.tools.wall_clock()
-        nodes = {name: _observed(verdict, now_unix - now) for name, verdict in self._healed.verdicts().items()}
+        verdicts = self._healed.verdicts().items()
+        nodes = {name: structs.replace(each, timeline=each.timeline.shifted(now_unix - now)) for name, each in verdicts}
         return plan_recovery(nodes, cluster, self._backups.coverage, state, self._healed.settings.budget, now_unix)
 
     def _published(self, plan: RecoveryPlan, before: RecoveryState) -> SelfHealingState:
@@ -201,11 +200,3 @@ class NodeRecovery(Keeper):
                 about = ObjectReference("Pod", pod.namespace, pod.name, uid)
                 note = f"its node {pod.node} is dead, and it stays: {reason}"
                 self.tools.tell(about, "NotFailedOver", note, "Withhold", warning=True)
-
-
-def _observed(verdict: NodeVerdict, unix_offset: float) -> ObservedNode:
-    """Returns the verdict in the words of recovery. unix_offset: from monotonic to Unix seconds."""
-    times = (verdict.timeline.first_lost_at, verdict.timeline.suspect_at, verdict.timeline.dead_at)
-    first_lost_at, suspect_at, dead_at = (None if at is None else at + unix_offset for at in times)
-    fresh = verdict.signals.heartbeat.truth is Truth.FALSE
-    return ObservedNode(verdict.state, verdict.message, fresh, first_lost_at, suspect_at, dead_at)

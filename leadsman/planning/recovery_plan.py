@@ -20,26 +20,10 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster, ClusterNode, ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN, FAILOVER_ANNOTATION
-from leadsman.planning.failover.node_verdict import NodeHealth
+from leadsman.planning.failover.node_verdict import NodeHealth, NodeVerdict
 from leadsman.published.self_healing import DeadNode, Hold, PodBackup, PodRecovery, RecoveryState
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
-
-
-class ObservedNode(Struct, frozen=True):
-    """Says what detection says of a node.
-
-    reason: a sentence: who says what.
-    fresh: its agent reports now.
-    first_lost_at, suspect_at, dead_at: None: not yet.
-    """
-
-    condition: NodeHealth
-    reason: str = ""
-    fresh: bool = True
-    first_lost_at: float | None = None
-    suspect_at: float | None = None
-    dead_at: float | None = None
 
 
 class RecoveryBudget(Struct, frozen=True):
@@ -123,7 +107,7 @@ REPLACED_ELSEWHERE = frozenset({"ReplicaSet", "ReplicationController"})
 
 def why_withheld(
     name: str,
-    nodes: Mapping[str, ObservedNode],
+    nodes: Mapping[str, NodeVerdict],
     cluster: Cluster,
     spent: int,
     budget: RecoveryBudget,
@@ -148,13 +132,13 @@ def _node_says_no(node: ClusterNode) -> str:
 
 
 def _cluster_says_no(
-    node: ClusterNode, nodes: Mapping[str, ObservedNode], cluster: Cluster, spent: int, budget: RecoveryBudget
+    node: ClusterNode, nodes: Mapping[str, NodeVerdict], cluster: Cluster, spent: int, budget: RecoveryBudget
 ) -> str:
-    fresh = sum(each.fresh for each in nodes.values())
+    fresh = sum(each.reports for each in nodes.values())
     if fresh < budget.fresh_ratio * len(nodes):
         return f"only {fresh} of {len(nodes)} agents report"
     zone = [each for name, each in nodes.items() if name in cluster.nodes and cluster.nodes[name].zone == node.zone]
-    silent = sum(each.condition is not NodeHealth.HEALTHY for each in zone)
+    silent = sum(each.state is not NodeHealth.HEALTHY for each in zone)
     if node.zone and len(zone) > 1 and silent > budget.silent_zone_ratio * len(zone):
         return f"{silent} of {len(zone)} nodes of zone {node.zone} are not healthy"
     allowed = allowed_nodes(len(nodes), budget)
@@ -190,7 +174,7 @@ def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: PodB
 
 
 def plan_recovery(
-    nodes: Mapping[str, ObservedNode],
+    nodes: Mapping[str, NodeVerdict],
     cluster: Cluster,
     backups: Mapping[str, PodBackup],
     state: RecoveryState,
@@ -199,7 +183,7 @@ def plan_recovery(
 ) -> RecoveryPlan:
     """Returns what to do now. Execute the actions in order, and only after the plan's state is written.
 
-    backups: of bounded pods, by UID.
+    nodes: the verdict on each, with its times in Unix seconds. backups: of bounded pods, by UID.
     """
     state = replace(
         state,
@@ -228,7 +212,7 @@ class _Step:
         self.holds: list[Hold] = []
         self.stays: dict[str, str] = {}
 
-    def take(self, name: str, recovery: DeadNode, observed: ObservedNode | None) -> DeadNode | None:
+    def take(self, name: str, recovery: DeadNode, observed: NodeVerdict | None) -> DeadNode | None:
         """Returns the next step for one dead node; None: it is over."""
         node = self._cluster.nodes.get(name)
         if node is None:
@@ -270,31 +254,31 @@ class _Step:
 
 
 def _admit_dead(
-    nodes: Mapping[str, ObservedNode], cluster: Cluster, state: RecoveryState, budget: RecoveryBudget, now: float
+    nodes: Mapping[str, NodeVerdict], cluster: Cluster, state: RecoveryState, budget: RecoveryBudget, now: float
 ) -> RecoveryState:
     """Takes up the dead nodes that the budget allows, those that died first before the others."""
     dead, spent, withheld = dict(state.dead), list(state.spent), dict[str, str]()
-    found = [name for name, node in nodes.items() if node.condition is NodeHealth.DEAD and name not in dead]
-    for name in sorted(found, key=lambda each: (nodes[each].dead_at or now, each)):
+    found = [name for name, node in nodes.items() if node.state is NodeHealth.DEAD and name not in dead]
+    for name in sorted(found, key=lambda each: (nodes[each].timeline.dead_at or now, each)):
         observed = nodes[name]
         if reason := why_withheld(name, nodes, cluster, len(spent), budget):
             withheld[name] = reason
             continue
         spent.append(now)
         uid = cluster.nodes[name].uid
-        dead_at = observed.dead_at or now
-        dead[name] = DeadNode(uid, observed.reason, observed.first_lost_at, observed.suspect_at, dead_at)
+        at = observed.timeline
+        dead[name] = DeadNode(uid, observed.message, at.first_lost_at, at.suspect_at, at.dead_at or now)
     refused = {name: node.reason for name, node in dead.items()}
     for name, node in nodes.items():
-        if node.condition is not NodeHealth.HEALTHY and name not in refused:
+        if node.state is not NodeHealth.HEALTHY and name not in refused:
             # The first reason stays: it has ages that grow, and each change of the state is a write.
-            refused[name] = state.refused.get(name, node.reason)
+            refused[name] = state.refused.get(name, node.message)
     return replace(state, dead=dead, spent=tuple(spent), withheld=withheld, refused=refused)
 
 
-def _with_progress(recovery: DeadNode, observed: ObservedNode | None, cluster: Cluster, now: float) -> DeadNode:
+def _with_progress(recovery: DeadNode, observed: NodeVerdict | None, cluster: Cluster, now: float) -> DeadNode:
     """Adds what the API server shows of the node's return and of the pods that were made again."""
-    healthy = observed is not None and observed.condition is NodeHealth.HEALTHY and observed.fresh
+    healthy = observed is not None and observed.state is NodeHealth.HEALTHY and observed.reports
     healthy_since = (recovery.healthy_since or now) if healthy else None
     replacements = _replacements(recovery, cluster)
     pods = {uid: _with_replacement(pod, replacements(pod), now) for uid, pod in recovery.pods.items()}

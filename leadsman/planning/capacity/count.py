@@ -163,10 +163,6 @@ class Count(Struct, frozen=True):
     cause: str
     packing: Packing
 
-    @property
-    def exact(self) -> bool:
-        return self.sets == self.at_most
-
 
 def count_sets(problem: Problem, solver: PackingSolver | None = None, accepts: Judge | None = None) -> Count:
     """Returns the count of a problem.

@@ -133,6 +133,11 @@ class Timeline(Struct, frozen=True):
     suspect_at: float | None = None
     dead_at: float | None = None
 
+    def shifted(self, seconds: float) -> "Timeline":
+        """Returns the same moments by a clock that is so far ahead."""
+        times = self.first_lost_at, self.suspect_at, self.dead_at
+        return Timeline(*(None if at is None else at + seconds for at in times))
+
 
 class NodeVerdict(Struct, frozen=True):
     """Says what was concluded about one node.
@@ -148,3 +153,8 @@ class NodeVerdict(Struct, frozen=True):
     message: str
     signals: Signals
     timeline: Timeline
+
+    @property
+    def reports(self) -> bool:
+        """Tells whether the node's agent reports now."""
+        return self.signals.heartbeat.truth is Truth.FALSE

@@ -11,11 +11,18 @@ from msgspec.structs import replace
 from leadsman.cluster.constraints import Taint
 from leadsman.cluster.model import ZONE_LABEL, Claim, Cluster, ClusterNode, ClusterPod, Storage, cluster_of
 from leadsman.cluster.resources import Resources
-from leadsman.planning.failover.node_verdict import NodeHealth
+from leadsman.planning.failover.node_verdict import (
+    NodeHealth,
+    NodeVerdict,
+    Signal,
+    Signals,
+    Timeline,
+    Truth,
+    VerdictReason,
+)
 from leadsman.planning.recovery_plan import (
     UNREACHABLE_TAINT,
     DeletePod,
-    ObservedNode,
     RecoveryAction,
     RecoveryBudget,
     RecoveryPlan,
@@ -28,8 +35,15 @@ from leadsman.published.self_healing import PodBackup, RecoveryState
 
 NOW = 1_000_000.0
 NOTHING_DONE = RecoveryState()
-HEALTHY = ObservedNode(NodeHealth.HEALTHY)
-DEAD = ObservedNode(NodeHealth.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
+
+
+def verdict(state: NodeHealth, message: str = "", fresh: bool = True, *at: float) -> NodeVerdict:
+    signals = Signals(*[Signal(Truth.FALSE if fresh else Truth.TRUE, "")] * 3)
+    return NodeVerdict("", state, 0.0, VerdictReason.NO_EVIDENCE, message, signals, Timeline(*at))
+
+
+HEALTHY = verdict(NodeHealth.HEALTHY)
+DEAD = verdict(NodeHealth.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
 BUDGET = RecoveryBudget()
 NAMES = [f"edge-{number}" for number in range(1, 11)]
 COVERED = {"web-1": PodBackup("edge-2", "")}
@@ -53,13 +67,13 @@ def cluster(*pods: ClusterPod, **of_edge_1: Any) -> Cluster:
     return cluster_of([node("edge-1", **of_edge_1), *map(node, NAMES[1:])], pods)
 
 
-def observed(**others: ObservedNode) -> dict[str, ObservedNode]:
+def observed(**others: NodeVerdict) -> dict[str, NodeVerdict]:
     return dict.fromkeys(NAMES, HEALTHY) | {name.replace("_", "-"): each for name, each in others.items()}
 
 
 def step(
     there: Cluster,
-    nodes: dict[str, ObservedNode] | None = None,
+    nodes: dict[str, NodeVerdict] | None = None,
     state: RecoveryState = NOTHING_DONE,
     backups: dict[str, PodBackup] = COVERED,
     now: float = NOW,
@@ -144,13 +158,13 @@ def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
 def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
     zone = {ZONE_LABEL: "a"}
     there = cluster_of([node(name, labels=zone if name in NAMES[:3] else {}) for name in NAMES], [pod("web-1")])
-    suspect = ObservedNode(NodeHealth.SUSPECT, "?")
+    suspect = verdict(NodeHealth.SUSPECT, "?")
     plan = step(there, observed(edge_1=DEAD, edge_2=suspect))
     assert plan.state.withheld == {"edge-1": "2 of 3 nodes of zone a are not healthy"}
 
 
 def test_nothing_is_done_while_most_agents_are_silent() -> None:
-    silent = {name.replace("-", "_"): replace(HEALTHY, fresh=False) for name in NAMES[3:]}
+    silent = {name.replace("-", "_"): verdict(NodeHealth.HEALTHY, fresh=False) for name in NAMES[3:]}
     plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, **silent))
     assert plan.state.withheld == {"edge-1": "only 2 of 10 agents report"}
 
@@ -203,7 +217,7 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
     state, now, acted = RecoveryState(), NOW, list[float]()
     for name, pause in deaths:
         now += pause
-        dead = replace(DEAD, dead_at=now)
+        dead = replace(DEAD, timeline=Timeline(NOW - 15, NOW - 12, now))
         plan = plan_recovery(observed() | {name: dead}, cluster(), COVERED, state, BUDGET, now)
         acted += [now] * (len(plan.state.dead.keys() - state.dead.keys()))
         state = replace(plan.state, dead={})  # as if each of them returned at once
@@ -212,6 +226,6 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
 
 
 def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:
-    first = step(cluster(), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "silent for 5 s")))
-    again = step(cluster(), observed(edge_1=ObservedNode(NodeHealth.SUSPECT, "silent for 6 s")), first.state)
+    first = step(cluster(), observed(edge_1=verdict(NodeHealth.SUSPECT, "silent for 5 s")))
+    again = step(cluster(), observed(edge_1=verdict(NodeHealth.SUSPECT, "silent for 6 s")), first.state)
     assert again.state == first.state
