@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 
 from leadsman.cli.flags.options import CommandFailed, CommandParser, Options
@@ -158,10 +158,17 @@ def _run(given: Sequence[str], named: str, environ: Mapping[str, str], program: 
         return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader, such as `head`, has what it wants; the interpreter's last flush must find a file that is open.
+    except OSError as error:
+        if named in SERVERS:
+            raise
+        with suppress(OSError):
+            sys.stdout.flush()
+        # The interpreter's last flush must find a file that is open and has room.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        if isinstance(error, BrokenPipeError):
+            return EXIT_BROKEN_PIPE  # The reader, such as `head`, has what it wants.
+        print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
+        return EXIT_FAILED
 
 
 if __name__ == "__main__":

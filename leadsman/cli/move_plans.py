@@ -46,7 +46,7 @@ def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:
         args.output.write_bytes(text + b"\n")
     sys.stdout.write(text.decode() + "\n" if args.json else plan_text(plan))
     if not args.json and plan.taken_at is None:
-        print("it cannot be applied: its source does not say when it was taken; plan from a snapshot", file=sys.stderr)
+        print("it cannot be applied: its source does not say when it was taken; plan a live cluster", file=sys.stderr)
 
 
 def plan_text(plan: MovePlan, progress: PlanProgress | None = None) -> str:

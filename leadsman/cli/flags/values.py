@@ -95,15 +95,16 @@ def member_of(kind: type[StrEnum]) -> OneOf:
 
 
 def positive_number(text: str) -> float:
-    return _number(text, float, lambda value: 0 < value < float("inf"), "a number above 0")
+    return _number(text, float, lambda value: 0 < value <= 1e9, "a number above 0, at most 1e9")
 
 
 def non_negative_number(text: str) -> float:
-    return _number(text, float, lambda value: 0 <= value < float("inf"), "a number, 0 or more")
+    return _number(text, float, lambda value: 0 <= value <= 1e9, "a number from 0 to 1e9")
 
 
 def positive_int(text: str) -> int:
-    return int(_number(text, int, lambda value: value > 0, "a whole number above 0"))
+    """Parses a count, which a date and kube-scheduler's integers can hold."""
+    return int(_number(text, int, lambda value: 0 < value <= 1_000_000, "a whole number from 1 to 1,000,000"))
 
 
 def _number(text: str, kind: Callable[[str], float], is_fine: Callable[[float], bool], wanted: str) -> float:
@@ -136,7 +137,9 @@ def existing_file(text: str) -> Path:
     """Parses a file to read, or what stands for one, such as the pipe of a shell's <(...)."""
     path = Path(text)
     if not path.exists() or path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r}: no such file")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: {'want a file, not a folder' if path.is_dir() else 'no such file'}"
+        )
     return path
 
 

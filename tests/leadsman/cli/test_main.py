@@ -1,8 +1,10 @@
 """`leadsman` as a whole: how it reads its flags and how it ends."""
 
 import argparse
+import os
 import re
 import socket
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
@@ -184,6 +186,21 @@ def test_a_wrong_value_is_refused_by_flag_and_value_with_what_is_allowed(
     assert any(each in said for each in WANTED), said
 
 
+def test_a_number_that_no_date_timer_or_scheduler_can_hold_is_refused(tmp_path: Path) -> None:
+    for flag in (["certs", "create", "--days"], ["configure-scheduler", str(tmp_path), "--weight"]):
+        with pytest.raises(SystemExit) as ended:
+            PARSER.parse_args([*flag, "1000001"])
+        assert ended.value.code == EXIT_BAD_SETTINGS
+    with pytest.raises(SystemExit):
+        PARSER.parse_args(["nodes", "--interval-seconds", "1e300"])
+
+
+def test_a_folder_is_not_called_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        PARSER.parse_args(["explain", "-f", str(tmp_path)])
+    assert "want a file, not a folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", [["plan", "drain", "edge-1"], ["plan", "optimise"], ["snapshot"]], ids=" ".join)
 def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -194,6 +211,24 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
         assert ended.value.code == EXIT_BAD_SETTINGS
         said = " ".join(capsys.readouterr().err.split())
         assert f"argument -o/--output: '{file}': want a file in a folder that exists and can be written" in said
+
+
+@pytest.mark.parametrize("command", ["plan drain z0-r0-n0", "plan optimise --greedy -o /dev/full", "snapshot"])
+def test_a_full_disk_is_said_without_a_traceback(command: str) -> None:
+    given = [sys.executable, "-m", "leadsman.cli.main", *command.split(), "--generate", "nodes=2,pods=2"]
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(given, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == EXIT_FAILED
+    assert ended.stderr.splitlines()[-1].endswith("No space left on device")
+    assert "Traceback" not in ended.stderr
+
+
+def test_what_a_snapshot_is_written_to_stays_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+        assert main(["snapshot", "--generate", "nodes=2,pods=2", "-o", str(pipe)]) == 0
+        assert pipe.is_fifo()
+        assert reader.read(1) == b"{"
 
 
 ASKING = [
