@@ -106,13 +106,12 @@ class ReadingDelta(Struct, frozen=True):
 
     def rates(self, family: MetricFamily) -> dict[Labels, float]:
         """Maps labels to growth per second."""
-        seconds = {labels: self._seconds(family, labels) for labels in self.growth(family)}
-        return {
-            labels: growth / seconds[labels] for labels, growth in self.growth(family).items() if seconds[labels] > 0
-        }
-
-    def _seconds(self, family: MetricFamily, labels: Labels) -> float:
-        return self.after[family.name][labels][1] - self.before[family.name][labels][1]
+        rates, growth = dict[Labels, float](), self.growth(family)
+        for labels, grown in growth.items():
+            seconds = self.after[family.name][labels][1] - self.before[family.name][labels][1]
+            if seconds > 0:
+                rates[labels] = grown / seconds
+        return rates
 
 
 def delta_between(before: HardwareReading | None, after: HardwareReading) -> ReadingDelta:

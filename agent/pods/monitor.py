@@ -67,23 +67,17 @@ class EventLookup:
             await asyncio.sleep(self._pause_seconds)
 
     async def _look_up(self, uid: str, pod: Pod) -> None:
+        events: tuple[Event, ...] = ()
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
-            self._failed(uid, error)
-            return
-        self._count(uid, events)
-        self._problem.clear()
-
-    def _failed(self, uid: str, error: ApiError) -> None:
-        self._problem.report(error)
-        self._attempts[uid] = self._attempts.get(uid, 0) + 1
-        if isinstance(error, Forbidden) or self._attempts[uid] >= MAX_ATTEMPTS:
-            self._count(uid, ())
+            self._problem.report(error)
+            self._attempts[uid] = self._attempts.get(uid, 0) + 1
+            if not isinstance(error, Forbidden) and self._attempts[uid] < MAX_ATTEMPTS:
+                self.enqueue(uid)
+                return
         else:
-            self.enqueue(uid)
-
-    def _count(self, uid: str, events: tuple[Event, ...]) -> None:
+            self._problem.clear()
         self._attempts.pop(uid, None)
         if uid in self._ledger().pods:
             self._ledger().count_incidents(uid, events)
@@ -197,17 +191,14 @@ class PodMonitor:
         if not self._listed:
             self._first_seen([change.object for change in changes if self.pods.relists == 0])
         for change in changes:
-            self._apply(change)
+            if change.kind is ChangeType.DELETED:
+                self._restored_ledger().on_pod_deleted(change.object)
+            elif self._restored_ledger().on_pod_updated(change.object):
+                self.event_lookup.enqueue(change.object.metadata.uid)
 
     def _first_seen(self, pods: Sequence[Pod]) -> None:
         self._listed = True
         self._restored_ledger().on_first_list(pods)
-
-    def _apply(self, change: ObjectChange[Pod]) -> None:
-        if change.kind is ChangeType.DELETED:
-            self._restored_ledger().on_pod_deleted(change.object)
-        elif self._restored_ledger().on_pod_updated(change.object):
-            self.event_lookup.enqueue(change.object.metadata.uid)
 
     async def _credit_health(self) -> None:
         """Turns once a push interval, more often than it credits: after three of them without a turn it looks hung."""

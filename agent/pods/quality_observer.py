@@ -49,40 +49,26 @@ class InvalidAnnotation(ValueError):
     """An annotation has a value that is not allowed. The text names both, and what is allowed."""
 
 
-class SeriesSelector(Struct, frozen=True):
-    """The samples of one name that have all these labels."""
+SeriesSelector = tuple[str, Mapping[str, str]]
+"""The samples of one name that have all these labels."""
 
-    name: str
-    labels: Mapping[str, str]
-
-
-class SeriesExpression(Struct, frozen=True):
-    """Selects one value of a page.
-
-    denominator: None for a gauge. Otherwise both are counters, and the value is the increase of the numerator divided
-        by that of the denominator.
-    """
-
-    numerator: SeriesSelector
-    denominator: SeriesSelector | None = None
+SeriesExpression = tuple[SeriesSelector, SeriesSelector | None]
+"""Selects one value of a page: a gauge, or with a second counter the increase of the first divided by that of it."""
 
 
 def parse_expression(text: str) -> SeriesExpression:
     """Returns the expression that the text is. Raises InvalidAnnotation when it is none."""
     numerator, slash, denominator = text.partition(" / ")
-    return SeriesExpression(_selector(numerator), _selector(denominator) if slash else None)
+    return _selector(numerator), _selector(denominator) if slash else None
 
 
 def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | None] | None:
     """Returns the sums of numerator and denominator on the page, or (mean, None) of a gauge; None when a series is
     missing."""
-    numerators = _values(series.numerator, page)
-    denominators = _values(series.denominator, page) if series.denominator else []
-    if not numerators or (series.denominator and not denominators):
+    numerators, *denominators = (_values(each, page) for each in series if each)
+    if not numerators or [] in denominators:
         return None
-    if series.denominator:
-        return sum(numerators), sum(denominators)
-    return sum(numerators) / len(numerators), None
+    return (sum(numerators), sum(denominators[0])) if denominators else (sum(numerators) / len(numerators), None)
 
 
 def value_between(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
@@ -98,10 +84,10 @@ def value_between(before: tuple[float, float | None] | None, after: tuple[float,
 
 def _values(selector: SeriesSelector, page: str) -> list[float]:
     """Returns those of the selected samples that are numbers: neither NaN nor an infinity is a value."""
-    values = []
+    values, (name, labels) = [], selector
     for line in page.splitlines():
-        sample = _SAMPLE.fullmatch(line) if line.startswith(selector.name) else None
-        if sample and sample[1] == selector.name and selector.labels.items() <= _labels(sample[2] or "").items():
+        sample = _SAMPLE.fullmatch(line) if line.startswith(name) else None
+        if sample and sample[1] == name and labels.items() <= _labels(sample[2] or "").items():
             with contextlib.suppress(ValueError):
                 values.append(float(sample[3]))
     return [value for value in values if math.isfinite(value)]
@@ -113,7 +99,7 @@ def _selector(text: str) -> SeriesSelector:
         raise InvalidAnnotation(
             f'{SERIES_ANNOTATION} {text.strip()!r}: must be name, name{{label="value"}} or one / another'
         )
-    return SeriesSelector(match[1], _labels(match[2] or ""))
+    return match[1], _labels(match[2] or "")
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ the health since the last write, and pods that failed and were deleted while no 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import TypeVar
 
@@ -122,7 +122,14 @@ class RewardPersistence:
             if isinstance(error, Unavailable):
                 self._fence()
             return
-        self._written_down(ledger, rewards, dropped)
+        # What changed while the write was under way is written the next time.
+        self._written |= rewards
+        ledger.changed_types -= {name for name, reward in rewards.items() if ledger.rewards.get(name) is reward}
+        for name in dropped:
+            ledger.dropped_types.discard(name)
+            self._written.pop(name, None)
+        self.writes += 1
+        self.problem.clear()
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
     async def _look_again(self, claim: NodeOwnership, ledger: IncidentLedger) -> bool:
@@ -154,7 +161,11 @@ class RewardPersistence:
         totals = CountedTotals(shard for shard in shards if shard is not None)
         if not counted_items:
             totals.changed_shards.add(keys.COUNTED_SHARDS[0])  # so that the next agent knows that there was one
-        self._written = dict(_rewards(reward_items))
+        named = ((keys.parse(item.key), item) for item in reward_items)
+        decoded = (
+            (key.pod_type, _decoded(Reward, item)) for key, item in named if key and key.kind == keys.REWARDS_KIND
+        )
+        self._written = {pod_type: reward for pod_type, reward in decoded if reward}
         log.info(
             "agent restored rewards of %d pod types and incident totals of %d pods from etcd",
             len(self._written),
@@ -169,26 +180,9 @@ class RewardPersistence:
             record = ledger.counted_totals.shard_record(shard)
             yield Put(keys.counted_totals_key(self._node, shard), encode_record(record))
 
-    def _written_down(self, ledger: IncidentLedger, rewards: dict[str, Reward], dropped: Iterable[str]) -> None:
-        """Notes what a write has saved; what changed while it was under way is written the next time."""
-        self._written |= rewards
-        ledger.changed_types -= {name for name, reward in rewards.items() if ledger.rewards.get(name) is reward}
-        for name in dropped:
-            ledger.dropped_types.discard(name)
-            self._written.pop(name, None)
-        self.writes += 1
-        self.problem.clear()
-
     def _failed(self, error: StoreError) -> None:
         self.failures += 1
         self.problem.report(error)
-
-
-def _rewards(items: Iterable[StoredItem]) -> Iterator[tuple[str, Reward]]:
-    for item in items:
-        key = keys.parse(item.key)
-        if key is not None and key.kind == keys.REWARDS_KIND and (reward := _decoded(Reward, item)):
-            yield key.pod_type, reward
 
 
 def _decoded(record: type[R], item: StoredItem) -> R | None:

@@ -20,7 +20,7 @@ from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate
 from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence, source_text
 from leadsman.decision.delay.rtt_table import Outcome, reason
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import DelayEvidence, PodInfo
+from leadsman.decision.model import PodInfo
 from leadsman.decision.view import peer_windows
 from leadsman.kube.names import DELAY_LABEL_PREFIX
 from leadsman.network.calibration import COVERAGE
@@ -158,14 +158,12 @@ def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
     """Returns the delay that a decision uses: the evidence of a pod with a bound to `a` that asks about `b`."""
     pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{LONGEST_BOUND_MS:.0f}"}))
     distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
-    return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")
-
-
-def _used_of(evidence: DelayEvidence) -> UsedDelay:
+    if not distances:
+        return UsedDelay(None, "nothing is known of this pair")
+    evidence = distances[0]
     if evidence.rtt_ms is None:
-        return UsedDelay(
-            None, "; ".join(filter(None, [evidence.why, evidence.doubt])) or "nothing is known of this pair"
-        )
+        why = "; ".join(filter(None, [evidence.why, evidence.doubt]))
+        return UsedDelay(None, why or "nothing is known of this pair")
     source = f"estimated by {evidence.source}" if evidence.estimated else source_text(evidence)
     why = "; ".join(filter(None, [source, evidence.why, evidence.doubt]))
     return UsedDelay(round(evidence.rtt_ms, 3), why)
