@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.decision.rewards.rewards_score import quality_factors
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import BLAMES_NOBODY, IncidentCause
-from leadsman.rewards.quality import quality_factors
 from leadsman.rewards.reward_updates import (
     credit_completion,
     credit_health,

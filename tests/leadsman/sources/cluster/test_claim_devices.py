@@ -10,7 +10,7 @@ import pytest
 from leadsman.cluster.devices.node_devices import ClaimRequests, DeviceCount, RequestedWay
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.object_changes import ObjectChange, object_key, view_from_list
-from leadsman.sources.cluster.claim_devices import MAX_SELECTIONS, ClaimDevices
+from leadsman.sources.cluster.device_follower import MAX_SELECTIONS, ClaimDevices
 from leadsman.sources.cluster.device_objects import (
     DeviceClassObject,
     ResourceClaimObject,
