@@ -14,6 +14,8 @@ from types import MappingProxyType
 from msgspec import structs
 
 from extender.app import create_app
+from extender.decider import Decider
+from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.worker_pool import WorkerPool
@@ -79,7 +81,7 @@ async def main(nodes: int) -> None:
     changing, policy = ChangingState(nodes) if nodes else None, PolicyFile(None)
     state = changing or EmptyState()
     sources = InputSources(state, policy, DelaySources(DelaySettings(), state, policy), time.monotonic)
-    app = create_app(sources, metrics=metrics, workers=workers)
+    app = create_app(Decider(sources, journal=Journal(), metrics=metrics, workers=workers))
     async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
         await (changing.report() if changing else asyncio.Event().wait())

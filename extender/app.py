@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -10,9 +10,8 @@ from aiohttp.typedefs import Middleware
 from extender import metrics as shown
 from extender.body_limits import BodyReader, RequestRefused
 from extender.dead_links import DeadLinkFinder
-from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer, RequestProbes
+from extender.decider import Decider
 from extender.handlers import BindHandler, VerbHandlers
-from extender.journal import Journal
 from extender.metrics import ExtenderMetrics, reward_metrics
 from extender.record_queues import BindFailureQueue
 from extender.wire.bad_request import BadRequest
@@ -23,9 +22,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime import http_server
 from leadsman.runtime.http_server import Health, HealthCheck, good_unless
-from leadsman.sources.device_reservations import DeviceReservations
 from leadsman.sources.source import ListedSource
-from leadsman.sources.wiring import InputSources
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,41 +33,20 @@ KUBERL_PRIORITIZE = "/scheduler/priorities/rl-priority"
 
 
 def create_app(
-    sources: InputSources,
-    *,
-    metrics: ExtenderMetrics,
-    workers: WorkerPool,
-    journal: Journal | None = None,
+    decider: Decider,
     bodies: BodyReader | None = None,
     api: ApiClient | None = None,
-    core: DecisionCore = DEFAULT_CORE,
-    request_probes: RequestProbes | None = None,
     bind_failures: BindFailureQueue | None = None,
-    observers: Sequence[Observer] = (),
-    reservations: DeviceReservations | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt and, with `api`, bind.
 
     api: the API server's client for the bind verb; None: bind is not offered.
-    request_probes: receives the node pairs that agents should measure.
     bind_failures: receives the binds that failed.
-    observers: receive each decided request.
-    reservations: of devices for pods; None: there are none.
 
     The verbs are also served under /scheduler/, and prioritize at kubeRL's path. Serve it with
     `http_server.serve`, which has the deadlines.
     """
-    journal, bodies = Journal() if journal is None else journal, bodies or BodyReader()
-    decider = Decider(
-        sources,
-        journal=journal,
-        metrics=metrics,
-        workers=workers,
-        core=core,
-        request_probes=request_probes,
-        observers=observers,
-        reservations=reservations,
-    )
+    bodies, journal, metrics = bodies or BodyReader(), decider.journal, decider.metrics
     verbs = VerbHandlers(decider, bodies)
     app = web.Application(middlewares=[_observe_requests(metrics)])
 
@@ -87,7 +63,11 @@ def create_app(
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
     app.router.add_post(KUBERL_PRIORITIZE, verbs.prioritize)
-    _register_metrics(metrics, sources, journal, workers)
+    sources, workers, dead_links = decider.sources, decider.workers, DeadLinkFinder()
+    metrics.add_collector(lambda: shown.state_metrics(sources.state.current, sources.clock()))
+    metrics.add_collector(lambda: dead_links.families(sources.state.current, sources.clock()))
+    metrics.add_collector(lambda: reward_metrics(sources.current_inputs()))
+    metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_bytes, workers.overdue))
     return app
 
 
@@ -107,14 +87,6 @@ def create_ops_app(
         return Health(False, "draining") if draining() else readiness()
 
     return http_server.create_ops_app(metrics.registry, healthz, readyz)
-
-
-def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:
-    dead_links = DeadLinkFinder()
-    metrics.add_collector(lambda: shown.state_metrics(sources.state.current, sources.clock()))
-    metrics.add_collector(lambda: dead_links.families(sources.state.current, sources.clock()))
-    metrics.add_collector(lambda: reward_metrics(sources.current_inputs()))
-    metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_bytes, workers.overdue))
 
 
 def _observe_requests(metrics: ExtenderMetrics) -> Middleware:

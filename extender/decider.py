@@ -177,8 +177,7 @@ class Decider:
     ) -> None:
         """request_probes: called after each answer with the node pairs to measure. observers: called with each
         decided request; they return at once and never raise. reservations: None: nothing of devices is reserved."""
-        self.journal, self.workers = journal, workers
-        self._sources, self._metrics, self.core = sources, metrics, core
+        self.sources, self.journal, self.metrics, self.workers, self.core = sources, journal, metrics, workers, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
         self._observers, self._reservations = observers, reservations
         begins = "decisions fail; the extender answers without its plugins until this ends"
@@ -191,7 +190,7 @@ class Decider:
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._current_inputs()
         if POLICY_LABEL in pod.labels and telemetry_plugins.is_policy_missing(pod, inputs):
-            self._metrics.missing_policies.inc()
+            self.metrics.missing_policies.inc()
         order = 0
         if self._reservations:
             inputs, order = await self._reservations.reserve(pod, inputs)
@@ -215,10 +214,10 @@ class Decider:
         fault = ""
         if isinstance(score_result, DecisionFault):
             fault = score_result.message
-            self._metrics.count_decision("prioritize", "neutral", score_result.reason)
+            self.metrics.count_decision("prioritize", "neutral", score_result.reason)
             score_result = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), score_result.message)
         else:
-            self._metrics.count_decision("prioritize", "equal" if score_result.neutral else "ranked")
+            self.metrics.count_decision("prioritize", "equal" if score_result.neutral else "ranked")
         self.journal.record_prioritize(pod, nodes, score_result, inputs)
         self._observe(DecidedRequest("prioritize", pod, nodes, inputs, score_result.scores, fault))
         return score_result.scores
@@ -234,7 +233,7 @@ class Decider:
         if self._reservations and needs_reservation(pod, inputs):
             inputs = await self._reservations.read(inputs)
         protected = protected_placeholders(pod, victims, inputs)
-        self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
+        self.metrics.protected_placeholders.inc(sum(map(len, protected.values())))
         filter_result, fault = await self._filter_result(
             "preempt", pod, tuple(victims), inputs, dict.fromkeys(protected, PROTECTED)
         )
@@ -261,7 +260,7 @@ class Decider:
 
     def _current_inputs(self) -> DecisionInputs:
         """Returns the newest, on a snapshot that is at most a moment old."""
-        inputs = self._sources.current_inputs()
+        inputs = self.sources.current_inputs()
         if inputs.now < self._snapshot_until:
             return structs.replace(inputs, snapshot=self._snapshot)
         self._snapshot = inputs.snapshot
@@ -299,12 +298,12 @@ class Decider:
             verb, pod, asked, stoppable, partial(self.core.filter_nodes, pod, asked, stoppable)
         )
         if isinstance(filter_result, DecisionFault):
-            self._metrics.count_decision(verb, "neutral", filter_result.reason)
+            self.metrics.count_decision(verb, "neutral", filter_result.reason)
             fault = filter_result.message
             return _also_refused(refused, _without_plugins(pod, asked, inputs, fault)), fault
         filter_result = _also_refused(refused, filter_result)
         result = "kept" if not filter_result.refused else "restricted" if filter_result.kept else "refused"
-        self._metrics.count_decision(
+        self.metrics.count_decision(
             verb, result, next((refusal.plugin for refusal in filter_result.refused.values()), "")
         )
         return filter_result, ""

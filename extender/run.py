@@ -17,7 +17,7 @@ from extender.api.app import create_api_app
 from extender.api.live import ApiSources, LiveState
 from extender.app import Readiness, create_app, create_ops_app
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
-from extender.decider import DecisionCore, is_brief
+from extender.decider import Decider, DecisionCore, is_brief
 from extender.handlers import BIND_TIMEOUT_SECONDS
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -156,19 +156,19 @@ class ExtenderParts:
         """Builds the application that answers kube-scheduler."""
         settings = self.settings
         binds = settings.api if settings.bind else None
-        app = create_app(
+        decider = Decider(
             self.followed.input_sources,
-            core=self.core,
+            journal=self.journal,
             metrics=self.metrics,
             workers=self.workers,
-            journal=self.journal,
-            bodies=BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS),
-            api=ApiClient(binds, deadline_seconds=BIND_TIMEOUT_SECONDS) if binds else None,
+            core=self.core,
             request_probes=self.probe_requests.enqueue,
-            bind_failures=self.bind_failures,
             observers=[self.recorder.observe] if self.recorder else [],
             reservations=self.reservations,
         )
+        bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
+        client = ApiClient(binds, deadline_seconds=BIND_TIMEOUT_SECONDS) if binds else None
+        app = create_app(decider, bodies, client, self.bind_failures)
         app.on_response_prepare.append(self.drain.close_connection)
         return app
 

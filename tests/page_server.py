@@ -29,6 +29,7 @@ from extender.api.history import DelayHistory
 from extender.api.live import ApiSources, LiveState
 from extender.api.view import DelayTable, delay_table
 from extender.app import create_app
+from extender.decider import Decider
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.record_queues import ProbeRequestQueue
@@ -181,7 +182,7 @@ async def _start(
         grafana_url=GRAFANA_URL,
     )
     live = LiveState(sources)
-    app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
+    app = create_app(Decider(followed.input_sources, journal=journal, metrics=metrics, workers=workers))
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
     loops = {**dict(followed.tasks()), "keep the page's history": live.run()}
     estimating = loops.pop("fit estimates")

@@ -19,6 +19,7 @@ from extender.api.app import create_api_app
 from extender.api.decisions import DecisionDetail
 from extender.api.live import ApiSources, LiveState
 from extender.app import create_app, create_ops_app
+from extender.decider import Decider
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
@@ -105,7 +106,9 @@ async def _started(
     more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
     delays, journal = DelaySources(DelaySettings(), state, source), Journal()
     inputs = InputSources(state, source, delays, time.monotonic, **more)
-    app = create_app(inputs, metrics=metrics, workers=workers, journal=journal, **settings)
+    of_decider = ("core", "request_probes", "observers", "reservations")
+    chosen = {name: settings.pop(name) for name in of_decider if name in settings}
+    app = create_app(Decider(inputs, journal=journal, metrics=metrics, workers=workers, **chosen), **settings)
     people = create_api_app(LiveState(ApiSources(inputs, journal, metrics, workers, time.time, "extender-0")))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)

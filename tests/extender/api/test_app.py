@@ -15,7 +15,8 @@ from extender.api.requests import POSTS_AT_ONCE, Route
 from extender.api.what_if import MAX_YAML_BYTES, read_pod
 from extender.app import create_app, create_ops_app
 from extender.body_limits import RequestRefused
-from extender.journal import FORGET_SECONDS
+from extender.decider import Decider
+from extender.journal import FORGET_SECONDS, Journal
 from extender.metrics import ExtenderMetrics
 from leadsman.kube.quantity import NANO
 from leadsman.runtime.http_server import Health, serve
@@ -253,7 +254,7 @@ async def test_no_listener_knows_what_another_answers(api: Api) -> None:
             assert response.status == 404
     sources = api.live.sources
     for app in (
-        create_app(sources.inputs, metrics=ExtenderMetrics(), workers=sources.workers),
+        create_app(Decider(sources.inputs, journal=Journal(), metrics=ExtenderMetrics(), workers=sources.workers)),
         create_ops_app(lambda: Health(True), ExtenderMetrics(), sources.workers),
     ):
         async with serve(app, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:

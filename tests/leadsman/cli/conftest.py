@@ -17,6 +17,7 @@ import pytest
 from extender.api.app import create_api_app
 from extender.api.live import ApiSources, LiveState
 from extender.app import create_app
+from extender.decider import Decider
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
@@ -54,7 +55,7 @@ async def _started(decided: bool = False, policy: Policy | None = None) -> Async
     state = Fixed(snapshot)
     policies: Any = Fixed(policy or Policy())
     sources = InputSources(state, policies, DelaySources(DelaySettings(), state, policies), lambda: now)
-    app = create_app(sources, metrics=metrics, workers=workers, journal=journal)
+    app = create_app(Decider(sources, journal=journal, metrics=metrics, workers=workers))
     people = create_api_app(LiveState(ApiSources(sources, journal, metrics, workers, time.time, "extender-0")))
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
