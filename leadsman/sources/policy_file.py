@@ -19,11 +19,9 @@ MAX_FILE_BYTES = 1 << 20
 """A ConfigMap's own limit."""
 
 
-class PolicyFile:
+class PolicyFile(WatchedFiles[Policy]):
     """Follows the policy file and keeps the last good version in use.
 
-    current: the policy in use.
-    problem: why the file as it is now is not in use.
     path: None: the default policy, which never changes.
     wall_clock: seconds since 1970, for the metric only.
 
@@ -32,26 +30,19 @@ class PolicyFile:
 
     def __init__(self, path: Path | None, wall_clock: Callable[[], float] = time.time) -> None:
         self._wall_clock = wall_clock
-        self.problem = ProblemLog(
+        problem = ProblemLog(
             _log,
             "cannot use the policy file; the last good policy stays in use",
             "the policy file is valid again",
             logging.ERROR,
         )
-        self._file = WatchedFiles([path], _parse, self.problem, MAX_FILE_BYTES) if path else None
         self.current = Policy()
-        self._use(self._file.current if self._file else self.current)
-
-    def poll(self) -> None:
-        """Reads the file again if it has changed."""
-        if self._file and self._file.poll():
-            self._use(self._file.current)
+        super().__init__([path] if path else [], self._parsed, problem, MAX_FILE_BYTES)
 
     async def follow(self) -> None:
         """Follows the file until cancelled."""
-        if self._file:
-            async for new in self._file.changes():
-                self._use(new)
+        async for _ in self.changes():
+            pass  # What reads `current` has the new policy.
 
     def families(self) -> Iterator[Metric]:
         """Yields its metrics; a scrape reads memory only."""
@@ -60,11 +51,9 @@ class PolicyFile:
         read = "Unix time at which the policy in use was read."
         yield gauge("leadsman_policy_last_reload_timestamp_seconds", read, self._used_at)
 
-    def _use(self, new: Policy) -> None:
+    def _parsed(self, contents: Sequence[bytes]) -> Policy:
+        new = policy.parse(contents[0].decode()) if contents else Policy()
         if new != self.current:
             _log.info("policy %s in use", policy.digest(new))
-        self.current, self._used_at = new, self._wall_clock()
-
-
-def _parse(contents: Sequence[bytes]) -> Policy:
-    return policy.parse(contents[0].decode())
+        self._used_at = self._wall_clock()
+        return new

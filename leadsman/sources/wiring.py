@@ -19,7 +19,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
 from leadsman.runtime.scrape import counter, gauge
 from leadsman.sources.cluster.device_follower import DeviceFollower
-from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
+from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.self_healing_follower import BackupFollower, SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
@@ -99,9 +99,12 @@ class ClusterSources:
         reserved_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self.client, namespace = ApiClient(access), settings.self_healing_namespace
-        self.node_addresses = NodeAddressFollower(self.client) if settings.delays.goldpinger_url else None
         self.workloads = WorkloadFollower(self.client)
-        self.nodes = NodeFollower(self.client, with_annotations=settings.node_annotations)
+        self.nodes = NodeFollower(
+            self.client,
+            with_annotations=settings.node_annotations,
+            with_addresses=bool(settings.delays.goldpinger_url),
+        )
         self.self_healing = SelfHealingFollower(self.client, namespace) if namespace else None
         self.backups = BackupFollower(self.client, namespace) if namespace else None
         self.devices = (
@@ -114,8 +117,6 @@ class ClusterSources:
         """Yields the name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
         yield "watch nodes", self.nodes.reflector.run()
-        if self.node_addresses:
-            yield "watch node addresses", self.node_addresses.reflector.run()
         if self.self_healing:
             yield "watch self-healing", self.self_healing.run()
         if self.backups:
@@ -128,8 +129,6 @@ class ClusterSources:
         """Returns the reflectors that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.nodes.reflector
-        if self.node_addresses:
-            reflectors["addresses"] = self.node_addresses.reflector
         if self.self_healing:
             reflectors |= {"configmaps": self.self_healing.state, "placeholders": self.self_healing.placeholders}
         if self.devices:
@@ -206,12 +205,11 @@ class FollowedSources:
         self._stack = contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
         self.cluster = ClusterSources(settings.api, settings, partial(reserved_uids, store)) if settings.api else None
-        addresses = self.cluster.node_addresses if self.cluster else None
+        cluster = self.cluster
         self.delays = DelaySources(
-            settings.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
+            settings.delays, self.state, self.policy_file, lambda: cluster.nodes.addresses if cluster else {}
         )
         self.telemetry = TelemetrySources(settings.telemetry) if settings.telemetry else None
-        cluster = self.cluster
         self.input_sources = InputSources(
             self.state,
             self.policy_file,

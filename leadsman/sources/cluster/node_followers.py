@@ -1,4 +1,4 @@
-"""Follows the nodes on the API server: their metadata, and their addresses where Goldpinger needs them."""
+"""Follows the nodes on the API server: their metadata, and where Goldpinger needs them their addresses."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,6 @@ from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import Node, ObjectIdentity, PartialObjectMetadata
-from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 from leadsman.sources.source import follow
 
@@ -34,13 +33,14 @@ class NodeFollower:
 
     What it returns is never altered, the same object while no label changes, and kept while the API server is away.
     with_annotations: whether the reflector holds whole metadata, as PartialObjectMetadata.
+    with_addresses: whether it holds addresses too, as Node.
     """
 
-    def __init__(self, client: ApiClient, *, with_annotations: bool = False) -> None:
+    def __init__(self, client: ApiClient, *, with_annotations: bool = False, with_addresses: bool = False) -> None:
         self._roles: Mapping[str, str] | None = None
         self._labels: Mapping[str, Mapping[str, str]] | None = None
-        kind: type[Any] = PartialObjectMetadata if with_annotations else _LabelledNode
-        self.reflector = follow(client, ListOptions(NODES, metadata_only=True), kind, self._changed)
+        kind: type[Any] = Node if with_addresses else PartialObjectMetadata if with_annotations else _LabelledNode
+        self.reflector = follow(client, ListOptions(NODES, metadata_only=not with_addresses), kind, self._changed)
 
     @property
     def roles(self) -> Mapping[str, str]:
@@ -59,26 +59,19 @@ class NodeFollower:
             self._labels = {name: node.metadata.labels for (_, name), node in nodes if not node.metadata.labels.cut}
         return self._labels
 
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Maps each address to its node; made when asked, as that is once a poll of Goldpinger."""
+        return {
+            each.address: name
+            for (_, name), node in self.reflector.current.items()
+            for each in node.status.addresses
+            if each.type != _HOSTNAME
+        }
+
     def _changed(self, changes: Sequence[ObjectChange[Any]]) -> None:
         """Kubelets update their nodes all the time, and most updates change no label."""
         for each in changes:
             is_same_node = each.old is not None and each.kind is ChangeType.MODIFIED
             if not (is_same_node and each.old and each.old.metadata.labels == each.object.metadata.labels):
                 self._roles = self._labels = None
-
-
-class NodeAddressFollower:
-    """Follows the nodes' addresses for a delay source that knows only those. Its `reflector` runs as one task."""
-
-    def __init__(self, client: ApiClient) -> None:
-        self.reflector = Reflector(client, ListOptions(NODES), Node, cached=True)
-
-    @property
-    def current(self) -> Mapping[str, str]:
-        """Maps each address to its node; made when asked, as that is once a poll."""
-        return {
-            each.address: node.metadata.name
-            for node in self.reflector.current.values()
-            for each in node.status.addresses
-            if each.type != _HOSTNAME
-        }

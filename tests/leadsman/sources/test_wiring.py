@@ -36,11 +36,8 @@ ON_API, WORKLOADS = {"watch workload pods", "watch nodes"}, {"pods", "replicaset
         (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}, {"taspolicies"}),
         (
             SourceSettings(api=API, delays=GOLDPINGER, self_healing_namespace="leadsman"),
-            {
-                *ON_API,
-                *("read delays from goldpinger", "watch node addresses", "watch self-healing", "watch backups"),
-            },
-            {*WORKLOADS, "addresses", "configmaps", "placeholders"},
+            {*ON_API, "read delays from goldpinger", "watch self-healing", "watch backups"},
+            {*WORKLOADS, "configmaps", "placeholders"},
         ),
     ],
     ids=["nothing", "api", "goldpinger", "telemetry", "all of the API server"],

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from leadsman.decision.inputs import PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.sources.cluster.node_followers import NodeAddressFollower, NodeFollower
+from leadsman.sources.cluster.node_followers import NodeFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower, WorkloadTable
 from tests.waiting import until
 
@@ -175,13 +176,13 @@ async def test_addresses_follow_their_nodes(api) -> None:
         api.put(f"/api/v1/nodes/{name}", {"metadata": {}, "status": {"addresses": addresses}})
 
     node("a", "10.0.0.1")
-    async with following(api, NodeAddressFollower) as nodes:
-        await until(lambda: nodes.current == {"10.0.0.1": "a"} and api.watches)
+    async with following(api, partial(NodeFollower, with_addresses=True)) as nodes:
+        await until(lambda: nodes.addresses == {"10.0.0.1": "a"} and api.watches)
         node("a", "10.0.0.2")
         node("b", "10.0.0.1")
-        await until(lambda: nodes.current == {"10.0.0.1": "b", "10.0.0.2": "a"})
+        await until(lambda: nodes.addresses == {"10.0.0.1": "b", "10.0.0.2": "a"})
         api.delete("/api/v1/nodes/a")
-        await until(lambda: nodes.current == {"10.0.0.1": "b"})
+        await until(lambda: nodes.addresses == {"10.0.0.1": "b"})
 
 
 # The table of workloads, change by change.
