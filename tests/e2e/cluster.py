@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
@@ -103,6 +103,10 @@ class Cluster:
     def living(self) -> Sequence[Node]:
         """The nodes that are not lost now."""
         return [node for node in self.nodes if node.runs]
+
+    def have_been_up(self, names: Collection[str], seconds: float) -> bool:
+        """Tells whether these nodes live, and booted so long ago."""
+        return all(node.up_seconds >= seconds for node in self.nodes if node.name in names)
 
     @property
     def kubernetes_version(self) -> str:

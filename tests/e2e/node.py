@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ class Node:
         self.pods = f"10.89.{number}.0/24"
         self._cluster, self.folder = cluster, cluster.folder / self.name
         self._process: subprocess.Popen[bytes] | None = None
+        self._booted_at = 0.0
 
     @property
     def netns(self) -> str:
@@ -36,6 +38,11 @@ class Node:
     @property
     def runs(self) -> bool:
         return self._process is not None
+
+    @property
+    def up_seconds(self) -> float:
+        """Returns for how long it has had power; 0 while it has none."""
+        return time.monotonic() - self._booted_at if self.runs else 0.0
 
     @property
     def cgroup(self) -> str:
@@ -66,6 +73,7 @@ class Node:
             self._process = subprocess.Popen(
                 [*inside, *boot, *arguments], stdout=log, stderr=log, preexec_fn=die_with_parent
             )
+        self._booted_at = time.monotonic()
 
     def kill_kubelet(self) -> None:
         """Its service manager starts it again."""

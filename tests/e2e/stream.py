@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 
 from leadsman.kube.names import BACKUP_ANNOTATION, DELAY_ANNOTATION
+from tests.e2e.cluster import Cluster
 from tests.e2e.images import SANDBOX
-from tests.testbed.kube_apiserver import KubeApiServer
 
 PODS = "/api/v1/namespaces/default/pods"
 REPORTS = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason%3DBoundUnchecked"
@@ -27,6 +27,9 @@ REPORTED_WITHIN_SECONDS = 60.0
 
 DELETED_WITHIN_SECONDS = 60.0
 
+MEASURED_WITHIN_SECONDS = 60.0
+"""After a node's boot its delays are known; until then, and while it is lost, an extender that is new knows nothing."""
+
 _MISSING = {"name": "missing", "configMap": {"name": "there-is-none"}}
 """Mounted, it keeps kubelets from starting what is only to be bound: they wait for no volume that nothing mounts."""
 
@@ -36,22 +39,27 @@ _AWAY = (OSError, HTTPException)
 
 
 class Bound(Struct, frozen=True):
-    """What a streamed pod asks for. only: its node, "": it must be refused. among: `In` or `NotIn`, and a node."""
+    """Says what a streamed pod asks for.
+
+    among: `In` or `NotIn`, and a node. only: its node; "": it must be refused while delays to `known` are known.
+    """
 
     delay: str
     among: tuple[str, str] | None
     only: str
+    known: str = ""
 
 
 def bounds(here: str, there: str) -> Sequence[Bound]:
     """For pods of which `here` is the only node. A node's delay to itself needs no state; one that was measured does.
 
-    The last is refused because all delays to `there` are known to be longer; where nothing is known, it is bound.
+    The last is refused because all delays to `there` are known to be longer. Where nothing is known, it is bound, as
+    it asks: that is judged only while `there`, and the node that it went to, have been up for long enough.
     """
     return (
         Bound(f"node/{here}: 0", None, here),
         Bound(f"node/{there}: 50 all reject", ("In", here), here),
-        Bound(f"node/{there}: 0.001 all accept", ("NotIn", there), ""),
+        Bound(f"node/{there}: 0.001 all accept", ("NotIn", there), "", there),
     )
 
 
@@ -71,8 +79,9 @@ class Streamed(Struct, frozen=True):
 class Stream:
     """Sends pods of all bounds in turn, each deleted once it is where it belongs. scheduler: as they name it."""
 
-    def __init__(self, api: KubeApiServer, bounds: Sequence[Bound], rate: float, scheduler: str) -> None:
-        self._api, self._bounds, self._rate, self._scheduler = api, bounds, rate, scheduler
+    def __init__(self, cluster: Cluster, bounds: Sequence[Bound], rate: float, scheduler: str) -> None:
+        self._cluster, self._api = cluster, cluster.api
+        self._bounds, self._rate, self._scheduler = bounds, rate, scheduler
         self._created = dict[str, tuple[float, Bound]]()
         self._settled = dict[str, float]()
         self._misplaced, self._reported = set[str](), set[str]()  # UIDs.
@@ -158,7 +167,8 @@ class Stream:
         if not node and (bound.only or not _is_refused(pod)):
             return
         self._settled[name] = time.monotonic() - sent_at
-        if node != bound.only:
+        is_known = not bound.known or self._cluster.have_been_up((bound.known, node), MEASURED_WITHIN_SECONDS)
+        if node != bound.only and is_known:
             self._misplaced.add(pod["metadata"]["uid"])
         else:
             with contextlib.suppress(*_AWAY):  # The last DELETE takes it.

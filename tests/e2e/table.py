@@ -43,7 +43,7 @@ class Table:
 
     def new_stream(self, scheduler: str) -> Stream:
         first, *_, last = self._cluster.nodes
-        return Stream(self._cluster.api, bounds(first.name, last.name), self._rate, scheduler)
+        return Stream(self._cluster, bounds(first.name, last.name), self._rate, scheduler)
 
     def _run(self, row: Row | Demo) -> None:
         if isinstance(row, Demo):
